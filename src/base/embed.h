@@ -1,0 +1,17 @@
+/* embed.h - an .sql file that tools/embed-sql put into the program. */
+#ifndef OB_BASE_EMBED_H
+#define OB_BASE_EMBED_H
+
+#include <stddef.h>
+
+struct ob_sql_file {
+    const char *name;   /* within its folder: "001_tables.sql" */
+    const char *text;   /* NUL-terminated; placeholders such as @schema@ not yet replaced */
+    size_t len;
+    const char *sha256; /* of the text as it stands in the repository, 64 hex digits */
+};
+
+/* By exact name; NULL when there is none. The files are sorted by name. */
+const struct ob_sql_file *ob_sql_find(const struct ob_sql_file *files, size_t count, const char *name);
+
+#endif

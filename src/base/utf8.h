@@ -1,0 +1,12 @@
+/* utf8.h - what is a character of UTF-8 and what is not (RFC 3629: no surrogates, no overlong forms). */
+#ifndef OB_BASE_UTF8_H
+#define OB_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of the character that text begins with, 1 to 4; 0 when it is no valid character or len is 0. */
+size_t ob_utf8_width(const char *text, size_t len);
+bool ob_utf8_valid(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,2 @@
+-- A quote " a backslash \ and ü.
+SELECT 1;

@@ -1,0 +1,1 @@
+SELECT 2; -- no newline at the end??/

@@ -1,0 +1,221 @@
+-- Tables.
+--
+--   message   immutable; written once, never updated; partitioned by its time-ordered id, so retention is a DROP
+--   queue     hot and narrow; one row per message that is neither delivered nor dead
+--   attempt   append-only; one row per finished attempt; partitioned like message
+--   dead      dead letters, each with a copy of its message, so that a lone one pins no partition
+--   dedupe    dedupe keys, kept forever; stream: the last seq of every key
+--   lane      the (namespace, topic) pairs seen; lane.id leads the queue's index
+--
+-- Invariants
+--   1. A message is in queue or in dead, never in both, except a dead head that holds its key (queue.held).
+--   2. The rows of a key leave the queue from the front only. seq is gapless, so "my predecessor (sid, seq - 1) is not
+--      in the queue" means that everything before me is settled. claim relies on it: one probe, however long the past.
+--   3. A claim changes no indexed column, so it is a HOT update; that is why the lease end is not the due time.
+--   4. Nothing here waits for a producer, and no producer waits for anything of the relay's.
+
+-- Settings. The row '*' has every value; a namespace's own row overrides what it names.
+create table @schema@.namespace (
+    name              text primary key,
+    dedupe_scope      text check (dedupe_scope in ('topic', 'namespace')),
+    order_scope       text check (order_scope in ('topic', 'namespace')),
+    tenant_prefix     boolean,
+    on_dead           text check (on_dead in ('continue', 'hold')),
+    max_payload       int check (max_payload between 1 and 268435456),
+    max_attempts      int check (max_attempts between 1 and 1000),
+    retry_base        interval check (retry_base > '0' and retry_base <= '1 day'),
+    retry_cap         interval check (retry_cap > '0' and retry_cap <= '30 days'),
+    doorbell          boolean,
+    retention         interval check (name = '*' or retention is null),
+    attempt_retention interval check (name = '*' or attempt_retention is null),
+    partition_width   interval check ((name = '*' or partition_width is null) and partition_width >= '1 hour')
+);
+insert into @schema@.namespace
+values ('*', 'topic', 'topic', true, 'continue', 1048576, 5, '1 s', '5 min', true, '7 days', null, '1 day');
+
+-- Not unique on purpose: a unique index would make the first users of a topic wait for each other's commit. The id is a
+-- digest of the pair, so those who race write the same row twice, and readers take any.
+create table @schema@.lane (
+    id         bigint not null,
+    namespace  text not null,
+    topic      text not null,
+    bell       int not null default 0,
+    created_at timestamptz not null default clock_timestamp()
+);
+create index lane_name on @schema@.lane (namespace, topic);
+create index lane_id on @schema@.lane (id);
+
+create table @schema@.message (
+    id             uuid not null,
+    created_at     timestamptz not null,
+    tenant_id      uuid,
+    seq            bigint,
+    priority       smallint not null,
+    max_attempts   smallint not null,
+    namespace      text not null,
+    topic          text not null,
+    key            text,
+    dedupe_key     text,
+    subject        text,
+    recipient      text,
+    correlation_id text,
+    content_type   text,
+    expires_at     timestamptz,
+    headers        jsonb,
+    payload        jsonb,
+    body           bytea,
+    primary key (id)
+) partition by range (id);
+create index message_tenant on @schema@.message (tenant_id, id) where tenant_id is not null;
+create index message_subject on @schema@.message (subject, id) where subject is not null;
+-- Catches what no partition covers: a producer must never fail because nobody ran purge.
+create table @schema@.message_default partition of @schema@.message default;
+-- Undelivered messages whose partition was retired, and redriven ones.
+create table @schema@.message_kept (like @schema@.message, primary key (id));
+
+create table @schema@.queue (
+    id           uuid not null primary key,
+    lane         bigint not null,
+    due          timestamptz not null,
+    until        timestamptz, -- lease end; null: pending
+    claimed_at   timestamptz,
+    sid          bigint,      -- the key's stream; null: no order to keep
+    seq          bigint,
+    expires_at   timestamptz,
+    tenant_id    uuid,
+    attempts     int not null default 0,      -- number of the last attempt begun: never falls
+    retry_base   int,                         -- ms; the policy of the claim that holds it
+    retry_cap    int,
+    spent        smallint not null default 0, -- of the budget max_attempts
+    max_attempts smallint not null,
+    ceiling      smallint,                    -- the budget under the claim that holds it
+    prio         smallint not null,
+    shard        smallint not null,           -- -1: no key
+    parked       boolean not null default false, -- waits for its predecessor to be settled, not for a time
+    held         boolean not null default false, -- dead, and its key waits for an operator
+    redriven     boolean not null default false,
+    holder       text
+) with (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
+        autovacuum_analyze_scale_factor = 0.1, vacuum_truncate = off);
+create index queue_due on @schema@.queue (lane, prio, shard, due) where not parked;
+create index queue_tenant on @schema@.queue (tenant_id, lane, prio, shard, due) where not parked and tenant_id is not null;
+create unique index queue_key on @schema@.queue (sid, seq) where sid is not null;
+
+create table @schema@.attempt (
+    message_id   uuid not null,
+    attempt_no   int not null,
+    outcome      smallint not null check (outcome between 1 and 7),
+    latency      int,  -- ms, from claim to settle as the worker measured it
+    claimed_at   timestamptz,
+    completed_at timestamptz not null,
+    tenant_id    uuid,
+    worker       text,
+    code         text,
+    error        text,
+    reference    text,
+    primary key (message_id, attempt_no)
+) partition by range (message_id);
+create table @schema@.attempt_default partition of @schema@.attempt default;
+create table @schema@.attempt_kept (like @schema@.attempt, primary key (message_id, attempt_no));
+
+-- What remains of a message when attempts are kept longer than messages.
+create table @schema@.archived (
+    id             uuid primary key,
+    created_at     timestamptz not null,
+    tenant_id      uuid,
+    seq            bigint,
+    namespace      text not null,
+    topic          text not null,
+    key            text,
+    dedupe_key     text,
+    subject        text,
+    correlation_id text
+);
+
+create table @schema@.dead (
+    like @schema@.message,
+    attempts   int not null,
+    spent      smallint not null,
+    reason     text not null check (reason in ('attempts', 'terminal', 'expired')),
+    code       text,
+    error      text,
+    died_at    timestamptz not null,
+    held       boolean not null default false,
+    primary key (id)
+);
+create index dead_tenant on @schema@.dead (tenant_id, id) where tenant_id is not null;
+
+create table @schema@.dedupe (
+    digest     uuid primary key,
+    id         uuid not null,
+    tenant_id  uuid,
+    seq        bigint,
+    created_at timestamptz not null default clock_timestamp()
+) with (fillfactor = 90);
+create index dedupe_tenant on @schema@.dedupe (tenant_id) where tenant_id is not null;
+
+create table @schema@.stream (
+    digest    uuid primary key,
+    sid       bigint not null generated always as identity,
+    seq       bigint not null,
+    tenant_id uuid,
+    namespace text not null,
+    topic     text not null, -- '' where the namespace's order_scope is 'namespace'
+    key       text not null
+) with (fillfactor = 50);
+create index stream_tenant on @schema@.stream (tenant_id) where tenant_id is not null;
+
+-- What operators did. Append-only like attempt.
+create table @schema@.act (
+    id         bigint generated always as identity primary key,
+    at         timestamptz not null default clock_timestamp(),
+    actor      text not null,
+    action     text not null,
+    reason     text,
+    message_id uuid,
+    tenant_id  uuid,
+    detail     jsonb
+);
+create index act_message on @schema@.act (message_id) where message_id is not null;
+
+create table @schema@.pause (
+    id          bigint generated always as identity primary key,
+    namespace   text, -- null: all
+    topic       text, -- null: all of the namespace
+    destination text, -- a sink by name; the relay heeds it
+    at          timestamptz not null default clock_timestamp(),
+    actor       text not null,
+    reason      text
+);
+
+create table @schema@.hook (
+    id            bigint generated always as identity primary key,
+    namespace     text, -- null: all
+    topic         text, -- null: all
+    function_schema text not null,
+    function_name text not null,
+    registrant    text not null default session_user,
+    created_at    timestamptz not null default clock_timestamp()
+);
+
+-- An outcome that a hook has not taken yet. The outcome itself stands.
+create table @schema@.hook_failure (
+    id         bigint generated always as identity primary key,
+    hook_id    bigint not null,
+    tenant_id  uuid,
+    event      jsonb not null,
+    tries      int not null default 1,
+    error      text not null,
+    failed_at  timestamptz not null default clock_timestamp()
+);
+
+-- The partitions there are; a null drop time means in use.
+create table @schema@.period (
+    start   timestamptz primary key,
+    finish  timestamptz not null,
+    suffix  text not null unique,
+    message boolean not null default true,
+    attempt boolean not null default true
+);
+
+create type @schema@.receipt as (id uuid, created boolean, seq bigint);

@@ -1,0 +1,497 @@
+-- Enqueue: the only way in.
+--
+-- Order of locks in one call: dedupe row, then stream row. A producer that uses several keys in one transaction meets
+-- other producers in the order it chose; enqueue_many sorts, and so never deadlocks with its like.
+
+-- A uuid v7: 48 bits of milliseconds, then random bits. gen_random_uuid() has the variant right already.
+create function @schema@.uuid7(at timestamptz) returns uuid
+    language sql volatile
+as $$
+    select encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+        placing substring(int8send((extract(epoch from at) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid
+$$;
+
+-- The lowest uuid v7 of a moment: the bound of a partition.
+create function @schema@.uuid_at(at timestamptz) returns uuid
+    language sql immutable
+as $$
+    select (lpad(to_hex(floor(extract(epoch from at) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid
+$$;
+
+-- 16 bytes that stand for several texts. Control characters are refused in all of them, so chr(31) separates.
+create function @schema@.digest(variadic parts text[]) returns uuid
+    language sql immutable strict
+as $$
+    select encode(substring(sha256(convert_to(array_to_string(parts, chr(31)), 'UTF8')) from 1 for 16), 'hex')::uuid
+$$;
+
+create function @schema@.current_tenant() returns uuid
+    language sql stable
+as $$
+    select nullif(current_setting('app.current_tenant_id', true), '')::uuid
+$$;
+
+-- The doorbell's lock class and channel: one pair per outbox, whatever its schema is called.
+create function @schema@.bell_class() returns int
+    language sql stable
+as $$
+    select '@schema@.queue'::regclass::oid::bigint::bit(32)::int
+$$;
+create function @schema@.bell_channel(bell int default 0) returns text
+    language sql stable
+as $$
+    select 'outbox_' || '@schema@.queue'::regclass::oid || '_' || bell
+$$;
+
+-- Finds what is wrong with a message and says so. Called only when the quick test in put or enqueue_many said no, so it
+-- may be slow and exact.
+create function @schema@.complain(ord int, topic text, namespace text, key text, dedupe_key text, subject text,
+    recipient text, correlation_id text, content_type text, headers jsonb, priority int, max_attempts int,
+    has_payload boolean) returns void
+    language plpgsql
+as $$
+declare
+    at constant text := case when ord is null then '' else 'message ' || ord || ': ' end;
+    field record;
+    header record;
+begin
+    for field in select * from (values ('topic', topic, 255, true), ('namespace', namespace, 63, true),
+            ('key', key, 512, false), ('dedupe_key', dedupe_key, 512, false), ('subject', subject, 512, false),
+            ('recipient', recipient, 1024, false), ('correlation_id', correlation_id, 255, false),
+            ('content_type', content_type, 255, false)) f(name, value, most, needed) loop
+        if field.value is null then
+            if field.needed then
+                raise exception '%"%" is missing', at, field.name using errcode = 'OB001',
+                    hint = format('Give a %s of 1 to %s bytes.', field.name, field.most);
+            end if;
+        elsif octet_length(field.value) not between 1 and field.most then
+            raise exception '%"%" has % bytes', at, field.name, octet_length(field.value) using errcode = 'OB001',
+                hint = format('It takes 1 to %s bytes.', field.most);
+        elsif field.value ~ '[[:cntrl:]]' then
+            raise exception '%"%" contains a control character', at, field.name using errcode = 'OB001',
+                hint = 'Remove line breaks, tabs and other control characters.';
+        elsif field.needed and field.value ~ '[[:space:]*?]' then
+            raise exception '%"%" is "%"', at, field.name, field.value using errcode = 'OB001',
+                hint = 'Topics and namespaces have no spaces and no "*" or "?".';
+        end if;
+    end loop;
+    if not has_payload then
+        raise exception '%"payload" is missing', at using errcode = 'OB001',
+            hint = 'Give a payload; JSON null is one: ''null''::jsonb.';
+    end if;
+    if priority is null or priority not between 0 and 9 then
+        raise exception '%"priority" is %', at, coalesce(priority::text, 'null') using errcode = 'OB001',
+            hint = 'It takes 0 to 9; 9 goes first, 4 is the default.';
+    end if;
+    if max_attempts not between 1 and 1000 then
+        raise exception '%"max_attempts" is %', at, max_attempts using errcode = 'OB001', hint = 'It takes 1 to 1000.';
+    end if;
+    if headers is not null then
+        if jsonb_typeof(headers) <> 'object' then
+            raise exception '%"headers" is a JSON %', at, jsonb_typeof(headers) using errcode = 'OB001',
+                hint = 'Give a JSON object of strings, e.g. {"traceparent": "00-..."}.';
+        end if;
+        for header in select h.key, h.value, jsonb_typeof(h.value) as type from jsonb_each(headers) h loop
+            if header.key !~ '^[A-Za-z0-9!#$%&''*+.^_`|~-]{1,128}$' then
+                raise exception '%the header name "%" is not valid', at, left(header.key, 64) using errcode = 'OB001',
+                    hint = 'A name has 1 to 128 letters, digits or any of !#$%&''*+.^_`|~-';
+            elsif header.type <> 'string' then
+                raise exception '%the header "%" is a JSON %', at, header.key, header.type using errcode = 'OB001',
+                    hint = 'Header values are strings.';
+            elsif (header.value #>> '{}') ~ '[[:cntrl:]]' then
+                raise exception '%the header "%" contains a control character', at, header.key using errcode = 'OB001',
+                    hint = 'Remove line breaks from the value.';
+            end if;
+        end loop;
+        if octet_length(headers::text) > 16384 then
+            raise exception '%the headers have % bytes', at, octet_length(headers::text) using errcode = 'OB006',
+                hint = 'They take 16384 bytes at most.';
+        end if;
+    end if;
+end
+$$;
+
+-- The quick test: true when nothing can be wrong.
+create function @schema@.plausible(topic text, namespace text, key text, dedupe_key text, subject text, recipient text,
+    correlation_id text, content_type text, headers jsonb, priority int, max_attempts int, has_payload boolean)
+    returns boolean
+    language sql immutable
+as $$
+    select coalesce(has_payload and octet_length(topic) between 1 and 255 and octet_length(namespace) between 1 and 63
+        and headers is null and priority between 0 and 9, false)
+        and coalesce(max_attempts between 1 and 1000, true)
+        and coalesce(octet_length(key) between 1 and 512, true)
+        and coalesce(octet_length(dedupe_key) between 1 and 512, true)
+        and coalesce(octet_length(subject) between 1 and 512, true)
+        and coalesce(octet_length(recipient) between 1 and 1024, true)
+        and coalesce(octet_length(correlation_id) between 1 and 255, true)
+        and coalesce(octet_length(content_type) between 1 and 255, true)
+        and concat(topic, namespace) !~ '[[:space:][:cntrl:]*?]'
+        and concat(key, dedupe_key, subject, recipient, correlation_id, content_type) !~ '[[:cntrl:]]'
+$$;
+
+create function @schema@.complain_size(ord int, bytes bigint, most int) returns void
+    language plpgsql
+as $$
+begin
+    raise exception '%the payload has % bytes', case when ord is null then '' else 'message ' || ord || ': ' end, bytes
+        using errcode = 'OB006', hint = format('It takes %s bytes at most (max_payload of the namespace). Store the '
+            'content elsewhere and send a reference, or raise the limit.', most);
+end
+$$;
+
+-- The tenant a message gets: the session's where it has one, and no other.
+create function @schema@.tenant_for(given uuid) returns uuid
+    language plpgsql stable
+as $$
+declare
+    session constant uuid := nullif(current_setting('app.current_tenant_id', true), '')::uuid;
+begin
+    if session is null then
+        return given;
+    elsif given is null or given = session then
+        return session;
+    end if;
+    raise exception 'tenant_id % is not the session''s tenant %', given, session using errcode = 'OB002',
+        hint = 'Leave tenant_id out, or set app.current_tenant_id to that tenant.';
+end
+$$;
+
+-- M5, and no tenant ever learns of another's messages through a dedupe key.
+create function @schema@.complain_dedupe(dedupe_key text, tenant uuid, other boolean) returns void
+    language plpgsql
+as $$
+begin
+    if other then
+        raise exception 'the dedupe key "%" belongs to a message of another tenant', left(dedupe_key, 64)
+            using errcode = 'OB003', hint = 'Begin dedupe keys with the tenant''s uuid and a slash.';
+    end if;
+    raise exception 'the dedupe key "%" does not begin with "%/"', left(dedupe_key, 64), tenant using errcode = 'OB003',
+        hint = 'Begin it with the tenant''s uuid and a slash, or: select configure(namespace, ''tenant_prefix'', ''off'').';
+end
+$$;
+
+create function @schema@.lane_new(namespace text, topic text) returns bigint
+    language sql volatile
+as $$
+    insert into @schema@.lane (id, namespace, topic)
+    select ('x' || substr(@schema@.digest(namespace, topic)::text, 1, 8)
+                || substr(replace(@schema@.digest(namespace, topic)::text, '-', ''), 9, 8))::bit(64)::bigint,
+           namespace, topic
+    returning id
+$$;
+
+-- One message. Runs with the rights of the function that calls it.
+create function @schema@.put(p_topic text, p_payload jsonb, p_body bytea, p_content_type text, p_key text,
+    p_dedupe_key text, p_tenant_id uuid, p_namespace text, p_subject text, p_recipient text, p_headers jsonb,
+    p_priority int, p_deliver_after timestamptz, p_expires_at timestamptz, p_max_attempts int, p_correlation_id text)
+    returns @schema@.receipt
+    language plpgsql
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_id constant uuid := @schema@.uuid7(v_now);
+    v_tenant uuid := p_tenant_id;
+    v_bytes bigint;
+    v_lane bigint;
+    v_bell int;
+    v_ring boolean;
+    v_prefix boolean;
+    v_dedupe_topic text;
+    v_order_topic text;
+    v_max_payload int;
+    v_max_attempts int;
+    v_digest uuid;
+    v_owner uuid;
+    v_sid bigint;
+    v_seq bigint;
+    v_first uuid;
+begin
+    if not @schema@.plausible(p_topic, p_namespace, p_key, p_dedupe_key, p_subject, p_recipient, p_correlation_id,
+            p_content_type, p_headers, p_priority, p_max_attempts, p_payload is not null or p_body is not null) then
+        perform @schema@.complain(null, p_topic, p_namespace, p_key, p_dedupe_key, p_subject, p_recipient,
+            p_correlation_id, p_content_type, p_headers, p_priority, p_max_attempts,
+            p_payload is not null or p_body is not null);
+    end if;
+    if current_setting('app.current_tenant_id', true) <> '' then
+        v_tenant := @schema@.tenant_for(p_tenant_id);
+    end if;
+
+    select l.id, l.bell, coalesce(n.doorbell, s.doorbell), coalesce(n.tenant_prefix, s.tenant_prefix),
+           case coalesce(n.dedupe_scope, s.dedupe_scope) when 'topic' then p_topic else '' end,
+           case coalesce(n.order_scope, s.order_scope) when 'topic' then p_topic else '' end,
+           coalesce(n.max_payload, s.max_payload), coalesce(p_max_attempts, n.max_attempts, s.max_attempts)
+      into v_lane, v_bell, v_ring, v_prefix, v_dedupe_topic, v_order_topic, v_max_payload, v_max_attempts
+      from @schema@.namespace s
+      left join @schema@.namespace n on n.name = p_namespace
+      left join @schema@.lane l on l.namespace = p_namespace and l.topic = p_topic
+     where s.name = '*'
+     limit 1;
+    if v_lane is null then
+        v_lane := @schema@.lane_new(p_namespace, p_topic);
+        v_bell := 0;
+    end if;
+
+    v_bytes := coalesce(octet_length(p_body), octet_length(p_payload::text));
+    if v_bytes > v_max_payload then
+        perform @schema@.complain_size(null, v_bytes, v_max_payload);
+    end if;
+
+    if p_dedupe_key is not null then
+        if v_tenant is not null and v_prefix and not starts_with(p_dedupe_key, v_tenant::text || '/') then
+            perform @schema@.complain_dedupe(p_dedupe_key, v_tenant, false);
+        end if;
+        v_digest := @schema@.digest(p_namespace, v_dedupe_topic, p_dedupe_key);
+        insert into @schema@.dedupe (digest, id, tenant_id) values (v_digest, v_id, v_tenant)
+            on conflict (digest) do nothing;
+        if not found then
+            select d.id, d.seq, d.tenant_id into strict v_first, v_seq, v_owner
+              from @schema@.dedupe d where d.digest = v_digest;
+            if v_owner is distinct from v_tenant then
+                perform @schema@.complain_dedupe(p_dedupe_key, v_tenant, true);
+            end if;
+            return row (v_first, false, v_seq)::@schema@.receipt;
+        end if;
+    end if;
+
+    if p_key is not null then
+        -- The row stays locked until commit: that is what makes seq order commit order.
+        update @schema@.stream s set seq = s.seq + 1
+         where s.digest = @schema@.digest(p_namespace, v_order_topic, coalesce(v_tenant::text, ''), p_key)
+        returning s.sid, s.seq into v_sid, v_seq;
+        if not found then
+            insert into @schema@.stream as s (digest, seq, tenant_id, namespace, topic, key)
+            values (@schema@.digest(p_namespace, v_order_topic, coalesce(v_tenant::text, ''), p_key), 1, v_tenant,
+                    p_namespace, v_order_topic, p_key)
+                on conflict (digest) do update set seq = s.seq + 1
+            returning s.sid, s.seq into v_sid, v_seq;
+        end if;
+        if v_digest is not null then
+            update @schema@.dedupe d set seq = v_seq where d.digest = v_digest;
+        end if;
+    end if;
+
+    insert into @schema@.message (id, created_at, tenant_id, seq, priority, max_attempts, namespace, topic, key,
+        dedupe_key, subject, recipient, correlation_id, content_type, expires_at, headers, payload, body)
+    values (v_id, v_now, v_tenant, v_seq, p_priority, v_max_attempts, p_namespace, p_topic, p_key, p_dedupe_key,
+        p_subject, p_recipient, p_correlation_id, p_content_type, p_expires_at, p_headers, p_payload, p_body);
+    insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, max_attempts, prio, shard)
+    values (v_id, v_lane, coalesce(p_deliver_after, v_now), v_sid, v_seq, p_expires_at, v_tenant, v_max_attempts,
+        p_priority, coalesce(v_sid % 16, -1));
+
+    -- The doorbell, last and after the writes: ring only when nobody is busy. See docs/doorbell.md.
+    if v_ring and pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, v_bell) then
+        perform @schema@.ring(v_bell);
+    end if;
+    return row (v_id, true, v_seq)::@schema@.receipt;
+end
+$$;
+
+-- `set outbox.doorbell = off` keeps a session from ringing: NOTIFY and PREPARE TRANSACTION exclude each other.
+create function @schema@.ring(bell int) returns void
+    language plpgsql
+as $$
+begin
+    if coalesce(current_setting('outbox.doorbell', true), '') <> 'off' then
+        perform pg_notify(@schema@.bell_channel(bell), '');
+    end if;
+end
+$$;
+
+create function @schema@.enqueue(topic text, payload jsonb, key text default null, dedupe_key text default null,
+    tenant_id uuid default null, namespace text default 'default', subject text default null,
+    recipient text default null, headers jsonb default null, priority int default 4,
+    deliver_after timestamptz default null, expires_at timestamptz default null, max_attempts int default null,
+    correlation_id text default null, out id uuid, out created boolean, out seq bigint)
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+declare
+    r @schema@.receipt;
+begin
+    r := @schema@.put(topic, payload, null, null, key, dedupe_key, tenant_id, namespace, subject, recipient, headers,
+        priority, deliver_after, expires_at, max_attempts, correlation_id);
+    id := r.id;
+    created := r.created;
+    seq := r.seq;
+end
+$$;
+
+create function @schema@.enqueue_bytes(topic text, payload bytea,
+    content_type text default 'application/octet-stream', key text default null, dedupe_key text default null,
+    tenant_id uuid default null, namespace text default 'default', subject text default null,
+    recipient text default null, headers jsonb default null, priority int default 4,
+    deliver_after timestamptz default null, expires_at timestamptz default null, max_attempts int default null,
+    correlation_id text default null, out id uuid, out created boolean, out seq bigint)
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+declare
+    r @schema@.receipt;
+begin
+    if content_type is null then
+        raise exception '"content_type" is missing' using errcode = 'OB001',
+            hint = 'Name the type of the bytes, e.g. application/octet-stream.';
+    end if;
+    r := @schema@.put(topic, null, payload, content_type, key, dedupe_key, tenant_id, namespace, subject, recipient,
+        headers, priority, deliver_after, expires_at, max_attempts, correlation_id);
+    id := r.id;
+    created := r.created;
+    seq := r.seq;
+end
+$$;
+
+-- Many messages in one round trip: all or nothing. The array's objects have the argument names of enqueue; bytes come as
+-- "payload_base64" with a "content_type". Locks are taken in sorted order: first all dedupe keys, then all keys.
+create type @schema@.item as (ord int, id uuid, topic text, payload jsonb, body bytea, content_type text, key text,
+    dedupe_key text, tenant_id uuid, namespace text, subject text, recipient text, headers jsonb, priority int,
+    deliver_after timestamptz, expires_at timestamptz, max_attempts int, correlation_id text, dedupe_digest uuid,
+    stream_digest uuid, order_topic text, lane bigint, bell int, prefix boolean, max_payload int);
+
+-- Reads the array; the settings of each namespace and the lanes known so far come along.
+create function @schema@.read_items(messages jsonb, v_now timestamptz) returns @schema@.item[]
+    language sql
+as $$
+    select array_agg(row (o.ordinality, @schema@.uuid7(v_now), m.topic, m.payload, decode(m.payload_base64, 'base64'),
+               m.content_type, m.key, m.dedupe_key, m.tenant, m.namespace, m.subject, m.recipient, m.headers,
+               coalesce(m.priority, 4), m.deliver_after, m.expires_at,
+               coalesce(m.max_attempts, n.max_attempts, s.max_attempts), m.correlation_id,
+               case when m.dedupe_key is not null then @schema@.digest(m.namespace,
+                   case coalesce(n.dedupe_scope, s.dedupe_scope) when 'topic' then m.topic else '' end, m.dedupe_key) end,
+               case when m.key is not null then
+                   @schema@.digest(m.namespace, t.order_topic, coalesce(m.tenant::text, ''), m.key) end,
+               t.order_topic, l.id, case when coalesce(n.doorbell, s.doorbell) then coalesce(l.bell, 0) end,
+               coalesce(n.tenant_prefix, s.tenant_prefix),
+               coalesce(n.max_payload, s.max_payload))::@schema@.item order by o.ordinality)
+      from jsonb_array_elements(messages) with ordinality o(value, ordinality)
+     cross join lateral (select r.*, coalesce(r.name_space, 'default') as namespace, @schema@.tenant_for(r.tenant_id) as tenant
+              from (select x.*, o.value ->> 'namespace' as name_space from jsonb_to_record(o.value) as x(topic text, payload jsonb,
+                    payload_base64 text, content_type text, key text, dedupe_key text, tenant_id uuid, subject text,
+                    recipient text, headers jsonb, priority int, deliver_after timestamptz, expires_at timestamptz,
+                    max_attempts int, correlation_id text)) r) m
+      join @schema@.namespace s on s.name = '*'
+      left join @schema@.namespace n on n.name = m.namespace
+     cross join lateral (select case coalesce(n.order_scope, s.order_scope) when 'topic' then m.topic else '' end as order_topic) t
+      left join lateral (select x.id, x.bell from @schema@.lane x
+                          where x.namespace = m.namespace and x.topic = m.topic limit 1) l on true
+$$;
+
+create function @schema@.check_items(messages jsonb, items @schema@.item[]) returns void
+    language plpgsql
+as $$
+declare
+    bad record;
+begin
+    for bad in select o.ordinality, k.name from jsonb_array_elements(messages) with ordinality o(value, ordinality),
+                      jsonb_object_keys(o.value) k(name)
+                where k.name <> all ('{topic,payload,payload_base64,content_type,key,dedupe_key,tenant_id,namespace,subject,recipient,headers,priority,deliver_after,expires_at,max_attempts,correlation_id}'::text[])
+                order by 1 limit 1 loop
+        raise exception 'message %: unknown field "%"', bad.ordinality, bad.name using errcode = 'OB001',
+            hint = 'The fields are the arguments of enqueue, or payload_base64 and content_type for bytes.';
+    end loop;
+    perform @schema@.complain(i.ord, i.topic, i.namespace, i.key, i.dedupe_key, i.subject, i.recipient, i.correlation_id,
+            i.content_type, i.headers, i.priority, i.max_attempts, i.payload is not null or i.body is not null)
+       from unnest(items) i
+      where not @schema@.plausible(i.topic, i.namespace, i.key, i.dedupe_key, i.subject, i.recipient, i.correlation_id,
+            i.content_type, i.headers, i.priority, i.max_attempts, i.payload is not null or i.body is not null);
+    for bad in select i.ord from unnest(items) i where (i.body is not null) <> (i.content_type is not null)
+                   or (i.body is not null and i.payload is not null) order by 1 limit 1 loop
+        raise exception 'message %: "payload" is JSON, "payload_base64" is bytes with a "content_type"', bad.ord
+            using errcode = 'OB001', hint = 'Give one of the two.';
+    end loop;
+    perform @schema@.complain_size(i.ord, coalesce(octet_length(i.body), octet_length(i.payload::text)), i.max_payload)
+       from unnest(items) i
+      where coalesce(octet_length(i.body), octet_length(i.payload::text)) > i.max_payload;
+    perform @schema@.complain_dedupe(i.dedupe_key, i.tenant_id, false) from unnest(items) i
+      where i.prefix and not starts_with(i.dedupe_key, i.tenant_id::text || '/');
+end
+$$;
+
+create function @schema@.enqueue_many(messages jsonb)
+    returns table (ord int, id uuid, created boolean, seq bigint)
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+    set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_items @schema@.item[];
+    v_dedupes boolean;
+    v_bell int;
+    v_sids bigint[] := '{}';
+    v_seqs bigint[] := '{}';
+begin
+    if jsonb_typeof(messages) is distinct from 'array' or exists (select from jsonb_array_elements(messages) e
+            where jsonb_typeof(e) <> 'object') then
+        raise exception '"messages" is not a JSON array of objects' using errcode = 'OB001',
+            hint = '[{"topic": "orders", "payload": {"id": 1}}, ...]';
+    elsif jsonb_array_length(messages) > 10000 then
+        raise exception 'there are % messages', jsonb_array_length(messages) using errcode = 'OB001',
+            hint = 'One call takes 10000 at most.';
+    end if;
+    v_items := @schema@.read_items(messages, v_now);
+    perform @schema@.check_items(messages, v_items);
+    if exists (select from unnest(v_items) i where i.lane is null) then
+        perform @schema@.lane_new(n.namespace, n.topic)
+           from (select distinct i.namespace, i.topic from unnest(v_items) i where i.lane is null) n;
+        v_items := @schema@.read_items(messages, v_now);
+    end if;
+
+    v_dedupes := exists (select from unnest(v_items) i where i.dedupe_digest is not null);
+    if v_dedupes then
+        insert into @schema@.dedupe (digest, id, tenant_id)
+        select distinct on (i.dedupe_digest) i.dedupe_digest, i.id, i.tenant_id
+          from unnest(v_items) i where i.dedupe_digest is not null order by i.dedupe_digest, i.ord
+            on conflict (digest) do nothing;
+        perform @schema@.complain_dedupe(i.dedupe_key, i.tenant_id, true)
+           from unnest(v_items) i join @schema@.dedupe d on d.digest = i.dedupe_digest
+          where d.tenant_id is distinct from i.tenant_id;
+        -- From here on only the new ones have an id; the others are looked up at the end.
+        v_items := array(select case when d.id <> i.id then row (i.ord, null, i.topic, null, null, null, i.key, null, null,
+                   null, null, null, null, null, null, null, null, null, i.dedupe_digest, null, null, null, null, null,
+                   null)::@schema@.item else i end
+              from unnest(v_items) i left join @schema@.dedupe d on d.digest = i.dedupe_digest order by i.ord);
+    end if;
+
+    if exists (select from unnest(v_items) i where i.stream_digest is not null) then
+        with bumped as (
+            insert into @schema@.stream as s (digest, seq, tenant_id, namespace, topic, key)
+            select i.stream_digest, count(*), (array_agg(i.tenant_id))[1], min(i.namespace), min(i.order_topic), min(i.key)
+              from unnest(v_items) i where i.stream_digest is not null
+             group by i.stream_digest order by i.stream_digest
+                on conflict (digest) do update set seq = s.seq + excluded.seq
+            returning s.digest, s.sid, s.seq
+        )
+        select array_agg(b.sid order by i.ord), array_agg(b.seq - i.after order by i.ord) into v_sids, v_seqs
+          from (select i.ord, i.stream_digest,
+                       count(*) over (partition by i.stream_digest order by i.ord desc) - 1 as after
+                  from unnest(v_items) i) i
+          left join bumped b on b.digest = i.stream_digest;
+    end if;
+
+    insert into @schema@.message (id, created_at, tenant_id, seq, priority, max_attempts, namespace, topic, key,
+        dedupe_key, subject, recipient, correlation_id, content_type, expires_at, headers, payload, body)
+    select i.id, v_now, i.tenant_id, v_seqs[i.ord], i.priority, i.max_attempts, i.namespace, i.topic, i.key, i.dedupe_key,
+           i.subject, i.recipient, i.correlation_id, i.content_type, i.expires_at, i.headers, i.payload, i.body
+      from unnest(v_items) i where i.id is not null;
+    insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, max_attempts, prio, shard)
+    select i.id, i.lane, coalesce(i.deliver_after, v_now), v_sids[i.ord], v_seqs[i.ord], i.expires_at, i.tenant_id,
+           i.max_attempts, i.priority, coalesce(v_sids[i.ord] % 16, -1)
+      from unnest(v_items) i where i.id is not null;
+    if v_dedupes and cardinality(v_seqs) > 0 then
+        update @schema@.dedupe d set seq = v_seqs[i.ord]
+          from unnest(v_items) i where d.digest = i.dedupe_digest and i.id is not null;
+    end if;
+
+    for v_bell in select distinct i.bell from unnest(v_items) i where i.id is not null and i.bell is not null loop
+        if pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, v_bell) then
+            perform @schema@.ring(v_bell);
+        end if;
+    end loop;
+    return query
+        select i.ord, coalesce(i.id, d.id), i.id is not null, case when i.id is null then d.seq else v_seqs[i.ord] end
+          from unnest(v_items) i left join @schema@.dedupe d on i.id is null and d.digest = i.dedupe_digest
+         order by i.ord;
+end
+$$;

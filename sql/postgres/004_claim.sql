@@ -1,0 +1,380 @@
+-- Claim: take what is due, under a lease.
+--
+-- One call is one transaction. It never waits for a lock (SKIP LOCKED throughout), and these are its steps:
+--
+--   1 lock   what is due, oldest first, a probe of the index per (lane, priority, shard)
+--   2 order  of each key keep only the unbroken run from its first unsettled message
+--   3 park   what is blocked behind another message, so that no later claim walks over it
+--   4 bury   what has no attempts left, or has expired
+--   5 lease  the rest: a HOT update, since no indexed column changes
+--
+-- Order per key. Rows of a key leave the queue from the front only and seq has no gaps; so a row may go when the row
+-- (sid, seq - 1) is not there, or is taken by this very claim. Both are facts that no other session can undo: the absent
+-- row will not come back, and ours is locked. Reading "everything before me is out" from one snapshot is not enough:
+-- a sibling may be in another claim that has not committed.
+--
+-- Parking. A blocked row is parked only while its predecessor is locked by us: the settle that removes the predecessor
+-- waits for our commit, and its next statement then sees the parked row and wakes it. Without that lock the two miss
+-- each other and the row sleeps forever.
+--
+-- Marks. Claimed and settled rows leave dead entries at the head of the index, and while some old transaction holds
+-- xmin they cannot be removed: every claim would walk over all of them. So a session remembers, per probe, how far it
+-- got, and starts there. Late commits and expired leases lie behind the mark; a sweep from the beginning finds them, at
+-- least every 0.5 s unless sweeps are dear (at most a twentieth of the time goes into them). Marks are only hints, kept
+-- in a session setting: a pooled session that changes hands loses nothing but a little speed.
+
+create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz);
+create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, marks @schema@.mark[]);
+create type @schema@.locked as (tid tid, sid bigint, seq bigint, spent smallint, expired boolean, dying boolean,
+    probe int, due timestamptz);
+
+-- What a claim hands out.
+create type @schema@.delivery as (id uuid, token bigint, namespace text, topic text, tenant_id uuid, key text, seq bigint,
+    dedupe_key text, subject text, recipient text, headers jsonb, correlation_id text, payload jsonb, body bytea,
+    content_type text, priority int, attempt int, spent int, max_attempts int, redriven boolean, created_at timestamptz,
+    claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz);
+
+-- Messages, wherever they are.
+create view @schema@.stored as
+    select * from @schema@.message
+    union all
+    select * from @schema@.message_kept k where not exists (select from @schema@.message m where m.id = k.id);
+
+create function @schema@.check_isolation() returns void
+    language plpgsql
+as $$
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'claim and settle need READ COMMITTED, not %', upper(current_setting('transaction_isolation'))
+            using errcode = 'OB007', hint = 'Call them in a transaction of their own, or BEGIN ISOLATION LEVEL READ COMMITTED.';
+    end if;
+end
+$$;
+
+create function @schema@.check_range(name text, value numeric, low numeric, high numeric, unit text) returns void
+    language plpgsql immutable
+as $$
+begin
+    if value is null or value not between low and high then
+        raise exception '"%" is %', name, coalesce(value || unit, 'null') using errcode = 'OB001',
+            hint = format('It takes %s to %s%s.', low, high, unit);
+    end if;
+end
+$$;
+
+-- Every (lane, priority, shard) that has unparked rows, with the due time of its first one: a loose scan, one index
+-- descent each. lanes null: all of them.
+create function @schema@.probes(lanes bigint[], denied bigint[]) returns @schema@.mark[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    marks @schema@.mark[];
+begin
+    with recursive l(lane) as (
+        select * from (select q.lane from @schema@.queue q where not q.parked and lanes is null
+                        order by q.lane limit 1) first
+        union all
+        select n.lane from l, lateral (select q.lane from @schema@.queue q where not q.parked and q.lane > l.lane
+                                        order by q.lane limit 1) n
+    ), wanted(lane) as (
+        select lane from l union all select unnest(lanes)
+    ), p(lane, prio, shard, low) as (
+        select f.* from wanted w, lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
+                where not q.parked and q.lane = w.lane order by q.lane, q.prio, q.shard, q.due limit 1) f
+        where w.lane <> all (denied)
+        union all
+        select n.* from p, lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
+                where not q.parked and q.lane = p.lane and (q.prio, q.shard) > (p.prio, p.shard)
+                order by q.lane, q.prio, q.shard, q.due limit 1) n
+    )
+    select coalesce(array_agg(row (lane, prio, shard, low)::@schema@.mark order by prio desc, low), '{}') into marks
+      from p;
+    return marks;
+end
+$$;
+
+-- The same for one tenant.
+create function @schema@.tenant_probes(tenant uuid, lanes bigint[], denied bigint[]) returns @schema@.mark[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    marks @schema@.mark[];
+begin
+    with recursive p(lane, prio, shard, low) as (
+        select * from (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
+                where not q.parked and q.tenant_id = tenant
+                order by q.tenant_id, q.lane, q.prio, q.shard, q.due limit 1) first
+        union all
+        select n.* from p, lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
+                where not q.parked and q.tenant_id = tenant and (q.lane, q.prio, q.shard) > (p.lane, p.prio, p.shard)
+                order by q.tenant_id, q.lane, q.prio, q.shard, q.due limit 1) n
+    )
+    select coalesce(array_agg(row (lane, prio, shard, low)::@schema@.mark order by prio desc, low), '{}') into marks
+      from p where lane <> all (denied) and (lanes is null or lane = any (lanes));
+    return marks;
+end
+$$;
+
+-- Step 1. Of one priority no probe gives more than its share of the batch, so that no shard or topic starves another.
+create function @schema@.lock_due(marks @schema@.mark[], tenant uuid, most int, attempts_limit int, v_now timestamptz)
+    returns @schema@.locked[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    got @schema@.locked[];
+begin
+    if tenant is null then
+        select array_agg(row (c.tid, c.sid, c.seq, c.spent, c.until is not null,
+                   c.spent >= least(c.max_attempts, attempts_limit) or coalesce(c.expires_at <= v_now, false), c.probe,
+                   c.due)::@schema@.locked)
+          into got
+          from (select c.*, p.ordinality::int as probe
+                  from (select m.*, ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
+                          from unnest(marks) with ordinality m order by m.ordinality) p,
+                       lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.until, q.max_attempts, q.expires_at, q.due
+                                  from @schema@.queue q
+                                 where q.lane = p.lane and q.prio = p.prio and q.shard = p.shard and not q.parked
+                                   and q.due between p.low and v_now and (q.until is null or q.until <= v_now)
+                                 order by q.due limit p.share
+                                   for update skip locked) c
+                 limit most) c;
+    else
+        select array_agg(row (c.tid, c.sid, c.seq, c.spent, c.until is not null,
+                   c.spent >= least(c.max_attempts, attempts_limit) or coalesce(c.expires_at <= v_now, false), c.probe,
+                   c.due)::@schema@.locked)
+          into got
+          from (select c.*, p.ordinality::int as probe
+                  from (select m.*, ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
+                          from unnest(marks) with ordinality m order by m.ordinality) p,
+                       lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.until, q.max_attempts, q.expires_at, q.due
+                                  from @schema@.queue q
+                                 where q.tenant_id = tenant and q.lane = p.lane and q.prio = p.prio
+                                   and q.shard = p.shard and not q.parked
+                                   and q.due between p.low and v_now and (q.until is null or q.until <= v_now)
+                                 order by q.due limit p.share
+                                   for update skip locked) c
+                 limit most) c;
+    end if;
+    return coalesce(got, '{}');
+end
+$$;
+
+-- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked.
+create function @schema@.order_keys(got @schema@.locked[], most int, run int, prefetch boolean, worker text,
+    attempts_limit int, v_now timestamptz, inout take tid[], inout die tid[], out parked int)
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    ready bigint[];
+    mine tid[];
+    dying tid[];
+begin
+    -- The keys whose first locked row is their first unsettled one. A row out under this very worker counts as taken
+    -- when the worker asked to prefetch.
+    select array_agg(f.sid) into ready
+      from (select g.sid, min(g.seq) as seq from unnest(got) g where g.sid is not null group by g.sid) f
+     where not exists (select from @schema@.queue p where p.sid = f.sid and p.seq = f.seq - 1
+                        and not (prefetch and p.holder = worker and p.until > v_now and not p.held));
+
+    -- Their runs: consecutive from there, parked rows included. A message on its way again goes alone.
+    with first as (
+        select distinct on (g.sid) g.sid, g.seq, case when g.spent > 0 then 1 else run end as run
+          from unnest(got) g where g.sid = any (ready) order by g.sid, g.seq
+    ), run as (
+        select r.tid, r.sid, r.seq, r.dying, f.seq as first_seq,
+               row_number() over w as place, bool_or(r.dying) over w as stop
+          from first f,
+               lateral (select q.ctid as tid, q.sid, q.seq, q.spent >= least(q.max_attempts, attempts_limit)
+                               or coalesce(q.expires_at <= v_now, false) as dying
+                          from @schema@.queue q
+                         where q.sid = f.sid and q.seq >= f.seq and q.seq < f.seq + f.run and not q.held
+                           and (q.parked or q.due <= v_now) and (q.until is null or q.until <= v_now)
+                         order by q.seq
+                           for update skip locked) r
+        window w as (partition by r.sid order by r.seq)
+    ), ours as (
+        select tid, place, stop from run where seq = first_seq + place - 1 and (place = 1 or not stop)
+    )
+    select array_agg(tid) filter (where not stop and n <= most), array_agg(tid) filter (where stop)
+      into mine, dying
+      from (select tid, stop, row_number() over (order by stop, place, tid) as n from ours) o;
+    take := take || coalesce(mine, '{}');
+    die := die || coalesce(dying, '{}');
+
+    update @schema@.queue q set parked = true
+      from (select g.tid
+              from unnest(got) g,
+                   lateral (select from @schema@.queue p where p.sid = g.sid and p.seq = g.seq - 1
+                               for update skip locked) locked_predecessor
+             where g.sid is not null and g.tid <> all (take) and g.tid <> all (die)) blocked
+     where q.ctid = blocked.tid;
+    get diagnostics parked = row_count;
+end
+$$;
+
+-- Step 4 for the rows given by place; see 005_settle.sql for bury. The attempt that vanished goes on record.
+create function @schema@.record_lost(tids tid[], v_now timestamptz) returns void
+    language sql
+as $$
+    insert into @schema@.attempt (message_id, attempt_no, outcome, claimed_at, completed_at, tenant_id, worker, code, error)
+    select q.id, q.attempts, 4, q.claimed_at, v_now, q.tenant_id, q.holder, 'lease_expired',
+           'the worker did not settle before its lease ended'
+      from @schema@.queue q where q.ctid = any (tids) and q.until is not null
+$$;
+
+create function @schema@.claim(worker text, "limit" int default 100, lease interval default '30 s',
+    namespace text default null, topics text[] default null, tenant uuid default null, max_attempts int default null,
+    run int default 1, prefetch boolean default false, retry_base interval default null,
+    retry_cap interval default null)
+    returns setof @schema@.delivery
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+    set jit = off
+    set enable_seqscan = off
+    set enable_hashjoin = off
+    set enable_mergejoin = off
+    set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    memory_name constant text := 'outbox.memory_' || '@schema@.queue'::regclass::oid;
+    v_now timestamptz := clock_timestamp();
+    v_memory @schema@.memory;
+    v_scope constant text := concat_ws(',', claim.namespace, claim.topics::text);
+    v_lanes bigint[];
+    v_denied bigint[];
+    v_marks @schema@.mark[];
+    v_got @schema@.locked[];
+    v_take tid[] := '{}';
+    v_die tid[] := '{}';
+    v_sweep boolean;
+    v_base int;
+    v_cap int;
+    v_parked int;
+    v_round int := 0;
+begin
+    perform @schema@.check_isolation();
+    if coalesce(octet_length(worker), 0) not between 1 and 200 then
+        raise exception '"worker" has % bytes', coalesce(octet_length(worker), 0) using errcode = 'OB001',
+            hint = 'Give a name of 1 to 200 bytes that tells this worker from the others.';
+    end if;
+    perform @schema@.check_range('limit', "limit", 1, 10000, '');
+    perform @schema@.check_range('lease', extract(epoch from lease)::numeric, 0.1, 86400, ' s');
+    perform @schema@.check_range('run', run, 1, 10000, '');
+    perform @schema@.check_range('max_attempts', coalesce(claim.max_attempts, 1), 1, 1000, '');
+    perform @schema@.check_range('retry_base', coalesce(extract(epoch from retry_base), 1)::numeric, 0.001, 86400, ' s');
+    perform @schema@.check_range('retry_cap', coalesce(extract(epoch from retry_cap), 1)::numeric, 0.001, 2592000, ' s');
+
+    if exists (select from @schema@.pause p where p.namespace is null and p.destination is null) then
+        return;
+    end if;
+    if claim.namespace is not null or topics is not null then
+        v_lanes := array(select distinct l.id from @schema@.lane l
+                          where (claim.namespace is null or l.namespace = claim.namespace)
+                            and (topics is null or l.topic = any (topics)));
+    end if;
+    v_denied := array(select l.id from @schema@.pause p join @schema@.lane l
+                          on l.namespace = p.namespace and (p.topic is null or l.topic = p.topic)
+                       where p.destination is null);
+
+    if tenant is null then
+        v_memory := nullif(current_setting(memory_name, true), '')::@schema@.memory;
+        if v_memory.scope is distinct from v_scope then
+            v_memory := null;
+        end if;
+    end if;
+    v_sweep := v_memory is null or v_now > v_memory.swept_at + greatest('0.5 s', v_memory.cost * 20);
+
+    loop
+        v_round := v_round + 1;
+        v_parked := 0;
+        v_die := '{}';
+        if tenant is not null then
+            v_marks := @schema@.tenant_probes(tenant, v_lanes, v_denied);
+        elsif v_sweep then
+            v_marks := @schema@.probes(v_lanes, v_denied);
+        elsif cardinality(v_denied) > 0 then
+            v_marks := array(select m from unnest(v_memory.marks) m where m.lane <> all (v_denied));
+        else
+            v_marks := v_memory.marks;
+        end if;
+
+        v_got := @schema@.lock_due(v_marks, tenant, "limit", claim.max_attempts, v_now);
+        if tenant is null then
+            if v_sweep then
+                v_memory := row (v_scope, v_now, clock_timestamp() - v_now, v_marks)::@schema@.memory;
+            end if;
+            if cardinality(v_got) > 0 then
+                v_memory.marks := array(
+                    select row (m.lane, m.prio, m.shard, greatest(m.low, g.due))::@schema@.mark
+                      from unnest(v_marks) with ordinality m
+                      left join (select g.probe, max(g.due) as due from unnest(v_got) g group by g.probe) g
+                             on g.probe = m.ordinality
+                     order by m.prio desc, greatest(m.low, g.due));
+            end if;
+        end if;
+
+        if exists (select from unnest(v_got) g where g.sid is not null or g.dying) then
+            select coalesce(array_agg(g.tid) filter (where not g.dying), '{}'),
+                   coalesce(array_agg(g.tid) filter (where g.dying), '{}')
+              into v_take, v_die
+              from unnest(v_got) g where g.sid is null;
+            select o.take, o.die, o.parked into v_take, v_die, v_parked
+              from @schema@.order_keys(v_got, "limit" - cardinality(v_take), run, prefetch, worker, claim.max_attempts,
+                       v_now, v_take, v_die) o;
+        else
+            v_take := array(select g.tid from unnest(v_got) g);
+        end if;
+        if exists (select from unnest(v_got) g where g.expired) then
+            perform @schema@.record_lost(v_take || v_die, v_now);
+        end if;
+        if cardinality(v_die) > 0 then
+            perform @schema@.bury_claimed(v_die, v_now);
+        end if;
+
+        -- Everything locked was blocked or buried: look further. Nothing found behind the marks: sweep, when that is
+        -- cheap enough.
+        exit when cardinality(v_take) > 0 or v_round > 50;
+        if cardinality(v_got) > 0 then
+            exit when v_parked = 0 and cardinality(v_die) = 0;
+        else
+            exit when v_sweep or tenant is not null or v_now < v_memory.swept_at + v_memory.cost * 20;
+            v_sweep := true;
+        end if;
+        v_now := clock_timestamp();
+    end loop;
+
+    if tenant is null then
+        if cardinality(v_got) < "limit" and not v_sweep then
+            -- Nearly empty: let the next claim sweep as soon as it is cheap.
+            v_memory.swept_at := least(v_memory.swept_at, v_now - interval '0.5 s');
+        end if;
+        perform set_config(memory_name, v_memory::text, false);
+    end if;
+    if cardinality(v_take) = 0 then
+        return;
+    end if;
+
+    v_base := extract(epoch from retry_base) * 1000;
+    v_cap := extract(epoch from retry_cap) * 1000;
+    return query
+        with leased as (
+            update @schema@.queue q
+               set until = v_now + lease, claimed_at = v_now, holder = worker, attempts = q.attempts + 1,
+                   spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts), retry_base = v_base,
+                   retry_cap = v_cap, parked = false
+             where q.ctid = any (v_take)
+            returning q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
+        )
+        select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject,
+               m.recipient, m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts,
+               q.spent::int, q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at
+          from leased q, lateral (select * from @schema@.stored s where s.id = q.id offset 0) m
+        window run as (partition by coalesce(q.sid::text, q.id::text))
+         order by max(q.prio) over run desc, min(q.due) over run, q.sid, q.seq;
+end
+$$;

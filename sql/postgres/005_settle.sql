@@ -1,0 +1,301 @@
+-- Settle: say how an attempt ended.
+--
+-- A settle names the message and the token of the claim it answers. The token is the attempt number, which never
+-- repeats, so a late worker finds another number there (or no lease, or no row) and changes nothing. The row's lease end
+-- is not compared with the clock: an ack after expiry still stands as long as nobody has reclaimed.
+--
+-- Locks: queue rows in id order, then the parked successor of each settled row. A settle waits only for claims, and
+-- claims wait for nobody, so settles cannot deadlock.
+--
+--   outcome   1 delivered  2 retry  3 failed  4 lost  5 limited  6 blocked  7 unknown  8 released
+
+-- After rows left the front of their key: the next row of each, if parked, is due now.
+create function @schema@.wake_successors(sids bigint[], seqs bigint[]) returns void
+    language sql
+as $$
+    update @schema@.queue q set parked = false, due = clock_timestamp()
+      from (select * from unnest(sids, seqs) g(sid, seq) where sid is not null order by sid, seq) g
+     where q.sid = g.sid and q.seq = g.seq + 1 and q.parked and not q.held
+$$;
+
+-- Turns queue rows into dead letters. The caller holds their locks. A row whose message was erased just goes.
+create function @schema@.bury(ids uuid[], reasons text[], codes text[], errors text[], v_now timestamptz) returns void
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    v_sids bigint[];
+    v_seqs bigint[];
+begin
+    insert into @schema@.dead
+    select m.*, q.attempts, q.spent, t.reason, t.code, t.error, v_now,
+           q.sid is not null and coalesce(n.on_dead, s.on_dead) = 'hold'
+      from unnest(ids, reasons, codes, errors) t(id, reason, code, error)
+      join @schema@.queue q on q.id = t.id
+     cross join lateral (select * from @schema@.stored x where x.id = t.id offset 0) m
+      join @schema@.namespace s on s.name = '*'
+      left join @schema@.namespace n on n.name = m.namespace;
+
+    update @schema@.queue q
+       set held = true, parked = true, until = null, holder = null, claimed_at = null
+      from @schema@.dead d
+     where q.id = any (ids) and d.id = q.id and d.held;
+
+    with gone as (
+        delete from @schema@.queue q where q.id = any (ids) and not q.held returning q.sid, q.seq
+    )
+    select array_agg(sid), array_agg(seq) into v_sids, v_seqs from gone where sid is not null;
+    if v_sids is not null then
+        perform @schema@.wake_successors(v_sids, v_seqs);
+    end if;
+    perform @schema@.fire('dead', ids, null);
+end
+$$;
+
+-- What a claim finds at its end: no attempts left, or expired.
+create function @schema@.bury_claimed(tids tid[], v_now timestamptz) returns void
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    r record;
+begin
+    select array_agg(q.id) as ids,
+           array_agg(case when q.expires_at <= v_now then 'expired' else 'attempts' end) as reasons,
+           array_agg(case when q.expires_at <= v_now then 'expired' else a.code end) as codes,
+           array_agg(case when q.expires_at <= v_now then format('expired at %s', q.expires_at) else a.error end) as errors
+      into r
+      from @schema@.queue q
+      left join lateral (select a.code, a.error from @schema@.attempt a where a.message_id = q.id
+                          order by a.attempt_no desc limit 1) a on true
+     where q.ctid = any (tids);
+    perform @schema@.bury(r.ids, r.reasons, r.codes, r.errors, v_now);
+end
+$$;
+
+-- Deletes what was delivered and writes its attempts: the path that nearly all messages take.
+create function @schema@.settle_delivered(ids uuid[], tokens bigint[], codes text[], refs text[], latencies bigint[],
+    v_now timestamptz) returns uuid[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    v_done uuid[];
+    v_sids bigint[];
+    v_seqs bigint[];
+begin
+    with t as (
+        select * from unnest(ids, tokens, codes, refs, latencies) t(id, token, code, ref, latency) order by id
+    ), gone as (
+        delete from @schema@.queue q using t
+         where q.id = t.id and q.attempts = t.token and q.until is not null
+        returning q.id, q.attempts, q.claimed_at, q.tenant_id, q.holder, q.sid, q.seq, t.code, t.ref, t.latency
+    ), written as (
+        insert into @schema@.attempt (message_id, attempt_no, outcome, latency, claimed_at, completed_at, tenant_id,
+            worker, code, reference)
+        select id, attempts, 1, latency / 1000, claimed_at, v_now, tenant_id, holder, code, ref from gone
+    )
+    select array_agg(id), array_agg(sid) filter (where sid is not null), array_agg(seq) filter (where sid is not null)
+      into v_done, v_sids, v_seqs
+      from gone;
+    if v_sids is not null then
+        perform @schema@.wake_successors(v_sids, v_seqs);
+    end if;
+    return v_done;
+end
+$$;
+
+-- The others. Those that go on get a due time; the ids that are to be buried come back in dying.
+create function @schema@.settle_others(ids uuid[], tokens bigint[], outcomes int[], codes text[], errors text[],
+    refs text[], delays bigint[], latencies bigint[], v_now timestamptz, out done uuid[], out dying uuid[])
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    with t as (
+        select * from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies)
+                   t(id, token, outcome, code, error, ref, delay, latency) order by id
+    ), mine as (
+        select q.ctid as tid, q.id, q.attempts, q.claimed_at, q.tenant_id, q.holder, t.outcome, t.code, t.error, t.ref,
+               t.latency, t.outcome = 3 or (t.outcome in (2, 7) and q.spent >= q.ceiling) as dying,
+               t.outcome in (5, 6, 8) as unspent,
+               coalesce(case when t.delay >= 0 then t.delay * interval '1 microsecond' end,
+                        case when t.outcome = 8 then interval '0' end,
+                        (0.5 + random() / 2) * least(b.base * 2 ^ least(q.spent - 1, 30), b.cap) * interval '1 ms') as delay
+          from t
+          join @schema@.queue q on q.id = t.id and q.attempts = t.token and q.until is not null
+          join @schema@.lane l on l.ctid = (select x.ctid from @schema@.lane x where x.id = q.lane limit 1)
+          join @schema@.namespace s on s.name = '*'
+          left join @schema@.namespace n on n.name = l.namespace
+         cross join lateral (select
+               coalesce(q.retry_base, extract(epoch from coalesce(n.retry_base, s.retry_base)) * 1000)::float8 as base,
+               coalesce(q.retry_cap, extract(epoch from coalesce(n.retry_cap, s.retry_cap)) * 1000)::float8 as cap) b
+         order by q.id
+           for update of q
+    ), written as (
+        insert into @schema@.attempt (message_id, attempt_no, outcome, latency, claimed_at, completed_at, tenant_id,
+            worker, code, error, reference)
+        select id, attempts, outcome, latency / 1000, claimed_at, v_now, tenant_id, holder, code, error, ref
+          from mine where outcome <> 8
+    ), back as (
+        update @schema@.queue q
+           set due = v_now + m.delay, until = null, holder = null, claimed_at = null, ceiling = null,
+               retry_base = null, retry_cap = null, spent = q.spent - m.unspent::int
+          from mine m
+         where q.ctid = m.tid and not m.dying
+        returning q.id
+    )
+    select array_agg(id), array_agg(id) filter (where dying) into done, dying from mine;
+end
+$$;
+
+create function @schema@.settle(ids uuid[], tokens bigint[], outcomes int[], codes text[] default null,
+    errors text[] default null, refs text[] default null, outputs jsonb[] default null, delays bigint[] default null,
+    latencies bigint[] default null)
+    returns table (ord int, id uuid, result text, dead boolean)
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+    set jit = off
+    set enable_seqscan = off
+    set enable_hashjoin = off
+    set enable_mergejoin = off
+    set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_count constant int := cardinality(ids);
+    v_done uuid[];
+    v_dying uuid[];
+    r record;
+begin
+    perform @schema@.check_isolation();
+    if v_count is null or v_count > 10000 or cardinality(tokens) is distinct from v_count
+            or cardinality(outcomes) is distinct from v_count or cardinality(codes) <> v_count
+            or cardinality(errors) <> v_count or cardinality(refs) <> v_count or cardinality(outputs) <> v_count
+            or cardinality(delays) <> v_count or cardinality(latencies) <> v_count then
+        raise exception 'the arrays have different lengths, or more than 10000 elements' using errcode = 'OB001',
+            hint = 'Give one id, token and outcome per message; optional arrays are as long, or null.';
+    end if;
+    if exists (select from unnest(outcomes) o where o is null or o not in (1, 2, 3, 5, 6, 7, 8)) then
+        raise exception 'an outcome is not one of 1, 2, 3, 5, 6, 7, 8' using errcode = 'OB001',
+            hint = '1 delivered, 2 retry, 3 failed, 5 limited, 6 blocked, 7 unknown, 8 released.';
+    end if;
+    if exists (select from unnest(delays) d where d > 31536000000000) then
+        raise exception 'a delay is over a year' using errcode = 'OB001', hint = 'Delays are microseconds.';
+    end if;
+
+    if 1 = all (outcomes) then
+        v_done := @schema@.settle_delivered(ids, tokens, codes, refs, latencies, v_now);
+        perform @schema@.fire('delivered', v_done, @schema@.outputs_of(v_done, ids, outputs));
+    else
+        -- Those that return before those that leave: bury and wake_successors then see the batch as it ends.
+        select o.* into r
+          from (select array_agg(t.id) as ids, array_agg(t.token) as tokens, array_agg(t.outcome) as outcomes,
+                       array_agg(t.code) as codes, array_agg(left(t.error, 4000)) as errors, array_agg(t.ref) as refs,
+                       array_agg(t.delay) as delays, array_agg(t.latency) as latencies
+                  from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies)
+                           t(id, token, outcome, code, error, ref, delay, latency) where t.outcome <> 1) t,
+               lateral @schema@.settle_others(t.ids, t.tokens, t.outcomes, t.codes, t.errors, t.refs, t.delays,
+                           t.latencies, v_now) o;
+        v_done := r.done;
+        v_dying := r.dying;
+        if 1 = any (outcomes) then
+            select @schema@.settle_delivered(t.ids, t.tokens, t.codes, t.refs, t.latencies, v_now) as done into r
+              from (select array_agg(t.id) as ids, array_agg(t.token) as tokens, array_agg(t.code) as codes,
+                           array_agg(t.ref) as refs, array_agg(t.latency) as latencies
+                      from unnest(ids, tokens, outcomes, codes, refs, latencies)
+                               t(id, token, outcome, code, ref, latency) where t.outcome = 1) t;
+            perform @schema@.fire('delivered', r.done, @schema@.outputs_of(r.done, ids, outputs));
+            v_done := v_done || r.done;
+        end if;
+        if v_dying is not null then
+            select array_agg(t.id) as ids, array_agg(case t.outcome when 3 then 'terminal' else 'attempts' end) as reasons,
+                   array_agg(t.code) as codes, array_agg(left(t.error, 4000)) as errors
+              into r
+              from unnest(ids, outcomes, codes, errors) t(id, outcome, code, error) where t.id = any (v_dying);
+            perform @schema@.bury(r.ids, r.reasons, r.codes, r.errors, v_now);
+        end if;
+        perform @schema@.fire('retry', array(select t.id from unnest(ids, outcomes) t(id, outcome)
+            where t.outcome in (2, 7) and t.id = any (v_done) and t.id <> all (coalesce(v_dying, '{}'))), null);
+    end if;
+
+    if cardinality(v_done) = v_count and v_dying is null then
+        return query select t.ordinality::int, t.id, 'ok', false from unnest(ids) with ordinality t(id, ordinality);
+        return;
+    end if;
+    return query
+        select t.ordinality::int, t.id,
+               case when t.id = any (v_done) then 'ok'
+                    when exists (select from @schema@.stored m where m.id = t.id)
+                      or exists (select from @schema@.dead d where d.id = t.id) then 'lost'
+                    else 'unknown' end,
+               t.id = any (coalesce(v_dying, '{}'))
+          from unnest(ids) with ordinality t(id, ordinality)
+         order by 1;
+end
+$$;
+
+create function @schema@.ack(ids uuid[], tokens bigint[], refs text[] default null, latencies bigint[] default null)
+    returns table (id uuid, result text)
+    language sql
+as $$
+    select s.id, s.result
+      from @schema@.settle(ids, tokens, array_fill(1, array[cardinality(ids)]), null, null, refs, null, null, latencies) s
+$$;
+
+create function @schema@.nack(ids uuid[], tokens bigint[], errors text[], codes text[] default null,
+    delays interval[] default null)
+    returns table (id uuid, result text, dead boolean)
+    language sql
+as $$
+    select s.id, s.result, s.dead
+      from @schema@.settle(ids, tokens, array_fill(2, array[cardinality(ids)]), codes, errors, null, null,
+               (select array_agg((extract(epoch from d) * 1000000)::bigint order by o)
+                  from unnest(delays) with ordinality u(d, o))) s
+$$;
+
+-- Gives messages back unspent: nothing was sent.
+create function @schema@.release(ids uuid[], tokens bigint[], delay interval default null)
+    returns table (id uuid, result text)
+    language sql
+as $$
+    select s.id, s.result
+      from @schema@.settle(ids, tokens, array_fill(8, array[cardinality(ids)]), null, null, null, null,
+               array_fill((extract(epoch from coalesce(delay, '0')) * 1000000)::bigint, array[cardinality(ids)])) s
+$$;
+
+create function @schema@.extend(ids uuid[], tokens bigint[], lease interval default '30 s')
+    returns table (ord int, id uuid, result text)
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+    set enable_seqscan = off
+    set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    v_done uuid[];
+begin
+    perform @schema@.check_isolation();
+    perform @schema@.check_range('lease', extract(epoch from lease)::numeric, 0.1, 86400, ' s');
+    if cardinality(ids) is distinct from cardinality(tokens) then
+        raise exception 'the arrays have different lengths' using errcode = 'OB001', hint = 'Give one token per id.';
+    end if;
+    with t as (
+        select * from unnest(ids, tokens) t(id, token) order by id
+    ), longer as (
+        update @schema@.queue q set until = clock_timestamp() + lease
+          from t where q.id = t.id and q.attempts = t.token and q.until is not null
+        returning q.id
+    )
+    select array_agg(id) into v_done from longer;
+    return query
+        select t.ordinality::int, t.id,
+               case when t.id = any (v_done) then 'ok'
+                    when exists (select from @schema@.stored m where m.id = t.id)
+                      or exists (select from @schema@.dead d where d.id = t.id) then 'lost'
+                    else 'unknown' end
+          from unnest(ids) with ordinality t(id, ordinality)
+         order by 1;
+end
+$$;

@@ -1,0 +1,244 @@
+-- What operators do: retry and discard dead letters, pause and resume, configure. Every act is on record.
+
+create function @schema@.record(actor text, action text, reason text, message_id uuid, tenant_id uuid, detail jsonb)
+    returns void
+    language sql security definer
+    set search_path = @schema@, pg_temp
+as $$
+    insert into @schema@.act (actor, action, reason, message_id, tenant_id, detail)
+    values (coalesce(actor, session_user), action, reason, message_id, tenant_id, detail)
+$$;
+
+-- Rings for work that did not come through enqueue.
+create function @schema@.ring_if_calm() returns void
+    language plpgsql
+as $$
+begin
+    if pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, 0) then
+        perform @schema@.ring(0);
+    end if;
+end
+$$;
+
+-- The dead letters that ids or a filter name, locked. A session with a tenant reaches its own only.
+create function @schema@.pick_dead(ids uuid[], namespace text, topic text, tenant uuid, code text, before timestamptz,
+    max_count int) returns setof @schema@.dead
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    if ids is null and namespace is null and topic is null and tenant is null and code is null and before is null then
+        raise exception 'nothing says which dead letters are meant' using errcode = 'OB001',
+            hint = 'Give ids, namespace, topic, tenant, code or before; before => now() means all.';
+    end if;
+    perform @schema@.check_range('max_count', max_count, 1, 1000000, '');
+    return query
+        select d.* from @schema@.dead d
+         where (pick_dead.ids is null or d.id = any (pick_dead.ids))
+           and (pick_dead.namespace is null or d.namespace = pick_dead.namespace)
+           and (pick_dead.topic is null or d.topic = pick_dead.topic)
+           and (pick_dead.tenant is null or d.tenant_id = pick_dead.tenant)
+           and (pick_dead.code is null or d.code = pick_dead.code)
+           and (pick_dead.before is null or d.died_at < pick_dead.before)
+           and (@schema@.current_tenant() is null or d.tenant_id = @schema@.current_tenant())
+         order by d.id limit max_count
+           for update skip locked;
+end
+$$;
+
+-- A dead message lives again: a fresh budget, attempt numbers go on. Where its key went on without it, its place in the
+-- order is gone, so it has none any more, and the receiver is told (redriven). Where it held its key, it goes first.
+create function @schema@.retry(ids uuid[] default null, namespace text default null, topic text default null,
+    tenant uuid default null, code text default null, before timestamptz default null, max_count int default 10000,
+    actor text default null, reason text default null) returns bigint
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_picked @schema@.dead[];
+    v_ids uuid[];
+begin
+    v_picked := array(select d from @schema@.pick_dead(retry.ids, retry.namespace, retry.topic, retry.tenant, retry.code,
+        retry.before, max_count) d);
+    v_ids := array(select p.id from unnest(v_picked) p);
+
+    -- The message itself may be in a partition that purge is about to drop: keep a copy of our own.
+    insert into @schema@.message_kept
+    select p.id, p.created_at, p.tenant_id, p.seq, p.priority, p.max_attempts, p.namespace, p.topic, p.key, p.dedupe_key,
+           p.subject, p.recipient, p.correlation_id, p.content_type, p.expires_at, p.headers, p.payload, p.body
+      from unnest(v_picked) p
+        on conflict (id) do nothing;
+    update @schema@.queue q
+       set held = false, parked = false, due = v_now, spent = 0, redriven = true, expires_at = null
+     where q.id = any (v_ids) and q.held;
+    insert into @schema@.queue (id, lane, due, tenant_id, attempts, max_attempts, prio, shard, redriven)
+    select p.id, l.id, v_now, p.tenant_id, p.attempts, p.max_attempts, p.priority, -1, true
+      from unnest(v_picked) p,
+           lateral (select x.id from @schema@.lane x where x.namespace = p.namespace and x.topic = p.topic limit 1) l
+     where not p.held;
+    delete from @schema@.dead d where d.id = any (v_ids);
+    perform @schema@.record(retry.actor, 'retry', retry.reason, p.id, p.tenant_id,
+        jsonb_build_object('code', p.code, 'attempts', p.attempts)) from unnest(v_picked) p;
+    perform @schema@.fire('redriven', v_ids, null);
+    if cardinality(v_ids) > 0 then
+        perform @schema@.ring_if_calm();
+    end if;
+    return cardinality(v_ids);
+end
+$$;
+
+-- Dead letters that nobody will send again. Their attempts stay, and this act says who let them go.
+create function @schema@.discard(ids uuid[] default null, namespace text default null, topic text default null,
+    tenant uuid default null, code text default null, before timestamptz default null, max_count int default 10000,
+    actor text default null, reason text default null) returns bigint
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_picked @schema@.dead[];
+    v_ids uuid[];
+    v_sids bigint[];
+    v_seqs bigint[];
+begin
+    v_picked := array(select d from @schema@.pick_dead(discard.ids, discard.namespace, discard.topic, discard.tenant,
+        discard.code, discard.before, max_count) d);
+    v_ids := array(select p.id from unnest(v_picked) p);
+
+    perform @schema@.fire('discarded', v_ids, null);
+    with gone as (
+        delete from @schema@.queue q where q.id = any (v_ids) and q.held returning q.sid, q.seq
+    )
+    select array_agg(sid), array_agg(seq) into v_sids, v_seqs from gone;
+    if v_sids is not null then
+        perform @schema@.wake_successors(v_sids, v_seqs);
+        perform @schema@.ring_if_calm();
+    end if;
+    delete from @schema@.dead d where d.id = any (v_ids);
+    perform @schema@.record(discard.actor, 'discard', discard.reason, p.id, p.tenant_id,
+        jsonb_build_object('namespace', p.namespace, 'topic', p.topic, 'code', p.code, 'attempts', p.attempts))
+       from unnest(v_picked) p;
+    return cardinality(v_ids);
+end
+$$;
+
+-- Pauses everything (no argument), a namespace, a topic, or a destination (a sink's name, which the relay heeds).
+-- Producers go on; messages gather. What is out under a lease is finished.
+create function @schema@.pause(namespace text default null, topic text default null, destination text default null,
+    actor text default null, reason text default null) returns boolean
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    if topic is not null and namespace is null then
+        raise exception 'a topic is paused within its namespace' using errcode = 'OB001', hint = 'Give the namespace too.';
+    end if;
+    if exists (select from @schema@.pause p where p.namespace is not distinct from pause.namespace
+            and p.topic is not distinct from pause.topic and p.destination is not distinct from pause.destination) then
+        return false;
+    end if;
+    insert into @schema@.pause (namespace, topic, destination, actor, reason)
+    values (pause.namespace, pause.topic, pause.destination, coalesce(pause.actor, session_user), pause.reason);
+    perform @schema@.record(actor, 'pause', reason, null, null,
+        jsonb_build_object('namespace', namespace, 'topic', topic, 'destination', destination));
+    return true;
+end
+$$;
+
+create function @schema@.resume(namespace text default null, topic text default null, destination text default null,
+    actor text default null, reason text default null) returns boolean
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    delete from @schema@.pause p where p.namespace is not distinct from resume.namespace
+        and p.topic is not distinct from resume.topic and p.destination is not distinct from resume.destination;
+    if not found then
+        return false;
+    end if;
+    perform @schema@.record(actor, 'resume', reason, null, null,
+        jsonb_build_object('namespace', namespace, 'topic', topic, 'destination', destination));
+    perform @schema@.ring_if_calm();
+    return true;
+end
+$$;
+
+-- Changes a setting of a namespace; value null goes back to the default. Namespace '*' is the default itself.
+create function @schema@.configure(namespace text, name text, value text) returns void
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    known constant text[] := '{dedupe_scope,order_scope,tenant_prefix,on_dead,max_payload,max_attempts,retry_base,retry_cap,doorbell}';
+    global constant text[] := '{retention,attempt_retention,partition_width}';
+    r @schema@.namespace;
+begin
+    if configure.name <> all (known || global) then
+        raise exception 'there is no setting "%"', configure.name using errcode = 'OB001',
+            hint = 'Settings: ' || array_to_string(known || global, ', ') || '.';
+    elsif configure.name = any (global) and configure.namespace <> '*' then
+        raise exception 'the setting "%" is for all namespaces', configure.name using errcode = 'OB001',
+            hint = 'Use the namespace ''*''.';
+    elsif octet_length(configure.namespace) not between 1 and 63 then
+        raise exception 'the namespace has % bytes', octet_length(configure.namespace) using errcode = 'OB001',
+            hint = 'It takes 1 to 63 bytes.';
+    elsif configure.namespace = '*' and configure.value is null and configure.name <> 'attempt_retention' then
+        raise exception 'the default of "%" cannot be taken away', configure.name using errcode = 'OB001',
+            hint = 'Give a value.';
+    end if;
+    insert into @schema@.namespace (name) values (configure.namespace) on conflict do nothing;
+    select * into strict r from @schema@.namespace n where n.name = configure.namespace for update;
+    begin
+        case configure.name
+            when 'dedupe_scope' then r.dedupe_scope := configure.value;
+            when 'order_scope' then r.order_scope := configure.value;
+            when 'tenant_prefix' then r.tenant_prefix := configure.value;
+            when 'on_dead' then r.on_dead := configure.value;
+            when 'max_payload' then r.max_payload := configure.value;
+            when 'max_attempts' then r.max_attempts := configure.value;
+            when 'retry_base' then r.retry_base := configure.value;
+            when 'retry_cap' then r.retry_cap := configure.value;
+            when 'doorbell' then r.doorbell := configure.value;
+            when 'retention' then r.retention := replace(configure.value, 'forever', '4000 years');
+            when 'attempt_retention' then r.attempt_retention := replace(configure.value, 'forever', '4000 years');
+            when 'partition_width' then r.partition_width := configure.value;
+        end case;
+        update @schema@.namespace n
+           set (dedupe_scope, order_scope, tenant_prefix, on_dead, max_payload, max_attempts, retry_base, retry_cap,
+                doorbell, retention, attempt_retention, partition_width)
+             = (r.dedupe_scope, r.order_scope, r.tenant_prefix, r.on_dead, r.max_payload, r.max_attempts, r.retry_base,
+                r.retry_cap, r.doorbell, r.retention, r.attempt_retention, r.partition_width)
+         where n.name = configure.namespace;
+    exception when check_violation or data_exception then
+        raise exception 'the setting "%" does not take "%"', configure.name, configure.value using errcode = 'OB001',
+            hint = case configure.name when 'dedupe_scope' then 'topic or namespace' when 'order_scope' then 'topic or namespace'
+                when 'on_dead' then 'continue or hold' when 'tenant_prefix' then 'on or off' when 'doorbell' then 'on or off'
+                when 'max_payload' then 'bytes, 1 to 268435456' when 'max_attempts' then '1 to 1000'
+                else 'an interval, e.g. 30 s or 7 days' end;
+    end;
+    perform @schema@.record(null, 'configure', null, null, null,
+        jsonb_build_object('namespace', configure.namespace, 'name', configure.name, 'value', configure.value));
+end
+$$;
+
+-- Gives a topic a bell of its own, for relays that serve only some topics. See docs/doorbell.md.
+create function @schema@.assign_bell(namespace text, topic text, bell int) returns void
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    if not exists (select from @schema@.lane l where l.namespace = assign_bell.namespace and l.topic = assign_bell.topic) then
+        perform @schema@.lane_new(assign_bell.namespace, assign_bell.topic);
+    end if;
+    update @schema@.lane l set bell = assign_bell.bell
+     where l.namespace = assign_bell.namespace and l.topic = assign_bell.topic;
+    perform @schema@.record(null, 'assign_bell', null, null, null,
+        jsonb_build_object('namespace', namespace, 'topic', topic, 'bell', bell));
+end
+$$;

@@ -1,0 +1,293 @@
+-- Retention: coming partitions are made, old ones dropped, never a row deleted one by one.
+--
+-- Partition DDL takes locks that producers would queue behind, so each step runs under a lock_timeout of 50 ms, is tried
+-- a few times, and is a transaction of its own: purge does one step a call, and says whether there is more.
+--
+--   ATTACH       SHARE UPDATE EXCLUSIVE on the parent (producers go on), ACCESS EXCLUSIVE on the default partition
+--   TRUNCATE     ACCESS EXCLUSIVE on the old leaf only: an open transaction that enqueued there makes it wait, and so
+--                keeps its messages
+--   DROP         ACCESS EXCLUSIVE on the parent, behind any producer's open transaction: may fail, and then the empty
+--                leaf waits for the next purge
+--
+-- Whatever is not delivered is copied to message_kept in the transaction that truncates; dead letters have their copy.
+
+-- The append-only guard. Only retention and erasure pass it: they run as the owner, as whom nobody logs in, and which no
+-- setting can turn anybody into.
+create function @schema@.append_only() returns trigger
+    language plpgsql
+    set search_path = @schema@, pg_temp
+as $$
+begin
+    if tg_op <> 'UPDATE' and current_user = @schema_text@ || '_owner' then
+        return old;
+    end if;
+    raise exception '% is append-only: % is refused', tg_table_name, tg_op using errcode = 'P0001',
+        hint = 'The record of what happened is never rewritten.';
+end
+$$;
+create trigger append_only before update or delete on @schema@.attempt for each row execute function @schema@.append_only();
+create trigger append_only_truncate before truncate on @schema@.attempt execute function @schema@.append_only();
+create trigger append_only_truncate before truncate on @schema@.attempt_default execute function @schema@.append_only();
+create trigger append_only before update or delete on @schema@.attempt_kept for each row execute function @schema@.append_only();
+create trigger append_only_truncate before truncate on @schema@.attempt_kept execute function @schema@.append_only();
+create trigger append_only before update or delete on @schema@.act for each row execute function @schema@.append_only();
+create trigger append_only_truncate before truncate on @schema@.act execute function @schema@.append_only();
+
+-- Makes the partitions of one period. Runs as the owner.
+create function @schema@.make_period(p_start timestamptz, p_finish timestamptz) returns void
+    language plpgsql
+as $$
+declare
+    v_suffix constant text := to_char(p_start at time zone 'UTC', 'YYYYMMDD_HH24MI');
+    v_parent text;
+begin
+    foreach v_parent in array '{message,attempt}'::text[] loop
+        execute format('create table %1$I.%2$I (like %1$I.%3$I including all)', @schema_text@, v_parent || '_' || v_suffix, v_parent);
+        execute format('alter table %I.%I enable row level security, force row level security', @schema_text@,
+            v_parent || '_' || v_suffix);
+        if v_parent = 'attempt' then
+            execute format('create trigger append_only_truncate before truncate on %1$I.%2$I execute function %1$I.append_only()',
+                @schema_text@, v_parent || '_' || v_suffix);
+        end if;
+        execute format('alter table %1$I.%2$I attach partition %1$I.%3$I for values from (%4$L) to (%5$L)', @schema_text@, v_parent,
+            v_parent || '_' || v_suffix, @schema@.uuid_at(p_start), @schema@.uuid_at(p_finish));
+    end loop;
+    insert into @schema@.period (start, finish, suffix) values (p_start, p_finish, v_suffix);
+end
+$$;
+
+-- Copies out of a period what must outlive its partition. Runs as api, which sees all tenants' rows.
+create function @schema@.keep_messages(low uuid, high uuid, stubs boolean) returns bigint
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+declare
+    v_total bigint;
+    v_kept bigint;
+begin
+    insert into @schema@.message_kept
+    select m.* from @schema@.message m join @schema@.queue q on q.id = m.id where m.id >= low and m.id < high
+        on conflict (id) do nothing;
+    if stubs then
+        insert into @schema@.archived
+        select m.id, m.created_at, m.tenant_id, m.seq, m.namespace, m.topic, m.key, m.dedupe_key, m.subject, m.correlation_id
+          from @schema@.message m where m.id >= low and m.id < high
+            on conflict (id) do nothing;
+    end if;
+    select count(*), count(*) filter (where exists (select from @schema@.queue q where q.id = m.id)
+                                         or exists (select from @schema@.dead d where d.id = m.id))
+      into v_total, v_kept from @schema@.message m where m.id >= low and m.id < high;
+    return v_total - v_kept;
+end
+$$;
+
+create function @schema@.keep_attempts(low uuid, high uuid) returns void
+    language sql security definer
+    set search_path = @schema@, pg_temp
+as $$
+    insert into @schema@.attempt_kept
+    select a.* from @schema@.attempt a
+     where a.message_id >= low and a.message_id < high
+       and (exists (select from @schema@.queue q where q.id = a.message_id)
+         or exists (select from @schema@.dead d where d.id = a.message_id))
+        on conflict do nothing
+$$;
+
+-- Left-overs of retired periods: a bounded number of rows a call. attempt_kept and the defaults of attempt are emptied
+-- as a whole, by the owner, once nothing in them is needed: see purge.
+create function @schema@.sweep_leftovers(before uuid) returns bigint
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+declare
+    v_kept bigint;
+    v_default bigint;
+begin
+    delete from @schema@.message_kept k where k.id in (
+        select x.id from @schema@.message_kept x where x.id < before
+           and not exists (select from @schema@.queue q where q.id = x.id) order by x.id limit 1000);
+    get diagnostics v_kept = row_count;
+    delete from @schema@.message_default k where k.id in (
+        select x.id from @schema@.message_default x where x.id < before
+           and not exists (select from @schema@.queue q where q.id = x.id) order by x.id limit 1000);
+    get diagnostics v_default = row_count;
+    return v_kept + v_default;
+end
+$$;
+
+create function @schema@.attempts_needed(which text, before uuid) returns boolean
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+begin
+    if which = 'attempt_kept' then
+        return exists (select from @schema@.attempt_kept a where a.message_id >= before
+                or exists (select from @schema@.queue q where q.id = a.message_id)
+                or exists (select from @schema@.dead d where d.id = a.message_id))
+            or not exists (select from @schema@.attempt_kept);
+    end if;
+    return exists (select from @schema@.attempt_default a where a.message_id >= before
+            or exists (select from @schema@.queue q where q.id = a.message_id)
+            or exists (select from @schema@.dead d where d.id = a.message_id))
+        or not exists (select from @schema@.attempt_default);
+end
+$$;
+
+-- One step of retention. Call until more is false; by any relay, by cron, by hand, by several at once.
+create function @schema@.purge() returns table (action text, detail text, removed bigint, more boolean)
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+    set lock_timeout = '50ms'
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+    s @schema@.namespace;
+    p @schema@.period;
+    v_width double precision;
+    v_start timestamptz;
+    v_removed bigint;
+    v_try int;
+    v_attempts interval;
+    v_name text;
+begin
+    if not pg_try_advisory_xact_lock('@schema@.period'::regclass::oid::bigint) then
+        return query select 'busy', 'another purge is at work', 0::bigint, false;
+        return;
+    end if;
+    select * into strict s from @schema@.namespace n where n.name = '*';
+    v_attempts := coalesce(s.attempt_retention, s.retention);
+    v_width := extract(epoch from s.partition_width);
+
+    for v_try in 1..5 loop
+        begin
+            -- Two periods ahead of the present one.
+            v_start := to_timestamp(floor(extract(epoch from v_now) / v_width) * v_width);
+            v_start := greatest(v_start, (select max(x.finish) from @schema@.period x));
+            if v_start < v_now + 2 * s.partition_width then
+                perform @schema@.make_period(v_start, v_start + s.partition_width);
+                return query select 'create', to_char(v_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI'), 0::bigint, true;
+                return;
+            end if;
+
+            select * into p from @schema@.period x where x.message and x.finish < v_now - s.retention order by x.start limit 1;
+            if found then
+                v_removed := @schema@.keep_messages(@schema@.uuid_at(p.start), @schema@.uuid_at(p.finish),
+                    v_attempts > s.retention);
+                execute format('truncate %I.%I', @schema_text@, 'message_' || p.suffix);
+                update @schema@.period x set message = false where x.start = p.start;
+                return query select 'empty', 'message_' || p.suffix, v_removed, true;
+                return;
+            end if;
+            select * into p from @schema@.period x where x.attempt and x.finish < v_now - v_attempts order by x.start limit 1;
+            if found then
+                perform @schema@.keep_attempts(@schema@.uuid_at(p.start), @schema@.uuid_at(p.finish));
+                execute format('truncate %I.%I', @schema_text@, 'attempt_' || p.suffix);
+                update @schema@.period x set attempt = false where x.start = p.start;
+                return query select 'empty', 'attempt_' || p.suffix, 0::bigint, true;
+                return;
+            end if;
+
+            -- Emptied leaves are dropped; whichever cannot be had now is had next time.
+            for v_name in select c.relname from @schema@.period x, pg_class c
+                           where c.relnamespace = (@schema_text@)::regnamespace and c.relkind = 'r'
+                             and ((not x.message and c.relname = 'message_' || x.suffix)
+                               or (not x.attempt and c.relname = 'attempt_' || x.suffix)) order by c.relname loop
+                execute format('drop table %I.%I', @schema_text@, v_name);
+                return query select 'drop', v_name, 0::bigint, true;
+                return;
+            end loop;
+            delete from @schema@.period x where not x.message and not x.attempt;
+
+            foreach v_name in array '{attempt_kept,attempt_default}'::text[] loop
+                if not @schema@.attempts_needed(v_name, @schema@.uuid_at(v_now - v_attempts)) then
+                    execute format('truncate %I.%I', @schema_text@, v_name);
+                end if;
+            end loop;
+            v_removed := @schema@.sweep_leftovers(@schema@.uuid_at(v_now - s.retention));
+            return query select 'done', case when v_removed = 0 then 'nothing is left to do' else 'left-overs' end,
+                v_removed, v_removed >= 1000;
+            return;
+        exception when lock_not_available or deadlock_detected then
+            perform pg_sleep(0.02 * v_try);
+        end;
+    end loop;
+    return query select 'wait', 'producers or relays hold the tables; try again later', 0::bigint, false;
+end
+$$;
+
+-- Erases a tenant: messages, attempts, dead letters, keys. Runs as the owner, who is held by row security and so reaches
+-- just this tenant's rows, and whom the append-only guard lets pass. Only this act remains, without its content.
+--     create trigger ... after delete on tenants ... perform outbox.erase_tenant(old.id)
+create function @schema@.erase_tenant(tenant uuid, actor text default null, reason text default null) returns bigint
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+declare
+    v_before constant text := current_setting('app.current_tenant_id', true);
+    v_messages bigint;
+    v_more bigint;
+    v_attempts bigint;
+begin
+    if tenant is null then
+        raise exception '"tenant" is missing' using errcode = 'OB001', hint = 'Give the tenant''s uuid.';
+    elsif v_before <> '' and v_before::uuid <> tenant then
+        raise exception 'the session''s tenant is another one' using errcode = 'OB002',
+            hint = 'A session with app.current_tenant_id erases that tenant only.';
+    end if;
+    perform set_config('app.current_tenant_id', tenant::text, true);
+    delete from @schema@.queue where tenant_id = tenant;
+    delete from @schema@.message where tenant_id = tenant;
+    get diagnostics v_messages = row_count;
+    delete from @schema@.message_kept where tenant_id = tenant;
+    delete from @schema@.dead d where tenant_id = tenant;
+    get diagnostics v_more = row_count;
+    delete from @schema@.attempt where tenant_id = tenant;
+    get diagnostics v_attempts = row_count;
+    delete from @schema@.attempt_kept where tenant_id = tenant;
+    delete from @schema@.archived where tenant_id = tenant;
+    delete from @schema@.dedupe where tenant_id = tenant;
+    delete from @schema@.stream where tenant_id = tenant;
+    delete from @schema@.hook_failure where tenant_id = tenant;
+    delete from @schema@.act where tenant_id = tenant;
+    perform set_config('app.current_tenant_id', coalesce(v_before, ''), true);
+    perform @schema@.record(actor, 'erase_tenant', reason, null, null, jsonb_build_object('tenant', tenant,
+        'messages', v_messages, 'attempts', v_attempts, 'dead_letters', v_more));
+    return v_messages;
+end
+$$;
+
+-- Erases the messages about one domain object (V14). Their attempts stay: who, when, how it ended, no content. A message
+-- of a key that is still in the queue leaves an empty row there, so that the key's order stays; claim removes it when its
+-- turn comes.
+create function @schema@.erase_subject(namespace text, subject text, tenant uuid default null, actor text default null,
+    reason text default null) returns bigint
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_tenant constant uuid := @schema@.tenant_for(tenant);
+    v_ids uuid[];
+begin
+    v_ids := array(
+        select m.id from @schema@.stored m where m.subject = erase_subject.subject
+           and m.namespace = erase_subject.namespace and (v_tenant is null or m.tenant_id = v_tenant)
+        union
+        select d.id from @schema@.dead d where d.subject = erase_subject.subject
+           and d.namespace = erase_subject.namespace and (v_tenant is null or d.tenant_id = v_tenant));
+    delete from @schema@.queue q where q.id = any (v_ids) and q.sid is null;
+    update @schema@.queue q set expires_at = '-infinity', held = false where q.id = any (v_ids);
+    perform @schema@.wake_successors(array_agg(q.sid), array_agg(q.seq - 1))
+       from @schema@.queue q
+      where q.id = any (v_ids) and q.parked
+        and not exists (select from @schema@.queue p where p.sid = q.sid and p.seq = q.seq - 1);
+    delete from @schema@.dead d where d.id = any (v_ids);
+    delete from @schema@.message m where m.id = any (v_ids);
+    delete from @schema@.message_kept m where m.id = any (v_ids);
+    delete from @schema@.archived m where m.id = any (v_ids);
+    perform @schema@.record(actor, 'erase_subject', reason, null, v_tenant,
+        jsonb_build_object('namespace', erase_subject.namespace, 'messages', cardinality(v_ids)));
+    return cardinality(v_ids);
+end
+$$;

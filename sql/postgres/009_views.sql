@@ -1,0 +1,246 @@
+-- Views: the plain meaning of the tables. Each shows a session with app.current_tenant_id that tenant's rows, one of an
+-- operator, auditor or relay without it all rows, and everybody else nothing.
+
+create function @schema@.sees_all() returns boolean
+    language sql stable
+as $$
+    select pg_has_role(current_user, @schema_text@ || '_operator', 'usage')
+        or pg_has_role(current_user, @schema_text@ || '_auditor', 'usage')
+        or pg_has_role(current_user, @schema_text@ || '_relay', 'usage')
+$$;
+
+create view @schema@.attempt_stored as
+    select * from @schema@.attempt union all select * from @schema@.attempt_kept;
+
+create view @schema@.messages with (security_barrier) as
+select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
+       case when d.id is not null then 'dead'
+            when q.until is not null then 'processing'
+            when q.id is not null then 'pending'
+            when a.outcome = 1 then 'delivered'
+            else 'discarded' end as status,
+       coalesce(q.attempts, d.attempts, a.attempt_no, 0) as attempts,
+       coalesce(q.spent, d.spent, a.attempt_no, 0)::int as spent,
+       m.max_attempts::int as max_attempts,
+       m.priority::int as priority,
+       case when d.id is null and q.until is null then q.due end as next_attempt_at,
+       case when d.id is null then q.holder end as locked_by,
+       case when d.id is null then q.until end as locked_until,
+       coalesce(q.parked, false) and d.id is null as parked,
+       coalesce(q.redriven, false) as redriven,
+       case when a.outcome <> 1 then coalesce(d.code, a.code) else d.code end as last_code,
+       case when a.outcome <> 1 then coalesce(d.error, a.error) else d.error end as last_error,
+       d.reason as dead_reason,
+       m.created_at,
+       greatest(m.created_at, q.claimed_at, a.completed_at, d.died_at,
+                (select max(t.at) from @schema@.act t where t.message_id = m.id)) as updated_at,
+       case when a.outcome = 1 and q.id is null and d.id is null then a.completed_at end as delivered_at,
+       m.expires_at, m.headers, m.content_type, m.payload, m.body
+  from (select * from @schema@.stored
+        union all
+        select x.id, x.created_at, x.tenant_id, x.seq, x.priority, x.max_attempts, x.namespace, x.topic, x.key,
+               x.dedupe_key, x.subject, x.recipient, x.correlation_id, x.content_type, x.expires_at, x.headers,
+               x.payload, x.body
+          from @schema@.dead x where not exists (select from @schema@.stored s where s.id = x.id)) m
+  left join @schema@.queue q on q.id = m.id
+  left join @schema@.dead d on d.id = m.id
+  left join lateral (select a.outcome, a.attempt_no, a.code, a.error, a.completed_at from @schema@.attempt_stored a
+                      where a.message_id = m.id order by a.attempt_no desc limit 1) a on true
+ where m.tenant_id = (select @schema@.current_tenant())
+    or ((select @schema@.current_tenant()) is null and (select @schema@.sees_all()));
+
+create view @schema@.attempts with (security_barrier) as
+select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attempt_no, m.namespace, m.topic, a.tenant_id,
+       m.key, m.seq, m.subject, m.dedupe_key, m.correlation_id,
+       (array['delivered', 'retry', 'failed', 'lost', 'limited', 'blocked', 'unknown', 'processing'])
+           [coalesce(nullif(a.outcome, 0), 8)] as outcome,
+       a.worker, a.claimed_at, a.completed_at, a.latency as latency_ms, a.code, a.error, a.reference
+  from (select * from @schema@.attempt_stored
+        union all
+        select q.id, q.attempts, 0, null, q.claimed_at, null, q.tenant_id, q.holder, null, null, null
+          from @schema@.queue q where q.until is not null) a
+  left join lateral (
+       select s.namespace, s.topic, s.key, s.seq, s.subject, s.dedupe_key, s.correlation_id
+         from @schema@.stored s where s.id = a.message_id
+       union all
+       select s.namespace, s.topic, s.key, s.seq, s.subject, s.dedupe_key, s.correlation_id
+         from @schema@.dead s where s.id = a.message_id
+       union all
+       select s.namespace, s.topic, s.key, s.seq, s.subject, s.dedupe_key, s.correlation_id
+         from @schema@.archived s where s.id = a.message_id
+        limit 1) m on true
+ where a.tenant_id = (select @schema@.current_tenant())
+    or ((select @schema@.current_tenant()) is null and (select @schema@.sees_all()));
+
+create view @schema@.dead_letters with (security_barrier) as
+select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.dedupe_key, d.subject, d.recipient, d.correlation_id,
+       d.reason, d.code, d.error, d.attempts, d.spent::int as spent, d.max_attempts::int as max_attempts,
+       d.priority::int as priority, d.held, d.created_at, d.died_at, d.expires_at, d.headers, d.content_type, d.payload, d.body
+  from @schema@.dead d
+ where d.tenant_id = (select @schema@.current_tenant())
+    or ((select @schema@.current_tenant()) is null and (select @schema@.sees_all()));
+
+create view @schema@.acts with (security_barrier) as
+select t.id, t.at, t.actor, t.action, t.reason, t.message_id, t.tenant_id, t.detail
+  from @schema@.act t
+ where t.tenant_id = (select @schema@.current_tenant())
+    or ((select @schema@.current_tenant()) is null and (select @schema@.sees_all()));
+
+create view @schema@.status with (security_barrier) as
+select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 0) as due,
+       coalesce(q.processing, 0) as processing, coalesce(q.stuck, 0) as stuck, coalesce(q.parked, 0) as parked,
+       coalesce(d.dead, 0) as dead,
+       coalesce(extract(epoch from clock_timestamp() - q.oldest), 0)::double precision as oldest_pending_s,
+       exists (select from @schema@.pause p where p.destination is null and (p.namespace is null
+               or (p.namespace = l.namespace and (p.topic is null or p.topic = l.topic)))) as paused
+  from (select distinct x.id, x.namespace, x.topic from @schema@.lane x) l
+  left join (select x.lane, count(*) filter (where x.until is null) as pending,
+                    count(*) filter (where x.until is null and not x.parked and x.due <= clock_timestamp()) as due,
+                    count(*) filter (where x.until is not null) as processing,
+                    count(*) filter (where x.until <= clock_timestamp()) as stuck,
+                    count(*) filter (where x.parked) as parked,
+                    min(x.due) filter (where x.until is null and x.due <= clock_timestamp()) as oldest
+               from @schema@.queue x
+              where not x.held
+                and (x.tenant_id = (select @schema@.current_tenant()) or (select @schema@.current_tenant()) is null)
+              group by x.lane) q on q.lane = l.id
+  left join (select x.namespace, x.topic, count(*) as dead from @schema@.dead x
+              where x.tenant_id = (select @schema@.current_tenant()) or (select @schema@.current_tenant()) is null
+              group by x.namespace, x.topic) d on d.namespace = l.namespace and d.topic = l.topic
+ where (select @schema@.sees_all());
+
+-- The words of a well-known shape of outbox table: pending, publishing, published, failed, dead_lettered.
+create view @schema@.outbox with (security_barrier) as
+select m.id, m.topic, m.key, m.payload as payload_json, m.dedupe_key as idempotency_key,
+       case m.status when 'processing' then 'publishing' when 'delivered' then 'published' when 'dead' then 'dead_lettered'
+                     when 'pending' then case when m.attempts > 0 then 'failed' else 'pending' end
+                     else m.status end as status,
+       greatest(m.attempts - 1, 0) + (m.status = 'pending' and m.attempts > 0)::int as retry_count,
+       m.last_error, case when m.attempts > 0 then m.updated_at end as last_attempt_at, m.next_attempt_at,
+       m.delivered_at as published_at, m.created_at
+  from @schema@.messages m;
+
+do $$
+declare
+    c record;
+begin
+    for c in select * from (values
+        ('messages', null, 'Every message that is stored, and where it stands.'),
+        ('messages', 'id', 'The message''s id, a uuid v7: it sorts by time. The same over all attempts.'),
+        ('messages', 'namespace', 'Whose topic it is.'),
+        ('messages', 'topic', 'What kind of message it is; routes go by it.'),
+        ('messages', 'tenant_id', 'The tenant it belongs to; null for none.'),
+        ('messages', 'key', 'Messages of one key are delivered in commit order; null for no order.'),
+        ('messages', 'seq', 'The position within the key, gapless from 1.'),
+        ('messages', 'dedupe_key', 'The producer''s key: the same one again is the same message.'),
+        ('messages', 'subject', 'The id of the domain object it is about.'),
+        ('messages', 'recipient', 'Whom it goes to.'),
+        ('messages', 'correlation_id', 'An id that goes through rows, logs and deliveries.'),
+        ('messages', 'status', 'pending, processing, delivered, dead; discarded after an operator let a dead one go.'),
+        ('messages', 'attempts', 'The number of the last attempt begun; never falls.'),
+        ('messages', 'spent', 'How much of max_attempts is spent; an operator''s retry starts anew.'),
+        ('messages', 'max_attempts', 'How many attempts it may spend.'),
+        ('messages', 'priority', '0 to 9, 9 first.'),
+        ('messages', 'next_attempt_at', 'When it is due; null while it is processed, and at its end.'),
+        ('messages', 'locked_by', 'The worker that has it now.'),
+        ('messages', 'locked_until', 'When that worker''s lease ends.'),
+        ('messages', 'parked', 'It waits for an earlier message of its key.'),
+        ('messages', 'redriven', 'An operator sent it again after it was dead.'),
+        ('messages', 'last_code', 'The code of the last failure.'),
+        ('messages', 'last_error', 'The text of the last failure.'),
+        ('messages', 'dead_reason', 'attempts (spent), terminal (refused for good) or expired.'),
+        ('messages', 'created_at', 'When it was enqueued.'),
+        ('messages', 'updated_at', 'When its state changed last.'),
+        ('messages', 'delivered_at', 'When it was accepted.'),
+        ('messages', 'expires_at', 'After this it is not tried any more.'),
+        ('messages', 'headers', 'The producer''s headers, a JSON object of strings.'),
+        ('messages', 'content_type', 'The type of body; null for JSON.'),
+        ('messages', 'payload', 'The content when it is JSON.'),
+        ('messages', 'body', 'The content when it is bytes.'),
+        ('attempts', null, 'Every attempt, append-only; one in progress has the outcome processing.'),
+        ('attempts', 'attempt_id', 'message id, a slash, attempt number.'),
+        ('attempts', 'message_id', 'The message it was an attempt of.'),
+        ('attempts', 'attempt_no', 'From 1; never falls, never repeats.'),
+        ('attempts', 'namespace', 'The message''s.'),
+        ('attempts', 'topic', 'The message''s.'),
+        ('attempts', 'tenant_id', 'The message''s.'),
+        ('attempts', 'key', 'The message''s.'),
+        ('attempts', 'seq', 'The message''s.'),
+        ('attempts', 'subject', 'The message''s.'),
+        ('attempts', 'dedupe_key', 'The message''s.'),
+        ('attempts', 'correlation_id', 'The message''s.'),
+        ('attempts', 'outcome', 'delivered, retry, failed, lost, limited, blocked, unknown or processing.'),
+        ('attempts', 'worker', 'Who claimed it.'),
+        ('attempts', 'claimed_at', 'When the attempt began.'),
+        ('attempts', 'completed_at', 'When its outcome was recorded; null while it is in progress.'),
+        ('attempts', 'latency_ms', 'How long the delivery took, as the worker measured it.'),
+        ('attempts', 'code', 'The sink''s explicit code.'),
+        ('attempts', 'error', 'Its text.'),
+        ('attempts', 'reference', 'The receiver''s own id for what it accepted.'),
+        ('dead_letters', null, 'Messages that are not tried any more, until an operator retries or discards them.'),
+        ('dead_letters', 'id', 'The message''s id.'),
+        ('dead_letters', 'namespace', 'The message''s.'),
+        ('dead_letters', 'topic', 'The message''s.'),
+        ('dead_letters', 'tenant_id', 'The message''s.'),
+        ('dead_letters', 'key', 'The message''s.'),
+        ('dead_letters', 'seq', 'The message''s.'),
+        ('dead_letters', 'dedupe_key', 'The message''s.'),
+        ('dead_letters', 'subject', 'The message''s.'),
+        ('dead_letters', 'recipient', 'The message''s.'),
+        ('dead_letters', 'correlation_id', 'The message''s.'),
+        ('dead_letters', 'reason', 'attempts (spent), terminal (refused for good) or expired.'),
+        ('dead_letters', 'code', 'The code of the last failure.'),
+        ('dead_letters', 'error', 'The text of the last failure.'),
+        ('dead_letters', 'attempts', 'The number of its last attempt.'),
+        ('dead_letters', 'spent', 'How many attempts it spent in this life.'),
+        ('dead_letters', 'max_attempts', 'How many it might spend.'),
+        ('dead_letters', 'priority', 'The message''s.'),
+        ('dead_letters', 'held', 'Its key waits for it (on_dead = hold).'),
+        ('dead_letters', 'created_at', 'When it was enqueued.'),
+        ('dead_letters', 'died_at', 'When it was given up.'),
+        ('dead_letters', 'expires_at', 'When it expired or would have.'),
+        ('dead_letters', 'headers', 'The message''s.'),
+        ('dead_letters', 'content_type', 'The message''s.'),
+        ('dead_letters', 'payload', 'The message''s.'),
+        ('dead_letters', 'body', 'The message''s.'),
+        ('status', null, 'One row per topic: what waits, what is out, what is dead.'),
+        ('status', 'namespace', 'Whose topic it is.'),
+        ('status', 'topic', 'The topic.'),
+        ('status', 'pending', 'Messages that wait: due, delayed or parked.'),
+        ('status', 'due', 'Of those: could go now.'),
+        ('status', 'processing', 'Claimed and not settled.'),
+        ('status', 'stuck', 'Of those: the lease has ended; the next claim takes them.'),
+        ('status', 'parked', 'Messages behind an earlier one of their key.'),
+        ('status', 'dead', 'Dead letters.'),
+        ('status', 'oldest_pending_s', 'Age in seconds of the longest due message; 0 for none.'),
+        ('status', 'paused', 'An operator paused it.'),
+        ('acts', null, 'What operators did, append-only.'),
+        ('acts', 'id', 'A running number.'),
+        ('acts', 'at', 'When.'),
+        ('acts', 'actor', 'Who.'),
+        ('acts', 'action', 'What: retry, discard, pause, resume, configure, erase_tenant ...'),
+        ('acts', 'reason', 'Why, in the actor''s words.'),
+        ('acts', 'message_id', 'To which message; null when to none.'),
+        ('acts', 'tenant_id', 'The message''s tenant.'),
+        ('acts', 'detail', 'The rest, as JSON.'),
+        ('outbox', null, 'The messages in the words pending, publishing, published, failed, dead_lettered.'),
+        ('outbox', 'id', 'The message''s id.'),
+        ('outbox', 'topic', 'The message''s topic.'),
+        ('outbox', 'key', 'The message''s key.'),
+        ('outbox', 'payload_json', 'The message''s payload.'),
+        ('outbox', 'idempotency_key', 'The dedupe key.'),
+        ('outbox', 'status', 'failed is pending after a failed attempt.'),
+        ('outbox', 'retry_count', 'Failed attempts so far.'),
+        ('outbox', 'last_error', 'The text of the last failure.'),
+        ('outbox', 'last_attempt_at', 'When it was tried last.'),
+        ('outbox', 'next_attempt_at', 'When it is due.'),
+        ('outbox', 'published_at', 'When it was accepted.'),
+        ('outbox', 'created_at', 'When it was enqueued.')) c(view, col, text) loop
+        if c.col is null then
+            execute format('comment on view %I.%I is %L', @schema_text@, c.view, c.text);
+        else
+            execute format('comment on column %I.%I.%I is %L', @schema_text@, c.view, c.col, c.text);
+        end if;
+    end loop;
+end
+$$;

@@ -1,0 +1,85 @@
+-- Rights: who owns what, row security, and what each role may do. PUBLIC may do nothing.
+
+do $$
+declare
+    o record;
+    owners constant text[] := '{make_period,purge,erase_tenant}';
+begin
+    for o in select c.relname, c.relkind from pg_class c
+              where c.relnamespace = (@schema_text@)::regnamespace and c.relkind in ('r', 'p', 'v')
+                and c.relname <> 'migration' loop
+        execute format('alter %s %I.%I owner to %I', case o.relkind when 'v' then 'view' else 'table' end, @schema_text@,
+            o.relname, @schema_text@ || case o.relkind when 'v' then '_api' else '_owner' end);
+    end loop;
+    for o in select p.oid::regprocedure as signature, p.proname from pg_proc p
+              where p.pronamespace = (@schema_text@)::regnamespace loop
+        execute format('alter function %s owner to %I', o.signature, @schema_text@
+            || case when o.proname = any (owners) then '_owner' when o.proname = 'call_hook' then '_hooks' else '_api' end);
+        execute format('revoke all on function %s from public', o.signature);
+    end loop;
+    for o in select t.typname from pg_type t join pg_class c on c.oid = t.typrelid
+              where t.typnamespace = (@schema_text@)::regnamespace and c.relkind = 'c' loop
+        execute format('alter type %I.%I owner to %I', @schema_text@, o.typname, @schema_text@ || '_api');
+    end loop;
+
+    -- A tenant's data is only its own, also to the owner. api has a policy of its own: its functions decide.
+    for o in select c.relname from pg_class c where c.relnamespace = (@schema_text@)::regnamespace
+               and c.relkind in ('r', 'p') and exists (select from pg_attribute a where a.attrelid = c.oid
+               and a.attname = 'tenant_id') loop
+        execute format('alter table %I.%I enable row level security, force row level security', @schema_text@, o.relname);
+        execute format('create policy tenant on %I.%I using (tenant_id = nullif(current_setting(''app.current_tenant_id'', '
+            'true), '''')::uuid) with check (tenant_id = nullif(current_setting(''app.current_tenant_id'', true), '''')::uuid)',
+            @schema_text@, o.relname);
+        execute format('create policy api on %I.%I to %I using (true) with check (true)', @schema_text@, o.relname,
+            @schema_text@ || '_api');
+        execute format('create policy reader on %I.%I for select to %I, %I using (nullif(current_setting('
+            '''app.current_tenant_id'', true), '''') is null)', @schema_text@, o.relname, @schema_text@ || '_operator',
+            @schema_text@ || '_auditor');
+    end loop;
+end
+$$;
+
+-- api: what its functions need, and no more. It cannot rewrite an attempt or an act.
+grant select, insert on @schema@.message, @schema@.attempt, @schema@.attempt_kept, @schema@.act, @schema@.archived to @api@;
+grant select, insert, update, delete on @schema@.queue, @schema@.dead, @schema@.dedupe, @schema@.stream, @schema@.lane,
+    @schema@.namespace, @schema@.pause, @schema@.hook, @schema@.hook_failure, @schema@.message_kept to @api@;
+grant select, delete on @schema@.message, @schema@.message_default, @schema@.archived to @api@;
+grant select on @schema@.attempt_default, @schema@.period to @api@;
+grant execute on function @schema@.call_hook to @api@;
+-- owner: what retention and erasure call.
+grant execute on function @schema@.uuid_at, @schema@.keep_messages, @schema@.keep_attempts, @schema@.sweep_leftovers,
+    @schema@.attempts_needed, @schema@.record, @schema@.append_only to @owner@;
+
+grant execute on function @schema@.enqueue, @schema@.enqueue_bytes, @schema@.enqueue_many to @producer@;
+
+grant execute on function @schema@.claim, @schema@.settle, @schema@.ack, @schema@.nack, @schema@.release, @schema@.extend,
+    @schema@.purge, @schema@.run_failed_hooks, @schema@.bell_class, @schema@.bell_channel, @schema@.current_tenant,
+    @schema@.sees_all to @relay@;
+grant select on @schema@.messages, @schema@.attempts, @schema@.dead_letters, @schema@.status, @schema@.acts,
+    @schema@.outbox, @schema@.pause, @schema@.namespace, @schema@.lane to @relay@;
+
+grant execute on function @schema@.retry, @schema@.discard, @schema@.pause, @schema@.resume, @schema@.configure,
+    @schema@.assign_bell, @schema@.purge, @schema@.erase_tenant, @schema@.erase_subject, @schema@.hook, @schema@.unhook,
+    @schema@.run_failed_hooks, @schema@.bell_channel, @schema@.current_tenant, @schema@.sees_all to @operator@;
+grant select on @schema@.messages, @schema@.attempts, @schema@.dead_letters, @schema@.status, @schema@.acts,
+    @schema@.outbox, @schema@.message, @schema@.queue, @schema@.attempt, @schema@.dead, @schema@.dedupe, @schema@.stream,
+    @schema@.act, @schema@.pause, @schema@.namespace, @schema@.lane, @schema@.hook, @schema@.hook_failure,
+    @schema@.period to @operator@;
+
+grant execute on function @schema@.current_tenant, @schema@.sees_all to @auditor@, @tenant@;
+grant select on @schema@.messages, @schema@.attempts, @schema@.dead_letters, @schema@.status, @schema@.acts,
+    @schema@.outbox, @schema@.message, @schema@.queue, @schema@.attempt, @schema@.dead, @schema@.dedupe, @schema@.act,
+    @schema@.pause, @schema@.namespace, @schema@.lane, @schema@.hook, @schema@.hook_failure, @schema@.period to @auditor@;
+grant select on @schema@.messages, @schema@.attempts, @schema@.dead_letters, @schema@.acts to @tenant@;
+
+-- The first partitions.
+do $$
+declare
+    step record;
+begin
+    loop
+        select * into step from @schema@.purge();
+        exit when not step.more;
+    end loop;
+end
+$$;

@@ -1,0 +1,129 @@
+/* store.h - what every store can do. The contract suite is written against this table and nothing else.
+ *
+ * A store is one connection to one outbox. Calls block; they belong to one thread at a time. Each mutating call is one
+ * transaction of its own, except between begin and commit (or rollback), where enqueue joins the open one.
+ *
+ * Nothing here speaks of rows, locks or SQL: a store that reads a log instead of a queue table can sit behind it. */
+#ifndef OB_CORE_STORE_H
+#define OB_CORE_STORE_H
+
+#include <outbox/outbox.h>
+
+struct outbox_batch;
+struct ob_store;
+
+enum ob_status { OB_PENDING, OB_PROCESSING, OB_STATUS_DELIVERED, OB_DEAD, OB_DISCARDED, OB_STATUS_COUNT };
+
+/* A row of the view `messages`. Text is borrowed for the time of the callback; NULL where there is none. */
+struct ob_message_row {
+    struct outbox_uuid id;
+    enum ob_status status;
+    const char *name_space, *topic, *tenant_id, *key, *dedupe_key, *subject, *recipient, *correlation_id, *headers,
+        *content_type, *locked_by, *last_code, *last_error, *dead_reason;
+    const void *payload; /* NULL unless the filter asked for it */
+    size_t payload_len;
+    int64_t seq;
+    int priority, attempts, spent, max_attempts;
+    bool redriven, parked;
+    int64_t created_at_us, updated_at_us, next_attempt_at_us, locked_until_us, delivered_at_us, expires_at_us; /* 0: none */
+};
+
+/* A row of the view `attempts`; a claim still out is one with outcome 0. */
+struct ob_attempt_row {
+    struct outbox_uuid message_id;
+    int attempt;
+    enum outbox_outcome outcome; /* 0: in progress */
+    const char *worker, *code, *error, *reference;
+    int64_t claimed_at_us, completed_at_us, latency_us; /* latency -1: not measured */
+};
+
+/* An act of an operator, append-only. */
+struct ob_act_row {
+    int64_t at_us;
+    const char *actor, *action, *reason, *message_id, *detail;
+};
+
+struct ob_status_row {
+    const char *name_space, *topic;
+    int64_t pending, due, processing, stuck, parked, dead; /* stuck: processing with the lease run out */
+    double oldest_pending_s;                               /* age of the oldest due message; 0 when none */
+    bool paused;
+};
+
+/* Which messages; zeroed fields do not filter. */
+struct ob_filter {
+    const struct outbox_uuid *ids;
+    size_t id_count;
+    const char *name_space, *topic, *tenant_id, *key, *subject, *code;
+    int status_plus_1;      /* an ob_status + 1 */
+    int64_t before_us;      /* created before */
+    int limit;              /* 0: 100 */
+    bool with_payload;
+};
+
+/* Who acts, and why; both go on record. */
+struct ob_actor {
+    const char *actor, *reason;
+};
+
+typedef bool ob_message_fn(void *ctx, const struct ob_message_row *row); /* false stops */
+typedef bool ob_attempt_fn(void *ctx, const struct ob_attempt_row *row);
+typedef bool ob_act_fn(void *ctx, const struct ob_act_row *row);
+typedef bool ob_status_fn(void *ctx, const struct ob_status_row *row);
+
+typedef enum outbox_code ob_code;
+
+struct ob_store_ops {
+    const char *kind; /* "postgresql", "sqlite" */
+    void (*close)(struct ob_store *store);
+
+    ob_code (*begin)(struct ob_store *, struct outbox_error *);
+    ob_code (*commit)(struct ob_store *, struct outbox_error *);
+    ob_code (*rollback)(struct ob_store *, struct outbox_error *);
+    /* SQL of the application's own, for tests, the demo and the examples. */
+    ob_code (*exec)(struct ob_store *, const char *sql, struct outbox_error *);
+
+    ob_code (*enqueue)(struct ob_store *, const struct outbox_message *, struct outbox_receipt *, struct outbox_error *);
+    /* All or nothing; receipts in the order of the messages. */
+    ob_code (*enqueue_many)(struct ob_store *, const struct outbox_message *, size_t count, struct outbox_receipt *,
+                            struct outbox_error *);
+
+    ob_code (*claim)(struct ob_store *, const struct outbox_claim *, struct outbox_batch **, struct outbox_error *);
+    ob_code (*settle)(struct ob_store *, struct outbox_settle *, size_t count, struct outbox_error *);
+    /* Uses id and token, fills result. */
+    ob_code (*extend)(struct ob_store *, struct outbox_settle *, size_t count, int64_t lease_us, struct outbox_error *);
+
+    /* Dead letters only; *count says how many were changed. */
+    ob_code (*retry)(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *count,
+                     struct outbox_error *);
+    ob_code (*discard)(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *count,
+                       struct outbox_error *);
+    /* name_space NULL: everything; topic NULL: the namespace; destination: a sink by name instead. */
+    ob_code (*pause)(struct ob_store *, const char *name_space, const char *topic, const char *destination,
+                     const struct ob_actor *, struct outbox_error *);
+    ob_code (*resume)(struct ob_store *, const char *name_space, const char *topic, const char *destination,
+                      const struct ob_actor *, struct outbox_error *);
+    /* A setting of a namespace, see docs/sql.md: dedupe_scope, tenant_prefix, on_dead, max_payload ... */
+    ob_code (*configure)(struct ob_store *, const char *name_space, const char *name, const char *value,
+                         struct outbox_error *);
+    /* Retention, to its end; *removed says how many messages went. */
+    ob_code (*purge)(struct ob_store *, int64_t *removed, struct outbox_error *);
+    ob_code (*erase_tenant)(struct ob_store *, const char *tenant_id, const struct ob_actor *, int64_t *removed,
+                            struct outbox_error *);
+
+    ob_code (*list)(struct ob_store *, const struct ob_filter *, ob_message_fn *, void *ctx, struct outbox_error *);
+    ob_code (*attempts)(struct ob_store *, const struct outbox_uuid *id, ob_attempt_fn *, void *ctx,
+                        struct outbox_error *);
+    ob_code (*acts)(struct ob_store *, const struct outbox_uuid *id_or_null, ob_act_fn *, void *ctx,
+                    struct outbox_error *);
+    ob_code (*status)(struct ob_store *, ob_status_fn *, void *ctx, struct outbox_error *);
+
+    /* The wake-up: blocks until work may have come, timeout_us at most. *woken is false after a plain timeout. */
+    ob_code (*wait)(struct ob_store *, int64_t timeout_us, bool *woken, struct outbox_error *);
+};
+
+struct ob_store {
+    const struct ob_store_ops *ops;
+};
+
+#endif

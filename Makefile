@@ -1,15 +1,77 @@
-# The front door. Everything is built by meson; see `make help`.
-BUILD ?= build
+# The front door of Outbox: everything is one word away. The build itself is described by the meson.build files.
 JOBS ?= 2
 PREFIX ?= /usr/local
+PYTHON ?= /usr/bin/python3
 
-.PHONY: all
-all: $(BUILD)/build.ninja
-	@ninja -j$(JOBS) -C $(BUILD)
+.DEFAULT_GOAL := build-gcc
+.PHONY: help build-gcc build-clang build-asan build-tsan test lint format asan tsan bench demo prove docs install clean
 
-$(BUILD)/build.ninja:
-	meson setup --prefix $(PREFIX) $(BUILD)
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
-.PHONY: clean
-clean:
-	rm -rf build build-*
+build-gcc: build/build.ninja ## builds everything in build/ (also: plain make)
+	@ninja -j$(JOBS) -C build
+
+build-clang: build-clang/build.ninja ## the same with clang
+	@ninja -j$(JOBS) -C build-clang
+
+build-asan: build-asan/build.ninja ## the same with the address and undefined-behaviour sanitizers
+	@ninja -j$(JOBS) -C build-asan
+
+build-tsan: build-tsan/build.ninja ## the same with the thread sanitizer
+	@ninja -j$(JOBS) -C build-tsan
+
+build/build.ninja:
+	tools/deps build
+	meson setup --prefix $(PREFIX) build
+
+build-clang/build.ninja:
+	CC=clang meson setup build-clang
+
+build-asan/build.ninja:
+	meson setup -Db_sanitize=address,undefined -Db_lundef=false build-asan
+
+build-tsan/build.ninja:
+	meson setup -Db_sanitize=thread -Db_lundef=false build-tsan
+
+test: ## everything CI runs: both compilers, checks, all tests; a part of it: tools/test NAME...
+	@tools/deps test
+	@tools/test
+
+lint: ## layout, clang-tidy, cppcheck, include direction, generated files up to date
+	@tools/deps lint
+	@tools/lint
+
+format: ## lays the C sources out
+	@tools/lint --format
+
+asan: ## the C tests under the address and undefined-behaviour sanitizers
+	@tools/deps test
+	@tools/test --flavour asan
+
+tsan: ## the C tests under the thread sanitizer
+	@tools/deps test
+	@tools/test --flavour tsan
+
+bench: build-gcc ## measurements; results go to bench/results
+	@tools/deps bench
+	@bench/run
+
+prove: build-gcc ## the long proof: thousands of kills, and a ledger of every message
+	@tools/deps test
+	@tests/prove/run
+
+demo: ## the first minute: a story told by a real outbox
+	@tools/deps demo
+	@$(MAKE) --no-print-directory build-gcc
+	@tools/demo
+
+docs: ## writes the generated parts of docs/
+	@tools/gen-docs
+
+install: build-gcc ## installs to PREFIX (DESTDIR is honoured)
+	meson configure --prefix $(PREFIX) build
+	meson install -C build
+
+clean: ## removes all builds
+	rm -rf build build-clang build-asan build-tsan

@@ -82,7 +82,8 @@ class PgServer:
         }
         self.settings.update(settings or {})
         # Short, because the path of a unix socket may have 107 bytes only.
-        self.folder = tempfile.mkdtemp(prefix="ob-pg-", dir="/tmp" if os.path.isdir("/tmp") else None)
+        place = tempfile.gettempdir()
+        self.folder = tempfile.mkdtemp(prefix="ob-pg-", dir=place if len(place) < 60 else "/tmp")
         self.data = os.path.join(self.folder, "data")
         self.log = os.path.join(self.folder, "server.log")
         if os.geteuid() == 0:

@@ -1,0 +1,143 @@
+"""The jobs: what there is to run, and how each is run.
+
+A job is a name, a command and a way to read its output. `alone` jobs run when nothing else does.
+"""
+import glob
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+
+from . import process
+from .results import FAILED, PASSED, Result, TapReader, exit_text, read_junit
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's pytest and psycopg
+
+# Builds: the folder and whether tests run in it. The Makefile knows how to make them.
+FLAVOURS = {"gcc": "build", "clang": "build-clang", "asan": "build-asan", "tsan": "build-tsan"}
+COMPILE_ONLY = {"clang"}
+SLOWER = {"asan": 3, "tsan": 6}
+
+SANITIZER_ENV = {
+    "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+
+
+class Job:
+    timeout = 600
+    alone = False
+    needs_server = False
+
+    def __init__(self, name, command, env=None):
+        self.name = name
+        self.command = command
+        self.env = env or {}
+
+    def run(self, env, on_result):
+        raise NotImplementedError
+
+
+class CommandJob(Job):
+    """Passes when the command does."""
+
+    def run(self, env, on_result):
+        start, lines = time.monotonic(), []
+        code, timed_out = process.run(self.command, lambda text, _: lines.append(text), {**env, **self.env}, ROOT,
+                                      self.timeout)
+        why = "timed out" if timed_out else exit_text(code) if code else ""
+        result = Result(self.name, why, FAILED if why else PASSED, time.monotonic() - start,
+                        output="".join(line + "\n" for line in lines))
+        on_result(result)
+
+
+class TapJob(Job):
+    """A C test program."""
+
+    def run(self, env, on_result):
+        reader = TapReader(self.name, time.monotonic())
+        pending = []  # a failed test waits for the comments behind its line
+
+        def on_line(text, now):
+            result = reader.line(text, now)
+            if result:
+                flush()
+                pending.append(result)
+
+        def flush():
+            while pending:
+                on_result(pending.pop(0))
+
+        code, timed_out = process.run(self.command, on_line, {**env, **self.env}, ROOT, self.timeout)
+        flush()
+        known = len(reader.results)
+        for result in reader.finish(code, timed_out)[known:]:
+            on_result(result)
+
+
+class PytestJob(Job):
+    """One file of Python tests."""
+    timeout = 900
+
+    def __init__(self, name, path, env=None):
+        super().__init__(name, [PYTHON, "-m", "pytest", "-q", "-c", "tests/pytest.ini", "--rootdir=tests", path], env)
+
+    def run(self, env, on_result):
+        lines = []
+        with tempfile.TemporaryDirectory(dir=env.get("TMPDIR")) as folder:
+            report = os.path.join(folder, "junit.xml")
+            code, timed_out = process.run(self.command + ["--junitxml=" + report], lambda text, _: lines.append(text),
+                                          {**env, **self.env}, ROOT, self.timeout)
+            output = "".join(line + "\n" for line in lines)
+            if timed_out:
+                on_result(Result(self.name, "timed out", FAILED, self.timeout, output=output))
+                return
+            for result in read_junit(self.name, report, code, output):
+                on_result(result)
+
+
+def build_jobs(flavours):
+    return {flavour: CommandJob("build/" + flavour, ["make", "-s", "build-" + flavour]) for flavour in flavours}
+
+
+def check_jobs():
+    names = ["check-includes", "check-tree"]
+    jobs = [CommandJob("check/" + name[6:], [os.path.join(ROOT, "tools", name)]) for name in names]
+    jobs.append(CommandJob("check/docs", [os.path.join(ROOT, "tools", "gen-docs"), "--check"]))
+    return jobs
+
+
+def program_jobs(flavour):
+    """The test programs of one build, as meson lists them; in a sanitizer build only those of the suite asan."""
+    build = os.path.join(ROOT, FLAVOURS[flavour])
+    done = subprocess.run(["meson", "introspect", "--tests", build], stdout=subprocess.PIPE, check=True)
+    jobs = []
+    for test in json.loads(done.stdout):
+        suites = {suite.split(":")[-1] for suite in test["suite"]}
+        if flavour in SLOWER and "asan" not in suites:
+            continue
+        name = test["name"] + (" [%s]" % flavour if flavour in SLOWER else "")
+        job = TapJob(name, test["cmd"], {**test["env"], "OUTBOX_BUILD": FLAVOURS[flavour]})
+        job.timeout = max(test["timeout"], 1) * SLOWER.get(flavour, 1)
+        job.alone = not test["is_parallel"]
+        job.needs_server = suites != {"unit", "asan"}
+        if flavour in SLOWER:
+            job.env.update(SANITIZER_ENV)
+        jobs.append(job)
+    return jobs
+
+
+def pytest_jobs():
+    """One job per file. `pytest.mark.alone` anywhere in a file makes the file run alone."""
+    jobs = []
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests", "*", "**", "test_*.py"), recursive=True)):
+        relative = os.path.relpath(path, ROOT)
+        job = PytestJob(os.path.relpath(relative, "tests"), relative)
+        with open(path) as file:
+            job.alone = bool(re.search(r"\bmark\.alone\b", file.read()))
+        jobs.append(job)
+    return jobs

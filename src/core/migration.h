@@ -1,0 +1,29 @@
+/* migration.h - how a store tells of its migrations. The SQL is the store's; the command line shows these rows. */
+#ifndef OB_CORE_MIGRATION_H
+#define OB_CORE_MIGRATION_H
+
+#include <outbox/outbox.h>
+
+/*   PENDING ──apply──▶ APPLIED ──text edited after it ran──▶ DRIFTED
+ * NEWER: applied by a later version of Outbox; this one does not know it. */
+enum ob_migration_state { OB_MIGRATION_PENDING, OB_MIGRATION_APPLIED, OB_MIGRATION_DRIFTED, OB_MIGRATION_NEWER };
+
+/* Text is borrowed for the time of the callback. */
+struct ob_migration_row {
+    int version;
+    const char *name;
+    enum ob_migration_state state;
+    int64_t applied_at_us;  /* 0: not applied */
+    const char *applied_by; /* NULL: not applied, or the store does not know */
+};
+
+typedef void ob_migration_fn(void *ctx, const struct ob_migration_row *row);
+
+/* What a run is asked for. `applied` is called after each migration that ran; in a dry run too, before all is undone. */
+struct ob_migrate {
+    bool dry_run;
+    ob_migration_fn *applied;
+    void *ctx;
+};
+
+#endif

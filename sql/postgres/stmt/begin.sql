@@ -1,0 +1,2 @@
+-- begin: opens the caller's transaction on the store's own connection.
+begin

@@ -1,0 +1,11 @@
+-- enqueue: one message with a JSON payload, in the transaction that is open, or in one of its own.
+-- $1 topic, $2 payload, $3 key, $4 dedupe key, $5 tenant, $6 namespace, $7 subject, $8 recipient, $9 headers,
+-- $10 priority, $11 deliver after, $12 expires at, $13 max attempts, $14 correlation id; all but the first two may be
+-- null. Columns: id, created, seq (null without a key).
+-- Locks: the key's row in stream and the dedupe key, until the transaction ends.
+select id, created, seq
+from @schema@.enqueue(topic => $1::text, payload => $2::jsonb, key => $3::text, dedupe_key => $4::text,
+                      tenant_id => $5::uuid, namespace => coalesce($6::text, 'default'), subject => $7::text,
+                      recipient => $8::text, headers => $9::jsonb, priority => coalesce($10::int, 4),
+                      deliver_after => $11::timestamptz, expires_at => $12::timestamptz, max_attempts => $13::int,
+                      correlation_id => $14::text)

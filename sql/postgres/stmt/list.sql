@@ -1,0 +1,20 @@
+-- list: messages, newest first. Planned for its parameters, since null means "all".
+-- $1 ids, $2 namespace, $3 topic, $4 tenant, $5 key, $6 subject, $7 code of the last failure, $8 status,
+-- $9 created before, $10 at most so many, $11 with payload.
+-- Columns: src/store/pg/read.c counts on this order. Takes no locks.
+select id, status, namespace, topic, tenant_id::text, key, dedupe_key, subject, recipient, correlation_id, headers,
+       content_type, locked_by, last_code, last_error, dead_reason, case when $11::boolean then payload end,
+       case when $11::boolean then body end, seq, priority, attempts, spent, max_attempts, redriven, parked, created_at,
+       updated_at, next_attempt_at, locked_until, delivered_at, expires_at
+from @schema@.messages
+where ($1::uuid[] is null or id = any ($1::uuid[]))
+  and ($2::text is null or namespace = $2::text)
+  and ($3::text is null or topic = $3::text)
+  and ($4::uuid is null or tenant_id = $4::uuid)
+  and ($5::text is null or key = $5::text)
+  and ($6::text is null or subject = $6::text)
+  and ($7::text is null or last_code = $7::text)
+  and ($8::text is null or status = $8::text)
+  and ($9::timestamptz is null or created_at < $9::timestamptz)
+order by id desc
+limit $10::int

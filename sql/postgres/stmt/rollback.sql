@@ -1,0 +1,2 @@
+-- rollback: gives it up.
+rollback

@@ -1,0 +1,147 @@
+/* claim.c - messages out, under a lease.
+ *
+ * A batch borrows everything from its PGresult: payloads are never copied here. Values are in binary, and libpq puts a
+ * NUL behind each, so text can be handed out as it lies. */
+#include "store/pg/pg.h"
+
+#include "base/alloc.h"
+#include "core/batch.h"
+
+/* In the order of sql/postgres/stmt/claim.sql. */
+enum column {
+    ID,
+    TOKEN,
+    NAMESPACE,
+    TOPIC,
+    TENANT_ID,
+    KEY,
+    SEQ,
+    DEDUPE_KEY,
+    SUBJECT,
+    RECIPIENT,
+    HEADERS,
+    CORRELATION_ID,
+    PAYLOAD,
+    BODY,
+    CONTENT_TYPE,
+    PRIORITY,
+    ATTEMPT,
+    SPENT,
+    MAX_ATTEMPTS,
+    REDRIVEN,
+    CREATED_AT,
+    CLAIMED_AT,
+    LOCKED_UNTIL,
+    EXPIRES_AT,
+};
+
+struct batch {
+    struct outbox_batch base; /* first: free finds us by a cast */
+    PGresult *res;            /* owned; the messages borrow from it */
+    struct outbox_delivery items[];
+};
+
+static void batch_free(struct outbox_batch *base)
+{
+    struct batch *batch = (struct batch *)(void *)base;
+    PQclear(batch->res);
+    ob_free(batch);
+}
+
+static void read_delivery(const PGresult *res, int row, struct outbox_delivery *msg)
+{
+    *msg = (struct outbox_delivery){
+        .size = sizeof *msg,
+        .token = ob_pg_int8(res, row, TOKEN),
+        .name_space = ob_pg_text(res, row, NAMESPACE),
+        .topic = ob_pg_text(res, row, TOPIC),
+        .tenant_id = ob_pg_text(res, row, TENANT_ID),
+        .key = ob_pg_text(res, row, KEY),
+        .seq = ob_pg_int8(res, row, SEQ),
+        .dedupe_key = ob_pg_text(res, row, DEDUPE_KEY),
+        .subject = ob_pg_text(res, row, SUBJECT),
+        .recipient = ob_pg_text(res, row, RECIPIENT),
+        .headers = ob_pg_jsonb(res, row, HEADERS),
+        .correlation_id = ob_pg_text(res, row, CORRELATION_ID),
+        .content_type = ob_pg_text(res, row, CONTENT_TYPE),
+        .priority = ob_pg_int4(res, row, PRIORITY),
+        .attempt = ob_pg_int4(res, row, ATTEMPT),
+        .spent = ob_pg_int4(res, row, SPENT),
+        .max_attempts = ob_pg_int4(res, row, MAX_ATTEMPTS),
+        .redriven = ob_pg_bool(res, row, REDRIVEN),
+        .created_at_us = ob_pg_time(res, row, CREATED_AT),
+        .claimed_at_us = ob_pg_time(res, row, CLAIMED_AT),
+        .locked_until_us = ob_pg_time(res, row, LOCKED_UNTIL),
+        .expires_at_us = ob_pg_time(res, row, EXPIRES_AT),
+    };
+    ob_pg_uuid(res, row, ID, &msg->id);
+    if (PQgetisnull(res, row, BODY)) {
+        msg->payload = ob_pg_jsonb(res, row, PAYLOAD);
+        msg->payload_len = msg->payload ? (size_t)PQgetlength(res, row, PAYLOAD) - 1 : 0;
+    } else {
+        msg->payload = PQgetvalue(res, row, BODY);
+        msg->payload_len = (size_t)PQgetlength(res, row, BODY);
+    }
+}
+
+static void put_interval_or_null(struct ob_pg_params *params, int64_t us)
+{
+    if (us == 0)
+        ob_pg_put_null(params);
+    else
+        ob_pg_put_interval(params, us);
+}
+
+static void fill(struct ob_pg_params *params, const struct outbox_claim *want)
+{
+    ob_pg_put_text(params, want->worker);
+    ob_pg_put_int4(params, want->limit);
+    ob_pg_put_interval(params, want->lease_us);
+    ob_pg_put_text(params, want->name_space);
+    if (want->topics) {
+        ob_pg_array_begin(params, OB_PG_TEXT, want->topic_count);
+        for (size_t i = 0; i < want->topic_count; i++)
+            ob_pg_array_text(params, want->topics[i]);
+        ob_pg_array_end(params);
+    } else {
+        ob_pg_put_null(params);
+    }
+    ob_pg_put_text(params, want->tenant_id);
+    if (want->max_attempts == 0)
+        ob_pg_put_null(params);
+    else
+        ob_pg_put_int4(params, want->max_attempts);
+    ob_pg_put_int4(params, want->run);
+    ob_pg_put_bool(params, want->prefetch);
+    put_interval_or_null(params, want->retry_base_us);
+    put_interval_or_null(params, want->retry_cap_us);
+}
+
+ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, struct outbox_batch **out,
+                    struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    *out = NULL;
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &store->scratch);
+    fill(&params, want);
+    if (!ob_pg_params_seal(&params))
+        return ob_error_nomem(err);
+    PGresult *res;
+    ob_code code = ob_pg_call(store, OB_PG_claim, &params, &res, err);
+    if (code)
+        return code;
+    size_t count = (size_t)PQntuples(res);
+    struct batch *batch = ob_alloc(sizeof *batch + count * sizeof batch->items[0]);
+    if (!batch) {
+        /* The messages stay leased until their lease ends; nothing is lost. */
+        PQclear(res);
+        return ob_error_nomem(err);
+    }
+    batch->base = (struct outbox_batch){.size = count, .items = batch->items, .free = batch_free};
+    batch->res = res;
+    for (size_t i = 0; i < count; i++)
+        read_delivery(res, (int)i, &batch->items[i]);
+    *out = &batch->base;
+    return OUTBOX_OK;
+}

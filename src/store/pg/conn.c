@@ -1,0 +1,188 @@
+/* conn.c - connecting, and hiding passwords.
+ *
+ * Nothing of libpq's may reach stderr: a library does not talk there. */
+#include "store/pg/conn.h"
+
+#include "base/error.h"
+#include "pg_statements.h"
+#include "store/pg/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static void ignore_notice(void *ctx, const PGresult *res)
+{
+    (void)ctx;
+    (void)res;
+}
+
+/* libpq's texts end with a newline and may have several lines. */
+static void first_lines(const char *message, char *text, size_t size)
+{
+    size_t len = 0;
+    for (; *message && len + 3 < size; message++) {
+        if (*message != '\n')
+            text[len++] = *message == '\t' ? ' ' : *message;
+        else if (message[1])
+            text[len++] = ';', text[len++] = ' ';
+    }
+    text[len] = '\0';
+}
+
+static enum outbox_code unreachable(PGconn *conn, struct outbox_error *err)
+{
+    char text[400];
+    first_lines(PQerrorMessage(conn), text, sizeof text);
+    return ob_error_set(err, OUTBOX_UNREACHABLE, "cannot connect: %s", *text ? text : "no reason given");
+}
+
+static enum outbox_code set_session(PGconn *conn, struct outbox_error *err)
+{
+    PQsetNoticeReceiver(conn, ignore_notice, NULL);
+    int version = PQserverVersion(conn);
+    if (version < OB_PG_SERVER_MIN)
+        return ob_error_set(err, OUTBOX_UNSUPPORTED, "the server is PostgreSQL %d.%d, but Outbox needs %d or later",
+                            version / 10000, version % 10000, OB_PG_SERVER_MIN / 10000);
+    const struct ob_sql_file *file = ob_sql_find(ob_pg_statements, ob_pg_statements_count, "session.sql");
+    PGresult *res = PQexecParams(conn, file->text, 0, NULL, NULL, NULL, NULL, 0);
+    enum outbox_code code = OUTBOX_OK;
+    if (PQresultStatus(res) != PGRES_TUPLES_OK)
+        code = ob_pg_error(&(struct ob_pg_cause){.conn = conn}, res, err);
+    PQclear(res);
+    return code;
+}
+
+/* A conninfo that libpq cannot read: its own words may quote the password, so they are not passed on. */
+static enum outbox_code check_conninfo(const char *conninfo, struct outbox_error *err)
+{
+    char *reason = NULL;
+    PQconninfoOption *options = PQconninfoParse(conninfo, &reason);
+    if (options || !reason) {
+        PQconninfoFree(options);
+        return options ? OUTBOX_OK : ob_error_nomem(err);
+    }
+    PQfreemem(reason);
+    char shown[200];
+    ob_pg_redact(conninfo, shown, sizeof shown);
+    return ob_error_set(err, OUTBOX_INVALID,
+                        "not a connection string: %s; write postgresql://USER@HOST/DATABASE or key=value pairs", shown);
+}
+
+enum outbox_code ob_pg_connect(const char *conninfo, const char *application, PGconn **conn, struct outbox_error *err)
+{
+    *conn = NULL;
+    enum outbox_code code = check_conninfo(conninfo, err);
+    if (code)
+        return code;
+    /* What stands before dbname gives way to the conninfo; what stands after it does not. A peer that vanished must be
+     * noticed within a lease, not after the kernel's two hours. */
+    const char *const keys[] = {"connect_timeout",  "keepalives_idle",  "keepalives_interval",
+                                "keepalives_count", "tcp_user_timeout", "fallback_application_name",
+                                "dbname",           "client_encoding",  NULL};
+    const char *const values[] = {getenv("PGCONNECT_TIMEOUT") ? NULL : "10", "10",     "5",    "3", "25000",
+                                  application ? application : "outbox",      conninfo, "UTF8", NULL};
+    PGconn *made = PQconnectdbParams(keys, values, 1);
+    if (!made)
+        return ob_error_nomem(err);
+    code = PQstatus(made) == CONNECTION_OK ? set_session(made, err) : unreachable(made, err);
+    if (code)
+        PQfinish(made);
+    else
+        *conn = made;
+    return code;
+}
+
+enum outbox_code ob_pg_reconnect(PGconn *conn, struct outbox_error *err)
+{
+    PQreset(conn);
+    return PQstatus(conn) == CONNECTION_OK ? set_session(conn, err) : unreachable(conn, err);
+}
+
+bool ob_pg_lost(PGconn *conn, enum outbox_code code)
+{
+    return code == OUTBOX_UNREACHABLE || PQstatus(conn) != CONNECTION_OK;
+}
+
+/* ---- redaction --------------------------------------------------------------------------------------------------- */
+
+struct out {
+    char *text;
+    size_t len, size;
+};
+
+static void put(struct out *out, const char *from, size_t len)
+{
+    if (len > out->size - 1 - out->len)
+        len = out->size - 1 - out->len;
+    memcpy(out->text + out->len, from, len);
+    out->len += len;
+    out->text[out->len] = '\0';
+}
+
+/* Where the value that begins at c ends: at white space or '&', or after its closing quote. */
+static const char *value_end(const char *c, bool url)
+{
+    if (url)
+        return c + strcspn(c, "&");
+    if (*c != '\'') {
+        for (; *c && !strchr(" \t\r\n", *c); c++)
+            if (*c == '\\' && c[1])
+                c++;
+        return c;
+    }
+    for (c++; *c && *c != '\''; c++)
+        if (*c == '\\' && c[1])
+            c++;
+    return *c ? c + 1 : c;
+}
+
+/* "password=x" and "sslpassword = 'x y'" lose their values. */
+static void put_pairs(struct out *out, const char *pairs, bool url)
+{
+    while (*pairs) {
+        size_t len = strlen("password");
+        if (strncasecmp(pairs, "password", len) != 0) {
+            put(out, pairs++, 1);
+            continue;
+        }
+        len += strspn(pairs + len, " \t\r\n");
+        if (pairs[len] == '=') {
+            len++;
+            len += strspn(pairs + len, " \t\r\n");
+            put(out, pairs, len);
+            put(out, "***", 3);
+            pairs = value_end(pairs + len, url);
+        } else {
+            put(out, pairs, len);
+            pairs += len;
+        }
+    }
+}
+
+void ob_pg_redact(const char *conninfo, char *text, size_t size)
+{
+    struct out out = {text, 0, size};
+    text[0] = '\0';
+    const char *scheme = strstr(conninfo, "://");
+    if (!scheme || (strncmp(conninfo, "postgresql://", 13) != 0 && strncmp(conninfo, "postgres://", 11) != 0)) {
+        put_pairs(&out, conninfo, false);
+        return;
+    }
+    /* A password may hold anything people forget to encode, '/' and '@' among them: hide up to the last '@' before the
+     * parameters. */
+    const char *rest = scheme + 3;
+    size_t authority = strcspn(rest, "?");
+    const char *at = memrchr(rest, '@', authority);
+    const char *colon = at ? memchr(rest, ':', (size_t)(at - rest)) : NULL;
+    if (colon) {
+        put(&out, conninfo, (size_t)(colon + 1 - conninfo));
+        put(&out, "***", 3);
+        rest = at;
+    } else {
+        put(&out, conninfo, (size_t)(rest - conninfo));
+    }
+    const char *query = rest + strcspn(rest, "?");
+    put(&out, rest, (size_t)(query - rest));
+    put_pairs(&out, query, true);
+}

@@ -1,0 +1,323 @@
+/* enqueue.c - messages in: one, many, and one on a connection that is not ours.
+ *
+ * What can be told from here is told before anything is sent: in PostgreSQL an error from the server fails the whole
+ * transaction, and a caller who only forgot a topic should not lose it. */
+#include "store/pg/pg.h"
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "store/pg/render.h"
+
+#include <string.h>
+
+enum { PAYLOAD_MAX = 268435456 }; /* the highest max_payload a namespace can have */
+
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
+
+static ob_code check_text(const char *name, const char *text, struct outbox_error *err)
+{
+    if (text && !ob_utf8_valid(text, strlen(text)))
+        return ob_error_set(err, OUTBOX_INVALID, "%s is not valid UTF-8", name);
+    return OUTBOX_OK;
+}
+
+static ob_code check_payload(const struct outbox_message *msg, struct outbox_error *err)
+{
+    if (!msg->payload && (msg->payload_len || !msg->content_type))
+        return ob_error_set(err, OUTBOX_INVALID, "payload is missing; JSON null is a payload, and bytes may be empty");
+    if (msg->payload_len > PAYLOAD_MAX)
+        return ob_error_set(err, OUTBOX_TOO_LARGE, "the payload has %zu bytes; no namespace takes more than %d",
+                            msg->payload_len, PAYLOAD_MAX);
+    if (msg->content_type)
+        return OUTBOX_OK;
+    if (memchr(msg->payload, '\0', msg->payload_len))
+        return ob_error_set(err, OUTBOX_INVALID, "payload is JSON but holds a NUL byte");
+    if (!ob_utf8_valid(msg->payload, msg->payload_len))
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "payload is JSON but not valid UTF-8; give bytes with a content_type instead");
+    return OUTBOX_OK;
+}
+
+static ob_code check(const struct outbox_message *msg, struct outbox_error *err)
+{
+    const struct {
+        const char *name, *text;
+    } fields[] = {
+        {"topic", msg->topic},           {"content_type", msg->content_type},
+        {"namespace", msg->name_space},  {"key", msg->key},
+        {"dedupe_key", msg->dedupe_key}, {"tenant_id", msg->tenant_id},
+        {"subject", msg->subject},       {"recipient", msg->recipient},
+        {"headers", msg->headers},       {"correlation_id", msg->correlation_id},
+    };
+    struct outbox_uuid tenant;
+    if (!msg->topic)
+        return ob_error_set(err, OUTBOX_INVALID, "topic is missing");
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        ob_code code = check_text(fields[i].name, fields[i].text, err);
+        if (code)
+            return code;
+    }
+    if (msg->tenant_id && !outbox_uuid_parse(msg->tenant_id, &tenant))
+        return ob_error_set(err, OUTBOX_INVALID, "tenant_id is \"%.64s\", which is no uuid", msg->tenant_id);
+    if (msg->deliver_after_us < 0 || msg->expires_at_us < 0)
+        return ob_error_set(err, OUTBOX_INVALID, "%s is before 1970",
+                            msg->deliver_after_us < 0 ? "deliver_after" : "expires_at");
+    return check_payload(msg, err);
+}
+
+/* ---- one --------------------------------------------------------------------------------------------------------- */
+
+static enum ob_pg_stmt fill(struct ob_pg_params *params, const struct outbox_message *msg)
+{
+    ob_pg_put_text(params, msg->topic);
+    if (msg->content_type)
+        ob_pg_put_bytes(params, msg->payload, msg->payload_len);
+    else
+        ob_pg_put_jsonb(params, msg->payload, msg->payload_len);
+    ob_pg_put_text(params, msg->key);
+    ob_pg_put_text(params, msg->dedupe_key);
+    ob_pg_put_text(params, msg->tenant_id);
+    ob_pg_put_text(params, msg->name_space);
+    ob_pg_put_text(params, msg->subject);
+    ob_pg_put_text(params, msg->recipient);
+    ob_pg_put_text(params, msg->headers);
+    if (msg->priority == -1)
+        ob_pg_put_null(params);
+    else
+        ob_pg_put_int4(params, msg->priority);
+    ob_pg_put_time(params, msg->deliver_after_us);
+    ob_pg_put_time(params, msg->expires_at_us);
+    if (msg->max_attempts == 0)
+        ob_pg_put_null(params);
+    else
+        ob_pg_put_int4(params, msg->max_attempts);
+    ob_pg_put_text(params, msg->correlation_id);
+    if (!msg->content_type)
+        return OB_PG_enqueue;
+    ob_pg_put_text(params, msg->content_type);
+    return OB_PG_enqueue_bytes;
+}
+
+/* The server says what is wrong with a text that should be JSON, but not which one: payload or headers. */
+static ob_code name_json(ob_code code, bool headers, struct outbox_error *err)
+{
+    if (!err || code != OUTBOX_INVALID || (strcmp(err->sqlstate, "22P02") != 0 && strcmp(err->sqlstate, "22P05") != 0))
+        return code;
+    struct outbox_error cause = *err;
+    return ob_error_set_sqlstate(err, code, cause.sqlstate, "%s: %s", headers ? "payload or headers" : "payload",
+                                 cause.text);
+}
+
+/* Columns from the given one on: id, created, seq. */
+static void read_receipt(const PGresult *res, int row, int column, struct outbox_receipt *receipt)
+{
+    ob_pg_uuid(res, row, column, &receipt->id);
+    receipt->created = ob_pg_bool(res, row, column + 1);
+    receipt->seq = ob_pg_int8(res, row, column + 2);
+}
+
+ob_code ob_pg_enqueue(struct ob_store *base, const struct outbox_message *msg, struct outbox_receipt *receipt,
+                      struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    ob_code code = check(msg, err);
+    if (code)
+        return code;
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &store->scratch);
+    enum ob_pg_stmt which = fill(&params, msg);
+    if (!ob_pg_params_seal(&params))
+        return ob_error_nomem(err);
+    PGresult *res;
+    code = ob_pg_call(store, which, &params, &res, err);
+    if (code)
+        return name_json(code, msg->headers != NULL, err);
+    if (receipt)
+        read_receipt(res, 0, 0, receipt);
+    PQclear(res);
+    return OUTBOX_OK;
+}
+
+/* ---- many -------------------------------------------------------------------------------------------------------- */
+
+static void put_texts(struct ob_pg_params *params, const struct outbox_message *msgs, size_t count, size_t offset)
+{
+    ob_pg_array_begin(params, OB_PG_TEXT, count);
+    for (size_t i = 0; i < count; i++)
+        ob_pg_array_text(params, *(const char *const *)(const void *)((const char *)&msgs[i] + offset));
+    ob_pg_array_end(params);
+}
+
+/* A number that stands for "not given" is null. */
+static void put_ints(struct ob_pg_params *params, const struct outbox_message *msgs, size_t count, size_t offset,
+                     int none)
+{
+    ob_pg_array_begin(params, OB_PG_INT4, count);
+    for (size_t i = 0; i < count; i++) {
+        int value = *(const int *)(const void *)((const char *)&msgs[i] + offset);
+        if (value == none)
+            ob_pg_array_null(params);
+        else
+            ob_pg_array_int4(params, value);
+    }
+    ob_pg_array_end(params);
+}
+
+static void put_times(struct ob_pg_params *params, const struct outbox_message *msgs, size_t count, size_t offset)
+{
+    ob_pg_array_begin(params, OB_PG_TIMESTAMPTZ, count);
+    for (size_t i = 0; i < count; i++)
+        ob_pg_array_time(params, *(const int64_t *)(const void *)((const char *)&msgs[i] + offset));
+    ob_pg_array_end(params);
+}
+
+static void put_payloads(struct ob_pg_params *params, const struct outbox_message *msgs, size_t count, bool bytes)
+{
+    ob_pg_array_begin(params, bytes ? OB_PG_BYTEA : OB_PG_JSONB, count);
+    for (size_t i = 0; i < count; i++) {
+        if ((msgs[i].content_type != NULL) != bytes)
+            ob_pg_array_null(params);
+        else if (bytes)
+            ob_pg_array_bytes(params, msgs[i].payload, msgs[i].payload_len);
+        else
+            ob_pg_array_jsonb(params, msgs[i].payload, msgs[i].payload_len);
+    }
+    ob_pg_array_end(params);
+}
+
+static void fill_many(struct ob_pg_params *params, const struct outbox_message *msgs, size_t count)
+{
+#define FIELD(name) offsetof(struct outbox_message, name)
+    put_texts(params, msgs, count, FIELD(topic));
+    put_payloads(params, msgs, count, false);
+    put_payloads(params, msgs, count, true);
+    static const size_t texts[] = {FIELD(content_type), FIELD(key),     FIELD(dedupe_key), FIELD(tenant_id),
+                                   FIELD(name_space),   FIELD(subject), FIELD(recipient)};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        put_texts(params, msgs, count, texts[i]);
+    ob_pg_array_begin(params, OB_PG_JSONB, count);
+    for (size_t i = 0; i < count; i++)
+        ob_pg_array_jsonb(params, msgs[i].headers, msgs[i].headers ? strlen(msgs[i].headers) : 0);
+    ob_pg_array_end(params);
+    put_ints(params, msgs, count, FIELD(priority), -1);
+    put_times(params, msgs, count, FIELD(deliver_after_us));
+    put_times(params, msgs, count, FIELD(expires_at_us));
+    put_ints(params, msgs, count, FIELD(max_attempts), 0);
+    put_texts(params, msgs, count, FIELD(correlation_id));
+#undef FIELD
+}
+
+ob_code ob_pg_enqueue_many(struct ob_store *base, const struct outbox_message *msgs, size_t count,
+                           struct outbox_receipt *receipts, struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    if (count == 0)
+        return OUTBOX_OK;
+    for (size_t i = 0; i < count; i++) {
+        struct outbox_error cause;
+        ob_code code = check(&msgs[i], &cause);
+        if (code)
+            return ob_error_set(err, code, "message %zu: %s", i + 1, cause.text);
+    }
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &store->scratch);
+    fill_many(&params, msgs, count);
+    if (!ob_pg_params_seal(&params))
+        return ob_error_nomem(err);
+    PGresult *res;
+    ob_code code = ob_pg_call(store, OB_PG_enqueue_many, &params, &res, err);
+    if (code)
+        return code;
+    for (int row = 0; receipts && row < PQntuples(res); row++) {
+        int ord = ob_pg_int4(res, row, 0);
+        if (ord >= 1 && (size_t)ord <= count)
+            read_receipt(res, row, 1, &receipts[ord - 1]);
+    }
+    PQclear(res);
+    return OUTBOX_OK;
+}
+
+/* ---- on a connection of somebody else's -------------------------------------------------------------------------- */
+
+static bool is_ascii(const char *text)
+{
+    for (; text && *text; text++)
+        if ((unsigned char)*text > 127)
+            return false;
+    return true;
+}
+
+/* Our texts are UTF-8. Another client encoding would read them wrong, unless they are plain ASCII. */
+static ob_code check_encoding(PGconn *conn, const char *schema, const struct outbox_message *msg,
+                              struct outbox_error *err)
+{
+    const char *name = PQparameterStatus(conn, "client_encoding");
+    if (!name || strcmp(name, "UTF8") == 0 || strcmp(name, "SQL_ASCII") == 0)
+        return OUTBOX_OK;
+    bool ascii = is_ascii(schema) && is_ascii(msg->topic) && is_ascii(msg->content_type) && is_ascii(msg->name_space) &&
+                 is_ascii(msg->key) && is_ascii(msg->dedupe_key) && is_ascii(msg->subject) &&
+                 is_ascii(msg->recipient) && is_ascii(msg->headers) && is_ascii(msg->correlation_id);
+    if (ascii && !msg->content_type)
+        for (size_t i = 0; i < msg->payload_len && ascii; i++)
+            ascii = ((const unsigned char *)msg->payload)[i] < 128;
+    if (ascii)
+        return OUTBOX_OK;
+    return ob_error_set(
+        err, OUTBOX_INVALID,
+        "the connection's client_encoding is %s, but the message is UTF-8; SET client_encoding TO 'UTF8'", name);
+}
+
+static ob_code check_connection(PGconn *conn, struct outbox_error *err)
+{
+    if (PQstatus(conn) != CONNECTION_OK)
+        return ob_error_set(err, OUTBOX_UNREACHABLE, "the connection is closed or broken; nothing was sent");
+    if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF)
+        return ob_error_set(err, OUTBOX_INVALID, "the connection is in pipeline mode; call PQexitPipelineMode first");
+    switch (PQtransactionStatus(conn)) {
+    case PQTRANS_INERROR:
+        return ob_error_set_sqlstate(err, OUTBOX_FAILED_TRANSACTION, "25P02",
+                                     "the transaction has failed already; roll back, then begin again");
+    case PQTRANS_ACTIVE:
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "a statement is still running on the connection; read its results with PQgetResult first");
+    case PQTRANS_UNKNOWN: return ob_error_set(err, OUTBOX_UNREACHABLE, "the connection is broken; nothing was sent");
+    default: return OUTBOX_OK;
+    }
+}
+
+ob_code ob_pg_enqueue_on(PGconn *conn, const char *schema, const struct outbox_message *msg,
+                         struct outbox_receipt *receipt, struct outbox_error *err)
+{
+    ob_code code = ob_pg_schema_check(schema, err);
+    if (!code)
+        code = check(msg, err);
+    if (!code)
+        code = check_connection(conn, err);
+    if (!code)
+        code = check_encoding(conn, schema, msg, err);
+    if (code)
+        return code;
+    struct ob_buf scratch = OB_BUF_INIT;
+    struct ob_pg_params params;
+    char *sql = NULL;
+    PGresult *res = NULL;
+    ob_pg_params_init(&params, &scratch);
+    enum ob_pg_stmt which = fill(&params, msg);
+    code = ob_pg_params_seal(&params) ? ob_pg_stmt_render(which, schema, &sql, err) : ob_error_nomem(err);
+    if (code)
+        goto done;
+    /* Not prepared: a name left behind in a session that is not ours would be met by poolers and by DISCARD. */
+    res = PQexecParams(conn, sql, params.count, NULL, params.values, params.lengths, params.formats, 1);
+    if (PQresultStatus(res) != PGRES_TUPLES_OK)
+        code =
+            name_json(ob_pg_error(&(struct ob_pg_cause){.conn = conn, .schema = schema, .role = ob_pg_stmt_role(which)},
+                                  res, err),
+                      msg->headers != NULL, err);
+    else if (receipt)
+        read_receipt(res, 0, 0, receipt);
+done:
+    PQclear(res);
+    ob_free(sql);
+    ob_buf_fini(&scratch);
+    return code;
+}

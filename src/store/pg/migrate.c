@@ -1,0 +1,393 @@
+/* migrate.c - brings a schema to this version.
+ *
+ * Invariants
+ *   1. One run at a time per schema: a session advisory lock is held from before the first look to the end.
+ *   2. A migration and its row in the table of migrations commit together. That table comes with the first one.
+ *   3. What was applied never changes: a checksum that differs, or a version that is not known here, stops the run
+ *      before anything is touched. */
+#include "store/pg/pg.h"
+
+#include "base/alloc.h"
+#include "pg_migrations.h"
+#include "pg_statements.h"
+#include "store/pg/render.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TRIES = 5 };
+
+static const char *const roles[] = {"owner", "api", "hooks", "producer", "relay", "operator", "auditor", "tenant"};
+
+struct run {
+    PGconn *conn;
+    const char *schema;
+    struct ob_buf sql; /* the statement under way, rendered */
+    bool migrated;     /* the table of migrations exists */
+    bool *applied;     /* per embedded migration */
+};
+
+static int version_of(const struct ob_sql_file *file)
+{
+    return atoi(file->name);
+}
+
+/* "001_roles.sql" is the migration "001_roles". */
+static void name_of(const struct ob_sql_file *file, char name[64])
+{
+    snprintf(name, 64, "%.*s", (int)(strlen(file->name) - strlen(".sql")), file->name);
+}
+
+static ob_code render(struct run *run, const char *text, struct outbox_error *err)
+{
+    ob_buf_reset(&run->sql);
+    ob_pg_render(&run->sql, text, run->schema);
+    return ob_buf_ok(&run->sql) ? OUTBOX_OK : ob_error_nomem(err);
+}
+
+static ob_code fail(struct run *run, const char *role, const PGresult *res, struct outbox_error *err)
+{
+    return ob_pg_error(&(struct ob_pg_cause){.conn = run->conn, .schema = run->schema, .role = role}, res, err);
+}
+
+/* Runs a statement of the stmt folder; params may be NULL. With res the rows, in binary, are the caller's. */
+static ob_code query(struct run *run, const char *file, struct ob_pg_params *params, PGresult **out,
+                     struct outbox_error *err)
+{
+    ob_code code = render(run, ob_sql_find(ob_pg_statements, ob_pg_statements_count, file)->text, err);
+    if (code)
+        return code;
+    if (params && !ob_pg_params_seal(params))
+        return ob_error_nomem(err);
+    PGresult *res = params ? PQexecParams(run->conn, ob_buf_text(&run->sql), params->count, NULL, params->values,
+                                          params->lengths, params->formats, 1)
+                           : PQexec(run->conn, ob_buf_text(&run->sql));
+    ExecStatusType status = PQresultStatus(res);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+        code = fail(run, "owner", res, err);
+    if (out && !code)
+        *out = res;
+    else
+        PQclear(res);
+    return code;
+}
+
+/* ---- before ------------------------------------------------------------------------------------------------------ */
+
+static ob_code refuse_rights(struct run *run, bool roles_lacking, const char *database, const char *user,
+                             struct outbox_error *err)
+{
+    struct ob_buf text = OB_BUF_INIT;
+    if (roles_lacking) {
+        ob_buf_puts(&text, "the roles of the outbox are not there, and this role may not create them; "
+                           "an administrator can run: ALTER ROLE ");
+        ob_pg_quote(&text, user, "");
+        ob_buf_puts(&text, " CREATEROLE");
+    } else {
+        ob_buf_puts(&text, "this role may not create a schema in the database; an administrator can run: GRANT CREATE "
+                           "ON DATABASE ");
+        ob_pg_quote(&text, database, "");
+        ob_buf_puts(&text, " TO ");
+        ob_pg_quote(&text, user, "");
+    }
+    ob_code code = ob_error_set_sqlstate(err, OUTBOX_FORBIDDEN, "42501", "%s", ob_buf_text(&text));
+    ob_buf_fini(&text);
+    (void)run;
+    return code;
+}
+
+/* Looks without touching. `run` comes: for a migration, the rights must be there too. */
+static ob_code look(struct run *run, bool to_migrate, struct outbox_error *err)
+{
+    struct ob_buf scratch = OB_BUF_INIT;
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &scratch);
+    ob_pg_put_text(&params, run->schema);
+    ob_pg_array_begin(&params, OB_PG_TEXT, sizeof roles / sizeof roles[0]);
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        char name[OB_PG_SCHEMA_MAX + 16];
+        snprintf(name, sizeof name, "%s_%s", run->schema, roles[i]);
+        ob_pg_array_text(&params, name);
+    }
+    ob_pg_array_end(&params);
+    PGresult *res = NULL;
+    ob_code code = query(run, "migrate_look.sql", &params, &res, err);
+    ob_buf_fini(&scratch);
+    if (code)
+        return code;
+    run->migrated = ob_pg_bool(res, 0, 0);
+    bool foreign = ob_pg_bool(res, 0, 1), may_create = ob_pg_bool(res, 0, 2);
+    bool roles_lacking = ob_pg_int4(res, 0, 3) > 0 && !ob_pg_bool(res, 0, 4);
+    if (foreign)
+        code = ob_error_set(err, OUTBOX_SCHEMA,
+                            "the schema %s is there, but it holds something else than an outbox; choose another one "
+                            "with --schema",
+                            run->schema);
+    else if (to_migrate && !run->migrated && (roles_lacking || !may_create))
+        code = refuse_rights(run, roles_lacking, ob_pg_text(res, 0, 6), ob_pg_text(res, 0, 7), err);
+    PQclear(res);
+    return code;
+}
+
+static ob_code take_lock(struct run *run, struct outbox_error *err)
+{
+    struct ob_buf scratch = OB_BUF_INIT;
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &scratch);
+    ob_pg_put_text(&params, run->schema);
+    ob_code code = query(run, "migrate_lock.sql", &params, NULL, err);
+    ob_buf_fini(&scratch);
+    return code;
+}
+
+/* ---- the state --------------------------------------------------------------------------------------------------- */
+
+static void tell_pending(size_t i, ob_migration_fn *fn, void *ctx)
+{
+    char name[64];
+    name_of(&ob_pg_migrations[i], name);
+    fn(ctx, &(struct ob_migration_row){.version = version_of(&ob_pg_migrations[i]), .name = name});
+}
+
+static enum ob_migration_state state_of(const PGresult *res, int row, size_t known)
+{
+    if (known == ob_pg_migrations_count)
+        return OB_MIGRATION_NEWER;
+    const char *checksum = ob_pg_text(res, row, 2);
+    return strcmp(checksum, ob_pg_migrations[known].sha256) == 0 ? OB_MIGRATION_APPLIED : OB_MIGRATION_DRIFTED;
+}
+
+/* Tells of every migration in order: what the database has had, and what is embedded. */
+static ob_code walk(struct run *run, ob_migration_fn *fn, void *ctx, struct outbox_error *err)
+{
+    PGresult *res = NULL;
+    struct ob_buf scratch = OB_BUF_INIT;
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &scratch);
+    ob_code code = run->migrated ? query(run, "migrate_applied.sql", &params, &res, err) : OUTBOX_OK;
+    ob_buf_fini(&scratch);
+    if (code)
+        return code;
+    size_t next = 0;
+    for (int row = 0; res && row < PQntuples(res); row++) {
+        int version = ob_pg_int4(res, row, 0);
+        while (next < ob_pg_migrations_count && version_of(&ob_pg_migrations[next]) < version)
+            tell_pending(next++, fn, ctx);
+        bool known = next < ob_pg_migrations_count && version_of(&ob_pg_migrations[next]) == version;
+        fn(ctx, &(struct ob_migration_row){.version = version,
+                                           .name = ob_pg_text(res, row, 1),
+                                           .state = state_of(res, row, known ? next : ob_pg_migrations_count),
+                                           .applied_at_us = ob_pg_time(res, row, 3),
+                                           .applied_by = ob_pg_text(res, row, 4)});
+        next += known;
+    }
+    for (; next < ob_pg_migrations_count; next++)
+        tell_pending(next, fn, ctx);
+    PQclear(res);
+    return OUTBOX_OK;
+}
+
+struct verdict {
+    struct run *run;
+    struct outbox_error *err;
+    ob_code code;
+};
+
+/* Marks what is applied; the first row that stops the run decides the error. */
+static void judge(void *ctx, const struct ob_migration_row *row)
+{
+    struct verdict *verdict = ctx;
+    if (verdict->code)
+        return;
+    if (row->state == OB_MIGRATION_DRIFTED)
+        verdict->code = ob_error_set(verdict->err, OUTBOX_SCHEMA,
+                                     "migration %s was applied with another text than this program has; nothing was "
+                                     "changed. Use the program that applied it, or mend the row in %s.migration",
+                                     row->name, verdict->run->schema);
+    if (row->state == OB_MIGRATION_NEWER)
+        verdict->code = ob_error_set(verdict->err, OUTBOX_SCHEMA,
+                                     "the database was migrated by a newer version of Outbox (it has %s, this program "
+                                     "knows up to %s); use that version",
+                                     row->name, ob_pg_migrations[ob_pg_migrations_count - 1].name);
+    for (size_t i = 0; i < ob_pg_migrations_count; i++)
+        if (row->state == OB_MIGRATION_APPLIED && version_of(&ob_pg_migrations[i]) == row->version)
+            verdict->run->applied[i] = true;
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
+static ob_code record(struct run *run, size_t i, struct outbox_error *err)
+{
+    char name[64];
+    name_of(&ob_pg_migrations[i], name);
+    struct ob_buf scratch = OB_BUF_INIT;
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &scratch);
+    ob_pg_put_int4(&params, version_of(&ob_pg_migrations[i]));
+    ob_pg_put_text(&params, name);
+    ob_pg_put_text(&params, ob_pg_migrations[i].sha256);
+    ob_code code = query(run, "migrate_record.sql", &params, NULL, err);
+    ob_buf_fini(&scratch);
+    return code;
+}
+
+static ob_code execute(struct run *run, size_t i, struct outbox_error *err)
+{
+    ob_code code = render(run, ob_pg_migrations[i].text, err);
+    if (code)
+        return code;
+    PGresult *res = PQexec(run->conn, ob_buf_text(&run->sql));
+    ExecStatusType status = PQresultStatus(res);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+        struct outbox_error cause;
+        code = fail(run, "owner", res, &cause);
+        ob_error_set_sqlstate(err, code, cause.sqlstate, "migration %s: %s", ob_pg_migrations[i].name, cause.text);
+    }
+    PQclear(res);
+    return code;
+}
+
+static void tell_applied(const struct ob_migrate *how, size_t i)
+{
+    char name[64];
+    name_of(&ob_pg_migrations[i], name);
+    if (how->applied)
+        how->applied(how->ctx, &(struct ob_migration_row){.version = version_of(&ob_pg_migrations[i]),
+                                                          .name = name,
+                                                          .state = OB_MIGRATION_APPLIED});
+}
+
+/* A migration and its record, in the transaction that is open. */
+static ob_code apply(struct run *run, size_t i, struct outbox_error *err)
+{
+    ob_code code = execute(run, i, err);
+    if (!code && !run->migrated) {
+        code = query(run, "migrate_table.sql", NULL, NULL, err);
+        run->migrated = code == OUTBOX_OK;
+    }
+    return code ? code : record(run, i, err);
+}
+
+/* One transaction: the migrations from first to before end. */
+static ob_code step(struct run *run, const struct ob_migrate *how, size_t first, size_t end, struct outbox_error *err)
+{
+    bool migrated = run->migrated;
+    ob_code code = query(run, "migrate_begin.sql", NULL, NULL, err);
+    for (size_t i = first; !code && i < end; i++)
+        if (!run->applied[i])
+            code = apply(run, i, err);
+    if (!code)
+        code = query(run, how->dry_run ? "rollback.sql" : "commit.sql", NULL, NULL, err);
+    if (code) {
+        (void)query(run, "rollback.sql", NULL, NULL, NULL);
+        run->migrated = migrated;
+        return code;
+    }
+    for (size_t i = first; i < end; i++)
+        if (!run->applied[i])
+            tell_applied(how, i);
+    return OUTBOX_OK;
+}
+
+/* Roles are shared by all databases of a cluster: two first runs in two databases can trip over each other there. */
+static bool worth_another_try(const struct outbox_error *err)
+{
+    static const char *const states[] = {"XX000", "23505", "42710", "40001", "40P01"};
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+        if (strcmp(err->sqlstate, states[i]) == 0)
+            return true;
+    return false;
+}
+
+static ob_code migrate(struct run *run, const struct ob_migrate *how, struct outbox_error *err)
+{
+    struct outbox_error local;
+    if (!err)
+        err = &local;
+    run->applied = ob_calloc(ob_pg_migrations_count + 1, sizeof *run->applied);
+    if (!run->applied)
+        return ob_error_nomem(err);
+    ob_code code = take_lock(run, err);
+    if (!code)
+        code = look(run, true, err);
+    struct verdict verdict = {run, err, OUTBOX_OK};
+    if (!code)
+        code = walk(run, judge, &verdict, err);
+    if (!code)
+        code = verdict.code;
+    size_t count = ob_pg_migrations_count;
+    for (size_t i = 0; !code && i < count; i++) {
+        int tries = 0;
+        if (run->applied[i])
+            continue;
+        do
+            code = step(run, how, i, how->dry_run ? count : i + 1, err);
+        while (code && ++tries < TRIES && worth_another_try(err));
+        if (how->dry_run)
+            break;
+    }
+    ob_free(run->applied);
+    return code;
+}
+
+/* ---- the door ---------------------------------------------------------------------------------------------------- */
+
+static ob_code start(struct run *run, const char *conninfo, const struct ob_pg_options *options,
+                     struct outbox_error *err)
+{
+    memset(run, 0, sizeof *run);
+    run->schema = options && options->schema ? options->schema : "outbox";
+    ob_code code = ob_pg_schema_check(run->schema, err);
+    if (!code)
+        code = ob_pg_connect(conninfo, options && options->application ? options->application : "outbox migrate",
+                             &run->conn, err);
+    return code;
+}
+
+static void finish(struct run *run)
+{
+    PQfinish(run->conn);
+    ob_buf_fini(&run->sql);
+}
+
+ob_code ob_pg_migrate(const char *conninfo, const struct ob_pg_options *options, const struct ob_migrate *how,
+                      struct outbox_error *err)
+{
+    static const struct ob_migrate plain;
+    struct run run;
+    ob_code code = start(&run, conninfo, options, err);
+    if (!code)
+        code = migrate(&run, how ? how : &plain, err);
+    finish(&run);
+    return code;
+}
+
+ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *options, ob_migration_fn *fn, void *ctx,
+                             struct outbox_error *err)
+{
+    struct run run;
+    ob_code code = start(&run, conninfo, options, err);
+    if (!code)
+        code = look(&run, false, err);
+    if (!code)
+        code = walk(&run, fn, ctx, err);
+    finish(&run);
+    return code;
+}
+
+ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, int version, const char *name, const char *text),
+                            void *ctx, struct outbox_error *err)
+{
+    struct run run = {.schema = schema ? schema : "outbox"};
+    ob_code code = ob_pg_schema_check(run.schema, err);
+    for (size_t i = 0; !code && i < ob_pg_migrations_count; i++) {
+        char name[64];
+        name_of(&ob_pg_migrations[i], name);
+        code = render(&run, ob_pg_migrations[i].text, err);
+        if (!code)
+            fn(ctx, version_of(&ob_pg_migrations[i]), name, ob_buf_text(&run.sql));
+    }
+    ob_buf_fini(&run.sql);
+    return code;
+}

@@ -1,0 +1,152 @@
+/* operate.c - what operators do: dead letters, pauses, settings, retention, erasure. Each is one call of one function
+ * that puts it on record itself. */
+#include "store/pg/pg.h"
+
+enum { MAX_COUNT = 10000, PURGE_STEPS = 100000 };
+
+/* Runs a statement whose one row has one bigint, which goes to *count when that is wanted. */
+static ob_code call_count(struct ob_pg_store *store, enum ob_pg_stmt which, struct ob_pg_params *params, int64_t *count,
+                          struct outbox_error *err)
+{
+    if (!ob_pg_params_seal(params))
+        return ob_error_nomem(err);
+    PGresult *res;
+    ob_code code = ob_pg_call_once(store, which, params, &res, err);
+    if (code)
+        return code;
+    if (count)
+        *count = PQntuples(res) ? ob_pg_int8(res, 0, 0) : 0;
+    PQclear(res);
+    return OUTBOX_OK;
+}
+
+static void put_actor(struct ob_pg_params *params, const struct ob_actor *actor)
+{
+    ob_pg_put_text(params, actor ? actor->actor : NULL);
+    ob_pg_put_text(params, actor ? actor->reason : NULL);
+}
+
+/* Only what the functions can filter by. Leaving the rest out in silence would act on messages nobody meant. */
+static ob_code check_filter(const struct ob_filter *filter, struct outbox_error *err)
+{
+    if (filter->key || filter->subject)
+        return ob_error_set(err, OUTBOX_UNSUPPORTED, "dead letters cannot be chosen by %s; choose them by id instead",
+                            filter->key ? "key" : "subject");
+    if (filter->status_plus_1 && filter->status_plus_1 != OB_DEAD + 1)
+        return ob_error_set(err, OUTBOX_INVALID, "only dead letters can be retried or discarded");
+    return OUTBOX_OK;
+}
+
+static ob_code on_dead_letters(struct ob_store *base, enum ob_pg_stmt which, const struct ob_filter *filter,
+                               const struct ob_actor *actor, int64_t *count, struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    ob_code code = check_filter(filter, err);
+    if (code)
+        return code;
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &store->scratch);
+    if (filter->ids) {
+        ob_pg_array_begin(&params, OB_PG_UUID, filter->id_count);
+        for (size_t i = 0; i < filter->id_count; i++)
+            ob_pg_array_uuid(&params, &filter->ids[i]);
+        ob_pg_array_end(&params);
+    } else {
+        ob_pg_put_null(&params);
+    }
+    ob_pg_put_text(&params, filter->name_space);
+    ob_pg_put_text(&params, filter->topic);
+    ob_pg_put_text(&params, filter->tenant_id);
+    ob_pg_put_text(&params, filter->code);
+    ob_pg_put_time(&params, filter->before_us);
+    ob_pg_put_int4(&params, filter->limit ? filter->limit : MAX_COUNT);
+    put_actor(&params, actor);
+    return call_count(store, which, &params, count, err);
+}
+
+ob_code ob_pg_retry(struct ob_store *base, const struct ob_filter *filter, const struct ob_actor *actor, int64_t *count,
+                    struct outbox_error *err)
+{
+    return on_dead_letters(base, OB_PG_retry, filter, actor, count, err);
+}
+
+ob_code ob_pg_discard(struct ob_store *base, const struct ob_filter *filter, const struct ob_actor *actor,
+                      int64_t *count, struct outbox_error *err)
+{
+    return on_dead_letters(base, OB_PG_discard, filter, actor, count, err);
+}
+
+static ob_code on_scope(struct ob_store *base, enum ob_pg_stmt which, const char *name_space, const char *topic,
+                        const char *destination, const struct ob_actor *actor, struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &store->scratch);
+    ob_pg_put_text(&params, name_space);
+    ob_pg_put_text(&params, topic);
+    ob_pg_put_text(&params, destination);
+    put_actor(&params, actor);
+    return call_count(store, which, &params, NULL, err);
+}
+
+ob_code ob_pg_pause(struct ob_store *base, const char *name_space, const char *topic, const char *destination,
+                    const struct ob_actor *actor, struct outbox_error *err)
+{
+    return on_scope(base, OB_PG_pause, name_space, topic, destination, actor, err);
+}
+
+ob_code ob_pg_resume(struct ob_store *base, const char *name_space, const char *topic, const char *destination,
+                     const struct ob_actor *actor, struct outbox_error *err)
+{
+    return on_scope(base, OB_PG_resume, name_space, topic, destination, actor, err);
+}
+
+ob_code ob_pg_configure(struct ob_store *base, const char *name_space, const char *name, const char *value,
+                        struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &store->scratch);
+    ob_pg_put_text(&params, name_space);
+    ob_pg_put_text(&params, name);
+    ob_pg_put_text(&params, value);
+    return call_count(store, OB_PG_configure, &params, NULL, err);
+}
+
+/* Step by step, each in a transaction of its own, so that no lock is held over the whole. */
+ob_code ob_pg_purge(struct ob_store *base, int64_t *removed, struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    int64_t total = 0;
+    bool more = true;
+    for (int step = 0; more && step < PURGE_STEPS; step++) {
+        struct ob_pg_params params;
+        ob_pg_params_init(&params, &store->scratch);
+        if (!ob_pg_params_seal(&params))
+            return ob_error_nomem(err);
+        PGresult *res;
+        ob_code code = ob_pg_call(store, OB_PG_purge, &params, &res, err);
+        if (code)
+            return code;
+        more = false;
+        for (int row = 0; row < PQntuples(res); row++) {
+            total += ob_pg_int8(res, row, 0);
+            more |= ob_pg_bool(res, row, 1);
+        }
+        PQclear(res);
+    }
+    if (removed)
+        *removed = total;
+    return OUTBOX_OK;
+}
+
+ob_code ob_pg_erase_tenant(struct ob_store *base, const char *tenant_id, const struct ob_actor *actor, int64_t *removed,
+                           struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &store->scratch);
+    ob_pg_put_text(&params, tenant_id);
+    put_actor(&params, actor);
+    return call_count(store, OB_PG_erase_tenant, &params, removed, err);
+}

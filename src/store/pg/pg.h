@@ -1,0 +1,117 @@
+/* pg.h - what the files of this folder share: the store's struct, its statements, and how one is called.
+ *
+ * State of the connection, kept by store.c:
+ *
+ *   READY ──a call finds it dead──▶ DEAD ──next call reconnects──▶ READY
+ *
+ * and of the caller's transaction:
+ *
+ *   NONE ──begin──▶ OPEN ──commit, rollback──▶ NONE
+ *                    └─connection lost──▶ LOST ──rollback──▶ NONE     (LOST ──commit──▶ NONE, and an error)
+ *
+ * LOST is what keeps a transaction atomic: after a reconnect the rest of it would otherwise commit by itself. */
+#ifndef OB_STORE_PG_PG_H
+#define OB_STORE_PG_PG_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "store/pg/conn.h"
+#include "store/pg/param.h"
+#include "store/pg/store.h"
+#include "store/pg/wire.h"
+
+/* Every statement of the store: its file in sql/postgres/stmt, and the group role that may run it. */
+#define OB_PG_STATEMENTS(X) \
+    X(enqueue, "producer") \
+    X(enqueue_bytes, "producer") \
+    X(enqueue_many, "producer") \
+    X(claim, "relay") \
+    X(settle, "relay") \
+    X(extend, "relay") \
+    X(retry, "operator") \
+    X(discard, "operator") \
+    X(pause, "operator") \
+    X(resume, "operator") \
+    X(configure, "operator") \
+    X(purge, "operator") \
+    X(erase_tenant, "operator") \
+    X(list, "auditor") \
+    X(attempts, "auditor") \
+    X(acts, "auditor") \
+    X(status, "auditor") \
+    X(bell_channel, "relay")
+
+enum ob_pg_stmt {
+#define X(name, role) OB_PG_##name,
+    OB_PG_STATEMENTS(X)
+#undef X
+        OB_PG_STMT_COUNT
+};
+
+enum ob_pg_tx { OB_PG_TX_NONE, OB_PG_TX_OPEN, OB_PG_TX_LOST };
+
+struct ob_pg_store {
+    struct ob_store base; /* first: the ops find us by a cast */
+    PGconn *conn;
+    PGconn *listener; /* of wait.c; NULL until the first wait */
+    char *conninfo, *application, *schema;
+    bool dead; /* reconnect before the next use */
+    enum ob_pg_tx tx;
+    unsigned generation; /* in the names of prepared statements, so that stale ones are not met again */
+    bool prepared[OB_PG_STMT_COUNT];
+    char *sql[OB_PG_STMT_COUNT]; /* rendered on first use */
+    struct ob_buf scratch;       /* parameters of the call under way */
+};
+
+static inline struct ob_pg_store *ob_pg_store_of(struct ob_store *store)
+{
+    return (struct ob_pg_store *)(void *)store;
+}
+
+/* ---- statements: stmt.c ---- */
+
+/* The group role of a statement: "relay". */
+const char *ob_pg_stmt_role(enum ob_pg_stmt which);
+/* Renders a statement's file into *sql, which the caller frees with ob_free. */
+ob_code ob_pg_stmt_render(enum ob_pg_stmt which, const char *schema, char **sql, struct outbox_error *err);
+
+/* Runs a prepared statement with sealed parameters. *res has rows in binary and is the caller's: PQclear. */
+ob_code ob_pg_call(struct ob_pg_store *store, enum ob_pg_stmt which, const struct ob_pg_params *params, PGresult **res,
+                   struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* The same, planned for these very parameters: for filters, where null means "all". */
+ob_code ob_pg_call_once(struct ob_pg_store *store, enum ob_pg_stmt which, const struct ob_pg_params *params,
+                        PGresult **res, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* The connection is usable, or an error says why not. */
+ob_code ob_pg_ready(struct ob_pg_store *store, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Fills err from a failed result and notes when the connection or the transaction is gone with it. */
+ob_code ob_pg_failed(struct ob_pg_store *store, const struct ob_pg_cause *cause, const PGresult *res,
+                     struct outbox_error *err);
+/* After a reconnect, or when the server has forgotten: everything is prepared anew. */
+void ob_pg_unprepare(struct ob_pg_store *store);
+
+/* ---- the operations, one file per kind ---- */
+
+ob_code ob_pg_enqueue(struct ob_store *, const struct outbox_message *, struct outbox_receipt *, struct outbox_error *);
+ob_code ob_pg_enqueue_many(struct ob_store *, const struct outbox_message *, size_t count, struct outbox_receipt *,
+                           struct outbox_error *);
+ob_code ob_pg_claim(struct ob_store *, const struct outbox_claim *, struct outbox_batch **, struct outbox_error *);
+ob_code ob_pg_settle(struct ob_store *, struct outbox_settle *, size_t count, struct outbox_error *);
+ob_code ob_pg_extend(struct ob_store *, struct outbox_settle *, size_t count, int64_t lease_us, struct outbox_error *);
+ob_code ob_pg_retry(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *,
+                    struct outbox_error *);
+ob_code ob_pg_discard(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *,
+                      struct outbox_error *);
+ob_code ob_pg_pause(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
+                    struct outbox_error *);
+ob_code ob_pg_resume(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
+                     struct outbox_error *);
+ob_code ob_pg_configure(struct ob_store *, const char *, const char *, const char *, struct outbox_error *);
+ob_code ob_pg_purge(struct ob_store *, int64_t *, struct outbox_error *);
+ob_code ob_pg_erase_tenant(struct ob_store *, const char *, const struct ob_actor *, int64_t *, struct outbox_error *);
+ob_code ob_pg_list(struct ob_store *, const struct ob_filter *, ob_message_fn *, void *, struct outbox_error *);
+ob_code ob_pg_attempts(struct ob_store *, const struct outbox_uuid *, ob_attempt_fn *, void *, struct outbox_error *);
+ob_code ob_pg_acts(struct ob_store *, const struct outbox_uuid *, ob_act_fn *, void *, struct outbox_error *);
+ob_code ob_pg_status(struct ob_store *, ob_status_fn *, void *, struct outbox_error *);
+ob_code ob_pg_wait(struct ob_store *, int64_t, bool *, struct outbox_error *);
+
+#endif

@@ -1,0 +1,186 @@
+/* settle.c - how attempts ended, and leases that go on. Arrays in, one statement a call, a result per element.
+ *
+ * An outcome must never be refused because its text is ugly: what a receiver said may not be UTF-8, and what a sink
+ * returned as output may not be JSON. Both are stored as near to the truth as they can be. */
+#include "store/pg/pg.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+enum { COUNT_MAX = 1000000 };
+
+static enum outbox_settled result_of(const char *text)
+{
+    if (text && strcmp(text, "ok") == 0)
+        return OUTBOX_SETTLED;
+    return text && strcmp(text, "lost") == 0 ? OUTBOX_SETTLE_LOST : OUTBOX_SETTLE_UNKNOWN;
+}
+
+static void put_claims(struct ob_pg_params *params, const struct outbox_settle *items, size_t count)
+{
+    ob_pg_array_begin(params, OB_PG_UUID, count);
+    for (size_t i = 0; i < count; i++)
+        ob_pg_array_uuid(params, &items[i].id);
+    ob_pg_array_end(params);
+    ob_pg_array_begin(params, OB_PG_INT8, count);
+    for (size_t i = 0; i < count; i++)
+        ob_pg_array_int8(params, items[i].token);
+    ob_pg_array_end(params);
+}
+
+/* A whole column of nothing is null: most batches are plain acks. */
+static void put_texts(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, size_t offset)
+{
+#define TEXT_AT(i) (*(const char *const *)(const void *)((const char *)&items[i] + offset))
+    size_t first = 0;
+    while (first < count && !TEXT_AT(first))
+        first++;
+    if (first == count) {
+        ob_pg_put_null(params);
+        return;
+    }
+    ob_pg_array_begin(params, OB_PG_TEXT, count);
+    for (size_t i = 0; i < count; i++)
+        ob_pg_array_text_lossy(params, TEXT_AT(i));
+    ob_pg_array_end(params);
+#undef TEXT_AT
+}
+
+/* False when there are none. quoted: as JSON strings, for outputs that the server would not take as JSON. */
+static bool put_outputs(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, bool quoted)
+{
+    size_t first = 0;
+    while (first < count && !items[first].output)
+        first++;
+    if (first == count) {
+        ob_pg_put_null(params);
+        return false;
+    }
+    ob_pg_array_begin(params, OB_PG_JSONB, count);
+    for (size_t i = 0; i < count; i++) {
+        const char *output = items[i].output;
+        if (quoted && output) {
+            struct ob_buf text = OB_BUF_INIT;
+            ob_json_quote(&text, output, strlen(output));
+            ob_pg_array_jsonb(params, ob_buf_text(&text), text.len);
+            params->scratch->failed |= !ob_buf_ok(&text);
+            ob_buf_fini(&text);
+        } else {
+            ob_pg_array_jsonb(params, output, output ? strlen(output) : 0);
+        }
+    }
+    ob_pg_array_end(params);
+    return true;
+}
+
+static void put_numbers(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, size_t offset)
+{
+#define NUMBER_AT(i) (*(const int64_t *)(const void *)((const char *)&items[i] + offset))
+    size_t first = 0;
+    while (first < count && NUMBER_AT(first) < 0)
+        first++;
+    if (first == count) {
+        ob_pg_put_null(params);
+        return;
+    }
+    ob_pg_array_begin(params, OB_PG_INT8, count);
+    for (size_t i = 0; i < count; i++) {
+        if (NUMBER_AT(i) < 0)
+            ob_pg_array_null(params);
+        else
+            ob_pg_array_int8(params, NUMBER_AT(i));
+    }
+    ob_pg_array_end(params);
+#undef NUMBER_AT
+}
+
+static bool fill(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, bool quoted)
+{
+    put_claims(params, items, count);
+    ob_pg_array_begin(params, OB_PG_INT4, count);
+    for (size_t i = 0; i < count; i++)
+        ob_pg_array_int4(params, items[i].outcome);
+    ob_pg_array_end(params);
+    put_texts(params, items, count, offsetof(struct outbox_settle, code));
+    put_texts(params, items, count, offsetof(struct outbox_settle, error));
+    put_texts(params, items, count, offsetof(struct outbox_settle, reference));
+    bool outputs = put_outputs(params, items, count, quoted);
+    put_numbers(params, items, count, offsetof(struct outbox_settle, delay_us));
+    put_numbers(params, items, count, offsetof(struct outbox_settle, latency_us));
+    return outputs;
+}
+
+/* Rows: ord, result, and dead when there is a third column. */
+static void read_results(const PGresult *res, struct outbox_settle *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        items[i].result = OUTBOX_SETTLE_UNKNOWN;
+        items[i].dead = false;
+    }
+    for (int row = 0; row < PQntuples(res); row++) {
+        int ord = ob_pg_int4(res, row, 0);
+        if (ord < 1 || (size_t)ord > count)
+            continue;
+        items[ord - 1].result = result_of(ob_pg_text(res, row, 1));
+        items[ord - 1].dead = PQnfields(res) > 2 && ob_pg_bool(res, row, 2);
+    }
+}
+
+static ob_code check_count(size_t count, struct outbox_error *err)
+{
+    if (count > COUNT_MAX)
+        return ob_error_set(err, OUTBOX_INVALID, "%zu attempts in one call; settle at most %d at once", count,
+                            COUNT_MAX);
+    return OUTBOX_OK;
+}
+
+ob_code ob_pg_settle(struct ob_store *base, struct outbox_settle *items, size_t count, struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    ob_code code = check_count(count, err);
+    if (code || count == 0)
+        return code;
+    struct outbox_error local;
+    if (!err)
+        err = &local;
+    PGresult *res = NULL;
+    for (int quoted = 0; quoted < 2; quoted++) {
+        struct ob_pg_params params;
+        ob_pg_params_init(&params, &store->scratch);
+        bool outputs = fill(&params, items, count, quoted);
+        if (!ob_pg_params_seal(&params))
+            return ob_error_nomem(err);
+        code = ob_pg_call(store, OB_PG_settle, &params, &res, err);
+        bool bad_json = code == OUTBOX_INVALID && outputs && strncmp(err->sqlstate, "22", 2) == 0;
+        if (!bad_json || store->tx != OB_PG_TX_NONE)
+            break;
+    }
+    if (code)
+        return code;
+    read_results(res, items, count);
+    PQclear(res);
+    return OUTBOX_OK;
+}
+
+ob_code ob_pg_extend(struct ob_store *base, struct outbox_settle *items, size_t count, int64_t lease_us,
+                     struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    ob_code code = check_count(count, err);
+    if (code || count == 0)
+        return code;
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &store->scratch);
+    put_claims(&params, items, count);
+    ob_pg_put_interval(&params, lease_us);
+    if (!ob_pg_params_seal(&params))
+        return ob_error_nomem(err);
+    PGresult *res;
+    code = ob_pg_call(store, OB_PG_extend, &params, &res, err);
+    if (code)
+        return code;
+    read_results(res, items, count);
+    PQclear(res);
+    return OUTBOX_OK;
+}

@@ -1,0 +1,39 @@
+/* store.h - the PostgreSQL store, as the rooms above see it. All else in this folder is its own business. */
+#ifndef OB_STORE_PG_STORE_H
+#define OB_STORE_PG_STORE_H
+
+#include "core/migration.h"
+#include "core/store.h"
+
+#include <libpq-fe.h>
+
+struct ob_pg_options {
+    const char *schema;      /* NULL: "outbox" */
+    const char *application; /* NULL: "outbox" */
+};
+
+/* Connects. conninfo: an URL or libpq's key=value string; what it does not say comes from PG* variables and defaults.
+ * options may be NULL. *store is owned by the caller: store->ops->close. */
+ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, struct ob_store **store,
+                   struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* Enqueues on somebody else's connection, in their transaction: see include/outbox/pq.h. receipt may be NULL. */
+ob_code ob_pg_enqueue_on(PGconn *conn, const char *schema, const struct outbox_message *msg,
+                         struct outbox_receipt *receipt, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* ---- migrations: see migrate.c ---- */
+
+/* Brings the schema to this version. Safe to run twice and by many at once. */
+ob_code ob_pg_migrate(const char *conninfo, const struct ob_pg_options *options, const struct ob_migrate *run,
+                      struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Calls back for every migration known here or applied there, in order. Changes nothing. */
+ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *options, ob_migration_fn *fn, void *ctx,
+                             struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* The SQL of every migration as it would be sent, each with its name. Needs no server. text is borrowed. */
+ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, int version, const char *name, const char *text),
+                            void *ctx, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* The conninfo without its passwords, for messages to people. Always NUL-terminated, cut when too long. */
+void ob_pg_redact(const char *conninfo, char *text, size_t size);
+
+#endif

@@ -1,0 +1,75 @@
+/* wire.h - reads columns of a result in binary format. The types are those the statement's file names; a column of
+ * another width is a schema that does not fit, and reads as zero. */
+#ifndef OB_STORE_PG_WIRE_H
+#define OB_STORE_PG_WIRE_H
+
+#include <libpq-fe.h>
+#include <outbox/outbox.h>
+#include <string.h>
+
+#define OB_PG_EPOCH_US ((uint64_t)946684800000000) /* 2000-01-01 in microseconds since 1970 */
+enum { OB_PG_JSONB_VERSION = 1 };
+
+static inline uint64_t ob_pg_be(const PGresult *res, int row, int column, int width)
+{
+    if (PQgetisnull(res, row, column) || PQgetlength(res, row, column) != width)
+        return 0;
+    const unsigned char *bytes = (const unsigned char *)PQgetvalue(res, row, column);
+    uint64_t value = 0;
+    for (int i = 0; i < width; i++)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+/* null reads as 0. */
+static inline int64_t ob_pg_int8(const PGresult *res, int row, int column)
+{
+    return (int64_t)ob_pg_be(res, row, column, 8);
+}
+
+static inline int ob_pg_int4(const PGresult *res, int row, int column)
+{
+    return (int)(int32_t)ob_pg_be(res, row, column, 4);
+}
+
+static inline bool ob_pg_bool(const PGresult *res, int row, int column)
+{
+    return ob_pg_be(res, row, column, 1) != 0;
+}
+
+static inline double ob_pg_float8(const PGresult *res, int row, int column)
+{
+    uint64_t bits = ob_pg_be(res, row, column, 8);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Microseconds since 1970; null reads as 0. */
+static inline int64_t ob_pg_time(const PGresult *res, int row, int column)
+{
+    return PQgetisnull(res, row, column) ? 0 : (int64_t)(ob_pg_be(res, row, column, 8) + OB_PG_EPOCH_US);
+}
+
+static inline void ob_pg_uuid(const PGresult *res, int row, int column, struct outbox_uuid *id)
+{
+    if (PQgetlength(res, row, column) == (int)sizeof id->bytes)
+        memcpy(id->bytes, PQgetvalue(res, row, column), sizeof id->bytes);
+    else
+        memset(id->bytes, 0, sizeof id->bytes);
+}
+
+/* Borrowed; NULL for null. libpq puts a NUL behind every value, binary ones too. */
+static inline const char *ob_pg_text(const PGresult *res, int row, int column)
+{
+    return PQgetisnull(res, row, column) ? NULL : PQgetvalue(res, row, column);
+}
+
+/* jsonb as text, without the version in front of it. */
+static inline const char *ob_pg_jsonb(const PGresult *res, int row, int column)
+{
+    const char *text = ob_pg_text(res, row, column);
+    return text && PQgetlength(res, row, column) > 0 ? text + 1 : NULL;
+}
+
+#endif

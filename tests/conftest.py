@@ -62,6 +62,6 @@ def pytest_runtest_makereport(item):
         return
     for name in ("own_pg_server", "pg_server"):
         server = getattr(item, "funcargs", {}).get(name)
-        if server:
+        if server and hasattr(report.longrepr, "addsection"):
             tail = "\n".join(server.read_log().splitlines()[-40:])
-            report.sections.append(("log of %s (its end)" % name, tail))
+            report.longrepr.addsection("the end of the log of %s" % name, tail)

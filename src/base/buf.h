@@ -14,9 +14,9 @@ struct ob_buf {
     size_t len, cap; /* cap counts the place of the NUL */
     bool failed;
 };
-#define OB_BUF_INIT                                                                                                    \
-    {                                                                                                                  \
-        0                                                                                                              \
+#define OB_BUF_INIT \
+    { \
+        0 \
     }
 
 void ob_buf_init(struct ob_buf *buf);

@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 struct ob_sql_file {
-    const char *name;   /* within its folder: "001_tables.sql" */
-    const char *text;   /* NUL-terminated; placeholders such as @schema@ not yet replaced */
+    const char *name; /* within its folder: "001_tables.sql" */
+    const char *text; /* NUL-terminated; placeholders such as @schema@ not yet replaced */
     size_t len;
     const char *sha256; /* of the text as it stands in the repository, 64 hex digits */
 };

@@ -13,7 +13,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-#define OUTBOX_CODE(name, number, sqlstate, class_, exit_, what, todo)                                                 \
+#define OUTBOX_CODE(name, number, sqlstate, class_, exit_, what, todo) \
     {OUTBOX_##name, OUTBOX_CLASS_##class_, exit_, #name, sqlstate, what, todo},
 #include <outbox/errors.def>
 #undef OUTBOX_CODE
@@ -89,7 +89,8 @@ static void trim_cut_character(char *text, size_t len)
         text[start - 1] = '\0';
 }
 
-static void fill(struct outbox_error *err, enum outbox_code code, const char *sqlstate, const char *format, va_list args)
+static void __attribute__((format(printf, 4, 0)))
+fill(struct outbox_error *err, enum outbox_code code, const char *sqlstate, const char *format, va_list args)
 {
     err->code = code;
     err->class_ = ob_code_class(code);

@@ -60,10 +60,10 @@ bool ob_heap_push(struct ob_heap *heap, struct ob_heap_node *node)
     assert(node->place == 0);
     if (heap->count == heap->cap) {
         size_t cap = heap->cap ? heap->cap * 2 : 16;
-        if (cap > SIZE_MAX / sizeof(struct ob_heap_node *))
+        const size_t each = sizeof(struct ob_heap_node *);
+        if (cap > SIZE_MAX / each)
             return false;
-        struct ob_heap_node **nodes =
-            ob_realloc(heap->nodes, heap->count * sizeof heap->nodes[0], cap * sizeof heap->nodes[0]);
+        struct ob_heap_node **nodes = ob_realloc(heap->nodes, heap->count * each, cap * each);
         if (!nodes)
             return false;
         heap->nodes = nodes;

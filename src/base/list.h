@@ -19,7 +19,7 @@ struct ob_list {
 
 #define OB_LIST_EACH(it, list) for (struct ob_list *it = (list)->next; it != (list); it = it->next)
 /* The element may be removed (and freed) in the body. */
-#define OB_LIST_EACH_SAFE(it, list)                                                                                    \
+#define OB_LIST_EACH_SAFE(it, list) \
     for (struct ob_list *it = (list)->next, *it##_next = it->next; it != (list); it = it##_next, it##_next = it->next)
 
 /* For a head and for a node: an unlinked node may be removed again without harm. */

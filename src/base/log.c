@@ -2,8 +2,8 @@
 #include "base/log.h"
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/clock.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -117,8 +117,8 @@ static void write_line(const struct ob_log *log, enum ob_log_level level, struct
     }
 }
 
-void ob_log_write(const struct ob_log *log, enum ob_log_level level, const char *message,
-                  const struct ob_field *fields, size_t count)
+void ob_log_write(const struct ob_log *log, enum ob_log_level level, const char *message, const struct ob_field *fields,
+                  size_t count)
 {
     if (!ob_log_wants(log, level))
         return;

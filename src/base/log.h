@@ -26,22 +26,10 @@ struct ob_field {
     double real;
 };
 
-#define OB_STR(key_, text_)                                                                                            \
-    {                                                                                                                  \
-        .key = (key_), .type = OB_FIELD_STR, .text = (text_)                                                           \
-    }
-#define OB_INT(key_, number_)                                                                                          \
-    {                                                                                                                  \
-        .key = (key_), .type = OB_FIELD_INT, .number = (number_)                                                       \
-    }
-#define OB_DOUBLE(key_, real_)                                                                                         \
-    {                                                                                                                  \
-        .key = (key_), .type = OB_FIELD_DOUBLE, .real = (real_)                                                        \
-    }
-#define OB_BOOL(key_, value_)                                                                                          \
-    {                                                                                                                  \
-        .key = (key_), .type = OB_FIELD_BOOL, .number = (value_)                                                       \
-    }
+#define OB_STR(key_, text_) ((struct ob_field){.key = (key_), .type = OB_FIELD_STR, .text = (text_)})
+#define OB_INT(key_, number_) ((struct ob_field){.key = (key_), .type = OB_FIELD_INT, .number = (number_)})
+#define OB_DOUBLE(key_, real_) ((struct ob_field){.key = (key_), .type = OB_FIELD_DOUBLE, .real = (real_)})
+#define OB_BOOL(key_, value_) ((struct ob_field){.key = (key_), .type = OB_FIELD_BOOL, .number = (value_)})
 
 /* Gets each line without its newline. */
 typedef void ob_log_fn(void *ctx, enum ob_log_level level, const char *line, size_t len);
@@ -56,13 +44,13 @@ struct ob_log {
     int64_t (*clock_us)(void); /* NULL: the wall clock */
 };
 
-/* log may be NULL: nothing is written. The fields before the first comma are a sentinel that allows none to follow. */
-#define ob_log(log, level, message, ...)                                                                               \
-    ob_log_write((log), (level), (message), (const struct ob_field[]){{.key = NULL}, ##__VA_ARGS__} + 1,               \
+/* log may be NULL: nothing is written. The first element is a dummy, so that there may be no field at all. */
+#define ob_log(log, level, message, ...) \
+    ob_log_write((log), (level), (message), (const struct ob_field[]){{.key = NULL}, ##__VA_ARGS__} + 1, \
                  sizeof((const struct ob_field[]){{.key = NULL}, ##__VA_ARGS__}) / sizeof(struct ob_field) - 1)
 
-void ob_log_write(const struct ob_log *log, enum ob_log_level level, const char *message,
-                  const struct ob_field *fields, size_t count);
+void ob_log_write(const struct ob_log *log, enum ob_log_level level, const char *message, const struct ob_field *fields,
+                  size_t count);
 bool ob_log_wants(const struct ob_log *log, enum ob_log_level level);
 
 const char *ob_log_level_name(enum ob_log_level level);

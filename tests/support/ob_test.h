@@ -19,15 +19,15 @@
 
 /* Both end the test. tools/test lists the reasons; a skip says that this machine cannot run the test, not applicable
  * that the tested thing has no such property. */
-#define OB_SKIP(reason)                                                                                                \
-    do {                                                                                                               \
-        print_message("# SKIP %s\n", (reason));                                                                        \
-        skip();                                                                                                        \
+#define OB_SKIP(reason) \
+    do { \
+        print_message("# SKIP %s\n", (reason)); \
+        skip(); \
     } while (0)
-#define OB_NOT_APPLICABLE(reason)                                                                                      \
-    do {                                                                                                               \
-        print_message("# SKIP not applicable: %s\n", (reason));                                                        \
-        skip();                                                                                                        \
+#define OB_NOT_APPLICABLE(reason) \
+    do { \
+        print_message("# SKIP not applicable: %s\n", (reason)); \
+        skip(); \
     } while (0)
 
 #define OB_COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -75,7 +75,7 @@ class TapJob(Job):
         code, timed_out = process.run(self.command, on_line, {**env, **self.env}, ROOT, self.timeout)
         flush()
         known = len(reader.results)
-        for result in reader.finish(code, timed_out)[known:]:
+        for result in reader.finish(code, timed_out, time.monotonic())[known:]:
             on_result(result)
 
 
@@ -84,7 +84,8 @@ class PytestJob(Job):
     timeout = 900
 
     def __init__(self, name, path, env=None):
-        super().__init__(name, [PYTHON, "-m", "pytest", "-q", "-c", "tests/pytest.ini", "--rootdir=tests", path], env)
+        super().__init__(name, [PYTHON, "-m", "pytest", "-q", "--tb=short", "-c", "tests/pytest.ini", "--rootdir=tests",
+                                path], env)
 
     def run(self, env, on_result):
         lines = []

@@ -58,8 +58,8 @@ class Report:
             return
         text = "[%d/%d] %d passed, %d failed · %s" % (
             self.jobs_done, self.jobs_known, self.count(PASSED), self.count(FAILED), ", ".join(self.running))
-        width = os.get_terminal_size(self.out.fileno()).columns
-        print("\r\033[K" + text[:max(width - 1, 10)], end="", file=self.out, flush=True)
+        width = os.get_terminal_size(self.out.fileno()).columns or 80
+        print("\r\033[K" + text[:width - 1], end="", file=self.out, flush=True)
 
     # ---- at the end ----------------------------------------------------------------------------------------------
 

@@ -66,8 +66,7 @@ class TapReader:
             return None
         match = RESULT_LINE.match(text)
         if not match:
-            self.after(text)
-            self.block.append(text)
+            self.comment(text)
             return None
         result = self.read_result(match, now - self.last_time)
         self.results.append(result)
@@ -75,10 +74,12 @@ class TapReader:
         self.block = []
         return result
 
-    def after(self, text):
-        """Comments right behind a failed test belong to it."""
-        if self.results and self.results[-1].status == FAILED and text.startswith("#"):
+    def comment(self, text):
+        """Comments right behind a failed test belong to it; all else to the test that runs."""
+        if self.results and self.results[-1].status == FAILED and not self.block and text.startswith("#"):
             self.results[-1].output += text + "\n"
+        else:
+            self.block.append(text)
 
     def read_result(self, match, seconds):
         failed, rest = match.group(1), match.group(2)
@@ -99,25 +100,25 @@ class TapReader:
                 return directive.group(1).strip()
         return ""
 
-    def finish(self, code, timed_out):
+    def finish(self, code, timed_out, now):
         """The program has ended: a crash, a time-out, a leak found at exit and silence all count as failures."""
         failures = [result for result in self.results if result.status == FAILED]
         missing = self.planned - len(self.results)
         if code == 77 and not self.results:
             self.results.append(skipped(self.job, "", 0, " ".join(self.block[-1:])))
         elif timed_out:
-            self.fail("timed out; %d tests did not end" % max(missing, 0))
+            self.fail(now, "timed out; %d tests did not end" % max(missing, 0))
         elif missing > 0:
-            self.fail("ended early, %s; %d tests did not run" % (exit_text(code), missing))
+            self.fail(now, "ended early, %s; %d tests did not end" % (exit_text(code), missing))
         elif code != 0 and not failures:
-            self.fail("no test failed, but %s" % exit_text(code))
+            self.fail(now, "no test failed, but %s" % exit_text(code))
         elif not self.results:
-            self.fail("it printed no test result")
+            self.fail(now, "it printed no test result")
         return self.results
 
-    def fail(self, why):
+    def fail(self, now, why):
         output = "".join(line + "\n" for line in self.block)
-        self.results.append(Result(self.job, why, FAILED, 0, output=output))
+        self.results.append(Result(self.job, why, FAILED, now - self.last_time, output=output))
 
 
 def read_junit(job, path, code, output):

@@ -67,8 +67,10 @@ static void half_an_allocator_is_ignored(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replaced_allocator_serves_all_calls), cmocka_unit_test(failures_are_null_and_keep_the_old_block),
-        cmocka_unit_test(shrinking_copies_only_what_fits),     cmocka_unit_test(absurd_sizes_fail),
+        cmocka_unit_test(replaced_allocator_serves_all_calls),
+        cmocka_unit_test(failures_are_null_and_keep_the_old_block),
+        cmocka_unit_test(shrinking_copies_only_what_fits),
+        cmocka_unit_test(absurd_sizes_fail),
         cmocka_unit_test(half_an_allocator_is_ignored),
     };
     return cmocka_run_group_tests_name("alloc", tests, NULL, NULL);

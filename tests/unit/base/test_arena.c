@@ -91,10 +91,8 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_are_aligned_and_apart),
-        cmocka_unit_test(a_large_piece_does_not_waste_the_block_in_use),
-        cmocka_unit_test(copies_end_with_nul),
-        cmocka_unit_test(absurd_sizes_fail),
+        cmocka_unit_test(pieces_are_aligned_and_apart), cmocka_unit_test(a_large_piece_does_not_waste_the_block_in_use),
+        cmocka_unit_test(copies_end_with_nul),          cmocka_unit_test(absurd_sizes_fail),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("arena", tests, NULL, NULL);

@@ -11,7 +11,7 @@ static void files_are_sorted_and_whole(void **state)
     assert_int_equal(ob_unit_sql_count, 3);
     assert_string_equal(ob_unit_sql[0].name, "001_first.sql");
     assert_string_equal(ob_unit_sql[0].text, "-- A quote \" a backslash \\ and \xc3\xbc.\nSELECT 1;\n");
-    assert_string_equal(ob_unit_sql[1].text, "SELECT 2; -- no newline at the end?" "?/");
+    assert_string_equal(ob_unit_sql[1].text, "SELECT 2; -- no newline at the end?\?/");
     assert_string_equal(ob_unit_sql[2].text, "");
     for (size_t i = 0; i < ob_unit_sql_count; i++)
         assert_int_equal(ob_unit_sql[i].len, strlen(ob_unit_sql[i].text));

@@ -84,10 +84,8 @@ static void unknown_codes_have_names_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_error_carries_code_class_and_text),
-        cmocka_unit_test(no_error_struct_is_fine),
-        cmocka_unit_test(long_texts_are_cut_between_characters),
-        cmocka_unit_test(every_row_of_the_table_is_whole),
+        cmocka_unit_test(an_error_carries_code_class_and_text),  cmocka_unit_test(no_error_struct_is_fine),
+        cmocka_unit_test(long_texts_are_cut_between_characters), cmocka_unit_test(every_row_of_the_table_is_whole),
         cmocka_unit_test(unknown_codes_have_names_too),
     };
     return cmocka_run_group_tests_name("error", tests, NULL, NULL);

@@ -116,8 +116,8 @@ static void levels_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logfmt_quotes_what_needs_it), cmocka_unit_test(json_lines_are_objects),
-        cmocka_unit_test(low_levels_are_dropped),      cmocka_unit_test(lines_go_to_a_file),
+        cmocka_unit_test(logfmt_quotes_what_needs_it),      cmocka_unit_test(json_lines_are_objects),
+        cmocka_unit_test(low_levels_are_dropped),           cmocka_unit_test(lines_go_to_a_file),
         cmocka_unit_test(without_memory_a_line_is_dropped), cmocka_unit_test(levels_have_names),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "store/pg/borrow.h"
 #include "store/pg/conn.h"
 #include "store/pg/param.h"
 #include "store/pg/store.h"

@@ -5,8 +5,6 @@
 #include "core/migration.h"
 #include "core/store.h"
 
-#include <libpq-fe.h>
-
 struct ob_pg_options {
     const char *schema;      /* NULL: "outbox" */
     const char *application; /* NULL: "outbox" */
@@ -16,10 +14,6 @@ struct ob_pg_options {
  * options may be NULL. *store is owned by the caller: store->ops->close. */
 ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, struct ob_store **store,
                    struct outbox_error *err) OUTBOX_MUST_CHECK;
-
-/* Enqueues on somebody else's connection, in their transaction: see include/outbox/pq.h. receipt may be NULL. */
-ob_code ob_pg_enqueue_on(PGconn *conn, const char *schema, const struct outbox_message *msg,
-                         struct outbox_receipt *receipt, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* ---- migrations: see migrate.c ---- */
 

@@ -1,0 +1,92 @@
+/* open.c - from an URL to a store. What this build lacks is said here, and only here. */
+#include "lib/open.h"
+
+#include "base/error.h"
+#ifdef HAVE_POSTGRES
+#include "store/pg/store.h"
+#endif
+#ifdef HAVE_SQLITE
+#include "store/sqlite/store.h"
+#endif
+
+#include <stdio.h>
+#include <string.h>
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+enum ob_url ob_url_kind(const char *url)
+{
+    if (has_prefix(url, "sqlite:"))
+        return OB_URL_SQLITE;
+    if (has_prefix(url, "postgresql://") || has_prefix(url, "postgres://"))
+        return OB_URL_POSTGRES;
+    /* libpq's own form: a keyword and an equals sign come first. */
+    size_t word = strspn(url, "abcdefghijklmnopqrstuvwxyz_");
+    if (word > 0 && url[word + strspn(url + word, " ")] == '=')
+        return OB_URL_POSTGRES;
+    return OB_URL_UNKNOWN;
+}
+
+const char *ob_url_path(const char *url)
+{
+    return has_prefix(url, "sqlite:") ? url + strlen("sqlite:") : url;
+}
+
+void ob_url_redact(const char *url, char *text, size_t size)
+{
+#ifdef HAVE_POSTGRES
+    if (ob_url_kind(url) != OB_URL_SQLITE) {
+        ob_pg_redact(url, text, size);
+        return;
+    }
+#endif
+    snprintf(text, size, "%s", ob_url_kind(url) == OB_URL_SQLITE ? url : "(not shown)");
+}
+
+static ob_code open_sqlite(const char *url, const struct ob_open *options, struct ob_store **store,
+                           struct outbox_error *err)
+{
+    if (!*ob_url_path(url))
+        return ob_error_set(err, OUTBOX_INVALID, "sqlite: names no file; write sqlite:PATH");
+#ifdef HAVE_SQLITE
+    return ob_sqlite_open(ob_url_path(url), options->create, store, err);
+#else
+    (void)options;
+    (void)store;
+    return ob_error_set(err, OUTBOX_UNSUPPORTED, "this build has no SQLite store; build it with sqlite3 installed");
+#endif
+}
+
+static ob_code open_postgres(const char *url, const struct ob_open *options, struct ob_store **store,
+                             struct outbox_error *err)
+{
+#ifdef HAVE_POSTGRES
+    struct ob_pg_options pg = {.schema = options->schema, .application = options->application};
+    return ob_pg_open(url, &pg, store, err);
+#else
+    (void)url;
+    (void)options;
+    (void)store;
+    return ob_error_set(err, OUTBOX_UNSUPPORTED, "this build has no PostgreSQL store; build it with libpq installed");
+#endif
+}
+
+ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_store **store, struct outbox_error *err)
+{
+    static const struct ob_open defaults;
+    char shown[120];
+    *store = NULL;
+    if (!options)
+        options = &defaults;
+    switch (ob_url_kind(url)) {
+    case OB_URL_SQLITE: return open_sqlite(url, options, store, err);
+    case OB_URL_POSTGRES: return open_postgres(url, options, store, err);
+    default: break;
+    }
+    ob_url_redact(url, shown, sizeof shown);
+    return ob_error_set(err, OUTBOX_INVALID,
+                        "\"%s\" names no store; write postgresql://USER@HOST/DATABASE or sqlite:PATH", shown);
+}

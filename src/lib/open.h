@@ -1,0 +1,27 @@
+/* open.h - which store an URL means. For the rooms above; applications call outbox_open. */
+#ifndef OB_LIB_OPEN_H
+#define OB_LIB_OPEN_H
+
+#include "core/migration.h"
+#include "core/store.h"
+
+enum ob_url { OB_URL_UNKNOWN, OB_URL_POSTGRES, OB_URL_SQLITE };
+
+/* postgresql:// and postgres:// and key=value strings; sqlite:PATH. */
+enum ob_url ob_url_kind(const char *url);
+/* The PATH of "sqlite:PATH", within the URL itself. */
+const char *ob_url_path(const char *url);
+/* The URL without its passwords, for messages to people. */
+void ob_url_redact(const char *url, char *text, size_t size);
+
+struct ob_open {
+    const char *schema;      /* PostgreSQL; NULL: "outbox" */
+    const char *application; /* NULL: "outbox" */
+    bool create;             /* SQLite: make the file when it is not there */
+};
+
+/* options may be NULL. The caller owns *store: store->ops->close. */
+ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_store **store,
+                      struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+#endif

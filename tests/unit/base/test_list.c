@@ -57,11 +57,29 @@ static void removal_while_walking_and_twice(void **state)
     assert_int_equal(sum, 1 + 3 + 5);
 }
 
+static void a_removed_node_harms_nobody(void **state)
+{
+    (void)state;
+    struct item items[3];
+    struct ob_list list;
+    ob_list_init(&list);
+    for (int i = 0; i < 3; i++) {
+        items[i].number = i;
+        ob_list_push(&list, &items[i].node);
+    }
+    ob_list_remove(&items[1].node);
+    ob_list_remove(&items[2].node);
+    ob_list_remove(&items[1].node); /* its old neighbour is gone: it must not come back */
+    assert_int_equal(number_of(ob_list_shift(&list)), 0);
+    assert_true(ob_list_empty(&list));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeps_order_at_both_ends),
         cmocka_unit_test(removal_while_walking_and_twice),
+        cmocka_unit_test(a_removed_node_harms_nobody),
     };
     return cmocka_run_group_tests_name("list", tests, NULL, NULL);
 }

@@ -37,11 +37,11 @@ static void logfmt_quotes_what_needs_it(void **state)
     struct capture capture = {0};
     struct ob_log log = capturing_log(&capture, OB_LOG_LOGFMT);
     ob_log(&log, OB_LOG_WARN, "delivery failed", OB_STR("topic", "orders.paid"), OB_STR("error", "a \"b\"\nc=d"),
-           OB_STR("missing", NULL), OB_STR("empty", ""), OB_INT("attempt", -3), OB_DOUBLE("age", 1.5),
-           OB_BOOL("dead", true));
+           OB_STR("missing", NULL), OB_STR("empty", ""), OB_STR("sum", "1+1=2"), OB_INT("attempt", -3),
+           OB_DOUBLE("age", 1.5), OB_BOOL("dead", true));
     assert_string_equal(capture.line, "time=2024-02-29T12:34:56.123456Z level=warn msg=\"delivery failed\" "
-                                      "topic=orders.paid error=\"a \\\"b\\\"\\nc=d\" empty=\"\" attempt=-3 age=1.5 "
-                                      "dead=true");
+                                      "topic=orders.paid error=\"a \\\"b\\\"\\nc=d\" empty=\"\" sum=\"1+1=2\" "
+                                      "attempt=-3 age=1.5 dead=true");
 }
 
 /* V12 */

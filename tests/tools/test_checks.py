@@ -1,0 +1,102 @@
+"""The checks of the tree reject what they are there to reject.
+
+Proves: include direction, no machine paths, tests that name what they prove (style).
+"""
+import importlib.machinery
+import importlib.util
+import os
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def load(name):
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), os.path.join(ROOT, "tools", name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+includes = load("check-includes")
+tree = load("check-tree")
+
+
+@pytest.mark.parametrize("path, quote, name", [
+    ("src/base/buf.c", '"', "core/store.h"),
+    ("src/core/retry.c", '"', "store/pg/store.h"),
+    ("src/core/retry.c", "<", "libpq-fe.h"),
+    ("src/core/retry.c", "<", "time.h"),
+    ("src/core/retry.c", '"', "base/clock.h"),
+    ("src/store/pg/claim.c", '"', "store/sqlite/store.h"),
+    ("src/store/pg/claim.c", "<", "sqlite3.h"),
+    ("src/store/sqlite/claim.c", '"', "lib/handle.h"),
+    ("src/lib/handle.c", "<", "libpq-fe.h"),
+    ("src/lib/handle.c", '"', "cli/command.h"),
+    ("src/cli/main.c", "<", "sqlite3.h"),
+    ("src/store/pg/claim.c", '"', "../../base/buf.h"),
+    ("src/garage/car.c", '"', "base/buf.h"),
+    ("include/outbox/outbox.h", '"', "base/buf.h"),
+    ("include/outbox/outbox.h", "<", "libpq-fe.h"),
+    ("examples/shop.c", '"', "base/buf.h"),
+])
+def test_wrong_includes_are_rejected(path, quote, name):
+    assert list(includes.offences(path, quote, name))
+
+
+@pytest.mark.parametrize("path, quote, name", [
+    ("src/core/retry.c", '"', "base/buf.h"),
+    ("src/core/retry.c", '"', "core/store.h"),
+    ("src/core/retry.c", "<", "string.h"),
+    ("src/core/retry.c", "<", "outbox/outbox.h"),
+    ("src/store/pg/claim.c", "<", "libpq-fe.h"),
+    ("src/store/pg/claim.c", '"', "pg_migrations.h"),
+    ("src/store/sqlite/claim.c", "<", "sqlite3.h"),
+    ("src/lib/pq.c", "<", "outbox/pq.h"),
+    ("src/cli/main.c", '"', "lib/handle.h"),
+    ("include/outbox/pq.h", "<", "libpq-fe.h"),
+    ("tests/contract/fixture_pg.c", "<", "libpq-fe.h"),
+    ("examples/shop.c", "<", "outbox/pq.h"),
+])
+def test_right_includes_are_accepted(path, quote, name):
+    assert not list(includes.offences(path, quote, name))
+
+
+def test_machine_paths_are_found():
+    for place in ("ho" + "me/ann/x", "ro" + "ot/x", "wo" + "rk/main"):
+        assert list(tree.check("docs/a.md", "see /%s" % place))
+    assert not list(tree.check("docs/a.md", "see src/network/main, /usr/lib and https://x.org/wo" + "rk/"))
+
+
+def test_tests_must_say_what_they_prove():
+    nameless = "static void a(void **s)\n{\n}\nint main(void) { cmocka_unit_test(a); }\n"
+    assert list(tree.check("tests/unit/x.c", nameless))
+    assert not list(tree.check("tests/unit/x.c", "/* M4 */\n" + nameless))
+    assert not list(tree.check("tests/unit/x.c", "/* x.c. Proves: a style rule. */\n\n" + nameless))
+    assert list(tree.check("tests/system/test_x.py", "def test_a(db):\n    pass\n\n\n# M4\ndef test_b(db):\n    pass\n"))
+    assert not list(tree.check("tests/system/test_x.py", 'def test_a(db):\n    """V1: x"""\n'))
+    assert not list(tree.check("tests/system/test_x.py", "def test_m4_a(db):\n    pass\n"))
+    row = 'const struct contract_test x_tests[] = {\n    {"%s", run, NEEDS_NOTHING},\n};\n'
+    assert list(tree.check("tests/contract/x.c", row % "keys are unique"))
+    assert list(tree.check("tests/contract/x.c", row % "M44: keys are unique"))
+    assert not list(tree.check("tests/contract/x.c", row % "M4 S4: keys are unique"))
+
+
+def embed(folder, out):
+    subprocess.run([os.path.join(ROOT, "tools", "embed-sql"), "--depfile", str(out / "x.d"), "--source", str(out / "x.c"),
+                    "--header", str(out / "x.h"), "ob_x", str(folder)], check=True)
+
+
+def test_embedding_notices_new_files_and_accepts_large_ones(tmp_path):
+    folder, out = tmp_path / "sql", tmp_path / "out"
+    folder.mkdir(), out.mkdir()
+    embed(folder, out)
+    assert "ob_x_count = 0" in (out / "x.c").read_text()
+    (folder / "big.sql").write_text("SELECT 'ä \"quoted\"';\n" * 20000)
+    embed(folder, out)
+    assert str(folder / "big.sql") in (out / "x.d").read_text()
+    assert str(folder) + " " in (out / "x.d").read_text()
+    for compiler in ("gcc", "clang"):
+        subprocess.run([compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                        "-I", os.path.join(ROOT, "src"), str(out / "x.c")], check=True)

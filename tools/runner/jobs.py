@@ -125,7 +125,7 @@ def program_jobs(flavour):
         job = TapJob(name, test["cmd"], {**test["env"], "OUTBOX_BUILD": FLAVOURS[flavour]})
         job.timeout = max(test["timeout"], 1) * SLOWER.get(flavour, 1)
         job.alone = not test["is_parallel"]
-        job.needs_server = suites != {"unit", "asan"}
+        job.needs_server = "pg" in suites
         if flavour in SLOWER:
             job.env.update(SANITIZER_ENV)
         jobs.append(job)

@@ -7,7 +7,7 @@ PYTHON ?= /usr/bin/python3
 .PHONY: help build-gcc build-clang build-asan build-tsan test lint format asan tsan bench demo prove docs install clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build-gcc: build/build.ninja ## builds everything in build/ (also: plain make)
 	@ninja -j$(JOBS) -C build

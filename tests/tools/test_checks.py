@@ -100,3 +100,14 @@ def test_embedding_notices_new_files_and_accepts_large_ones(tmp_path):
     for compiler in ("gcc", "clang"):
         subprocess.run([compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
                         "-I", os.path.join(ROOT, "src"), str(out / "x.c")], check=True)
+
+
+def test_generated_tables_read_rows_of_any_layout(tmp_path, monkeypatch):
+    docs = load("gen-docs")
+    monkeypatch.setattr(docs, "ROOT", str(tmp_path))
+    (tmp_path / "x.def").write_text('/* ROW(not, "me") */\nROW(a, -1, "one, (two) \\"three\\"",\n    "four " "five")\n'
+                                    'ROW(b, 2, "", "\\\\")\n')
+    assert list(docs.rows("x.def", "ROW")) == [["a", "-1", 'one, (two) "three"', "four five"], ["b", "2", "", "\\"]]
+    (tmp_path / "x.def").write_text('ROW(a, "no end"\n')
+    with pytest.raises(SystemExit):
+        list(docs.rows("x.def", "ROW"))

@@ -1,7 +1,6 @@
 # The front door of Outbox: everything is one word away. The build itself is described by the meson.build files.
 JOBS ?= 2
 PREFIX ?= /usr/local
-PYTHON ?= /usr/bin/python3
 
 .DEFAULT_GOAL := build-gcc
 .PHONY: help build-gcc build-clang build-asan build-tsan test lint format asan tsan bench demo prove docs install clean

@@ -56,6 +56,14 @@ def test_a_failure_takes_the_lines_around_it():
     assert reader.results[0].output == "before\n# behind\n"
 
 
+def test_a_failure_of_cmocka_ends_where_it_says_so():
+    reader = TapReader("job", 0.0)
+    for line in ("1..2", "not ok 1 - a", "# x.c:3: error: Failure!", "# of b", "not ok 2 - b", "# x.c:4: error: Failure!"):
+        reader.line(line, 1.0)
+    assert [result.output for result in reader.results] == [
+        "# x.c:3: error: Failure!\n", "# of b\n# x.c:4: error: Failure!\n"]
+
+
 def test_times_are_those_between_the_lines():
     reader = TapReader("job", 10.0)
     for line, now in (("1..2", 10.5), ("ok 1 - a", 12.0), ("ok 2 - b", 12.25)):

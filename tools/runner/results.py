@@ -54,6 +54,7 @@ class TapReader:
         self.planned = 0
         self.last_time = now
         self.block = []  # lines since the last result
+        self.open_failure = False  # the last result failed, and may be told more about
 
     def line(self, text, now):
         """Returns the result that this line completes, if it does."""
@@ -72,13 +73,17 @@ class TapReader:
         self.results.append(result)
         self.last_time = now
         self.block = []
+        self.open_failure = result.status == FAILED
         return result
 
     def comment(self, text):
-        """Comments right behind a failed test belong to it; all else to the test that runs."""
-        if self.results and self.results[-1].status == FAILED and not self.block and text.startswith("#"):
+        """Comments right behind a failed test belong to it, with cmocka up to "error: Failure!"; all else belongs to
+        the test that runs."""
+        if self.open_failure and text.startswith("#"):
             self.results[-1].output += text + "\n"
+            self.open_failure = not text.endswith("error: Failure!")
         else:
+            self.open_failure = False
             self.block.append(text)
 
     def read_result(self, match, seconds):

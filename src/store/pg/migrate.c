@@ -39,6 +39,11 @@ static void name_of(const struct ob_sql_file *file, char name[64])
     snprintf(name, 64, "%.*s", (int)(strlen(file->name) - strlen(".sql")), file->name);
 }
 
+static const char *statement(const char *file)
+{
+    return ob_sql_find(ob_pg_statements, ob_pg_statements_count, file)->text;
+}
+
 static ob_code render(struct run *run, const char *text, struct outbox_error *err)
 {
     ob_buf_reset(&run->sql);
@@ -55,7 +60,7 @@ static ob_code fail(struct run *run, const char *role, const PGresult *res, stru
 static ob_code query(struct run *run, const char *file, struct ob_pg_params *params, PGresult **out,
                      struct outbox_error *err)
 {
-    ob_code code = render(run, ob_sql_find(ob_pg_statements, ob_pg_statements_count, file)->text, err);
+    ob_code code = render(run, statement(file), err);
     if (code)
         return code;
     if (params && !ob_pg_params_seal(params))
@@ -75,8 +80,7 @@ static ob_code query(struct run *run, const char *file, struct ob_pg_params *par
 
 /* ---- before ------------------------------------------------------------------------------------------------------ */
 
-static ob_code refuse_rights(struct run *run, bool roles_lacking, const char *database, const char *user,
-                             struct outbox_error *err)
+static ob_code refuse_rights(bool roles_lacking, const char *database, const char *user, struct outbox_error *err)
 {
     struct ob_buf text = OB_BUF_INIT;
     if (roles_lacking) {
@@ -93,7 +97,6 @@ static ob_code refuse_rights(struct run *run, bool roles_lacking, const char *da
     }
     ob_code code = ob_error_set_sqlstate(err, OUTBOX_FORBIDDEN, "42501", "%s", ob_buf_text(&text));
     ob_buf_fini(&text);
-    (void)run;
     return code;
 }
 
@@ -125,7 +128,7 @@ static ob_code look(struct run *run, bool to_migrate, struct outbox_error *err)
                             "with --schema",
                             run->schema);
     else if (to_migrate && !run->migrated && (roles_lacking || !may_create))
-        code = refuse_rights(run, roles_lacking, ob_pg_text(res, 0, 6), ob_pg_text(res, 0, 7), err);
+        code = refuse_rights(roles_lacking, ob_pg_text(res, 0, 6), ob_pg_text(res, 0, 7), err);
     PQclear(res);
     return code;
 }
@@ -376,8 +379,29 @@ ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *o
     return code;
 }
 
-ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, int version, const char *name, const char *text),
-                            void *ctx, struct outbox_error *err)
+/* The rows that a run would have written, as literals: names and checksums are our own, and hold no quotes. */
+static ob_code print_record(struct run *run, void (*fn)(void *, const char *, const char *), void *ctx,
+                            struct outbox_error *err)
+{
+    ob_code code = render(run, statement("migrate_table.sql"), err);
+    if (code)
+        return code;
+    ob_buf_puts(&run->sql, ";\n");
+    ob_pg_render(&run->sql, statement("migrate_print.sql"), run->schema);
+    for (size_t i = 0; i < ob_pg_migrations_count; i++) {
+        char name[64];
+        name_of(&ob_pg_migrations[i], name);
+        ob_buf_printf(&run->sql, "    (%d, '%s', '%s')%s\n", version_of(&ob_pg_migrations[i]), name,
+                      ob_pg_migrations[i].sha256, i + 1 < ob_pg_migrations_count ? "," : ";");
+    }
+    if (!ob_buf_ok(&run->sql))
+        return ob_error_nomem(err);
+    fn(ctx, "record", ob_buf_text(&run->sql));
+    return OUTBOX_OK;
+}
+
+ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, const char *name, const char *text), void *ctx,
+                            struct outbox_error *err)
 {
     struct run run = {.schema = schema ? schema : "outbox"};
     ob_code code = ob_pg_schema_check(run.schema, err);
@@ -386,8 +410,10 @@ ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, int versio
         name_of(&ob_pg_migrations[i], name);
         code = render(&run, ob_pg_migrations[i].text, err);
         if (!code)
-            fn(ctx, version_of(&ob_pg_migrations[i]), name, ob_buf_text(&run.sql));
+            fn(ctx, name, ob_buf_text(&run.sql));
     }
+    if (!code)
+        code = print_record(&run, fn, ctx, err);
     ob_buf_fini(&run.sql);
     return code;
 }

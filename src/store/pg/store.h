@@ -23,9 +23,10 @@ ob_code ob_pg_migrate(const char *conninfo, const struct ob_pg_options *options,
 /* Calls back for every migration known here or applied there, in order. Changes nothing. */
 ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *options, ob_migration_fn *fn, void *ctx,
                              struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* The SQL of every migration as it would be sent, each with its name. Needs no server. text is borrowed. */
-ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, int version, const char *name, const char *text),
-                            void *ctx, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* The SQL of every migration as it would be sent, in order, and last the statement that records them all. Needs no
+ * server. Texts are borrowed for the time of the call. */
+ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, const char *name, const char *text), void *ctx,
+                            struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* The conninfo without its passwords, for messages to people. Always NUL-terminated, cut when too long. */
 void ob_pg_redact(const char *conninfo, char *text, size_t size);

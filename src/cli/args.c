@@ -1,0 +1,269 @@
+/* args.c - the parser that def/commands.def drives.
+ *
+ * Long options only, as --name VALUE or --name=VALUE, anywhere on the line; "--" ends them. The first word that is no
+ * option is the command. Mistakes are told with the nearest right word. */
+#include "cli/args.h"
+
+#include "base/clock.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct ob_option ob_options[] = {
+#define ROW(field, name, kind, arg, what, global) \
+    {#field, name, arg, what, OB_OPTION_##kind, global, offsetof(struct ob_args, field)},
+#define OUTBOX_GLOBAL(field, name, kind, arg, what) ROW(field, name, kind, arg, what, true)
+#define OUTBOX_OPTION(field, name, kind, arg, what) ROW(field, name, kind, arg, what, false)
+#define OUTBOX_COMMAND(...)
+#include "../../def/commands.def"
+#undef ROW
+#undef OUTBOX_GLOBAL
+#undef OUTBOX_OPTION
+#undef OUTBOX_COMMAND
+};
+const size_t ob_options_count = sizeof ob_options / sizeof ob_options[0];
+
+const struct ob_command ob_commands[] = {
+#define OUTBOX_GLOBAL(...)
+#define OUTBOX_OPTION(...)
+#define OUTBOX_COMMAND(name, usage, least, most, options, summary, text, example) \
+    {#name, usage, least, most, options, summary, text, example, cmd_##name},
+#include "../../def/commands.def"
+#undef OUTBOX_GLOBAL
+#undef OUTBOX_OPTION
+#undef OUTBOX_COMMAND
+};
+const size_t ob_commands_count = sizeof ob_commands / sizeof ob_commands[0];
+
+const struct ob_command *ob_command_find(const char *name)
+{
+    for (size_t i = 0; i < ob_commands_count; i++)
+        if (strcmp(ob_commands[i].name, name) == 0)
+            return &ob_commands[i];
+    return NULL;
+}
+
+bool ob_command_takes(const struct ob_command *command, const struct ob_option *option)
+{
+    if (option->global)
+        return true;
+    size_t len = strlen(option->field);
+    for (const char *at = command ? command->options : ""; (at = strstr(at, option->field)); at += len)
+        if ((at == command->options || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+            return true;
+    return false;
+}
+
+/* ---- the nearest word -------------------------------------------------------------------------------------------- */
+
+/* How many letters must be changed, added, removed or swapped; words longer than 30 are far from everything. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t la = strlen(a), lb = strlen(b), cost[32][32];
+    if (la > 30 || lb > 30)
+        return 100;
+    for (size_t i = 0; i <= la; i++)
+        for (size_t j = 0; j <= lb; j++) {
+            if (i == 0 || j == 0) {
+                cost[i][j] = i + j;
+                continue;
+            }
+            size_t best = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (cost[i - 1][j] + 1 < best)
+                best = cost[i - 1][j] + 1;
+            if (cost[i][j - 1] + 1 < best)
+                best = cost[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && cost[i - 2][j - 2] + 1 < best)
+                best = cost[i - 2][j - 2] + 1;
+            cost[i][j] = best;
+        }
+    return cost[la][lb];
+}
+
+static void consider(const char *name, const char *candidate, const char **best, size_t *least)
+{
+    size_t d = strlen(name) >= 2 && strncmp(candidate, name, strlen(name)) == 0 ? 1 : distance(name, candidate);
+    if (d < *least) {
+        *least = d;
+        *best = candidate;
+    }
+}
+
+const char *ob_nearest_command(const char *name)
+{
+    const char *best = NULL;
+    size_t least = strlen(name) < 4 ? 2 : 3;
+    for (size_t i = 0; i < ob_commands_count; i++)
+        consider(name, ob_commands[i].name, &best, &least);
+    return best;
+}
+
+const char *ob_nearest_option(const struct ob_command *command, const char *name)
+{
+    const char *best = NULL;
+    size_t least = strlen(name) < 4 ? 2 : 3;
+    for (size_t i = 0; i < ob_options_count; i++)
+        if (ob_command_takes(command, &ob_options[i]))
+            consider(name, ob_options[i].name, &best, &least);
+    return best;
+}
+
+/* ---- parsing ----------------------------------------------------------------------------------------------------- */
+
+static bool usage_error(const struct ob_command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool usage_error(const struct ob_command *command, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fputs("outbox: ", stderr);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\nSee: outbox %s%s--help\n", command ? command->name : "", command ? " " : "");
+    return false;
+}
+
+static bool unknown_option(const struct ob_command *command, const char *name)
+{
+    const char *nearest = ob_nearest_option(command, name);
+    if (nearest)
+        return usage_error(command, "unknown option --%s; did you mean --%s?", name, nearest);
+    return usage_error(command, "unknown option --%s", name);
+}
+
+static bool parse_int(const char *text, struct ob_int_arg *arg)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end || errno || value < INT_MIN || value > INT_MAX)
+        return false;
+    *arg = (struct ob_int_arg){true, (int)value};
+    return true;
+}
+
+static bool set_option(struct ob_args *args, const struct ob_option *option, const char *value)
+{
+    void *field = (char *)args + option->offset;
+    struct ob_list_arg *list = field;
+    switch (option->kind) {
+    case OB_OPTION_FLAG: *(bool *)field = true; return true;
+    case OB_OPTION_TEXT: *(const char **)field = value; return true;
+    case OB_OPTION_INT:
+        return parse_int(value, field) ||
+               usage_error(args->command, "--%s takes a whole number, not \"%s\"", option->name, value);
+    case OB_OPTION_TIME:
+        return ob_when_parse(value, ob_clock_wall_us(), field) ||
+               usage_error(args->command, "--%s takes a time such as 2024-05-01T12:00:00Z or +30s, not \"%s\"",
+                           option->name, value);
+    case OB_OPTION_LIST:
+        if (list->count == OB_ARGS_LIST_MAX)
+            return usage_error(args->command, "--%s is given more than %d times", option->name, OB_ARGS_LIST_MAX);
+        list->items[list->count++] = value;
+        return true;
+    }
+    return false;
+}
+
+static const struct ob_option *find_option(const struct ob_command *command, const char *name, size_t len)
+{
+    for (size_t i = 0; i < ob_options_count; i++)
+        if (strlen(ob_options[i].name) == len && memcmp(ob_options[i].name, name, len) == 0 &&
+            ob_command_takes(command, &ob_options[i]))
+            return &ob_options[i];
+    return NULL;
+}
+
+/* One word that begins with "--"; *used says whether the next word was its value. */
+static bool parse_option(struct ob_args *args, const char *word, const char *next, bool *used)
+{
+    char name[64];
+    const char *equals = strchr(word, '=');
+    size_t len = equals ? (size_t)(equals - word) : strlen(word);
+    snprintf(name, sizeof name, "%.*s", (int)(len < 60 ? len : 60), word);
+    const struct ob_option *option = find_option(args->command, word, len);
+    *used = false;
+    if (!option)
+        return unknown_option(args->command, name);
+    if (option->kind == OB_OPTION_FLAG) {
+        if (equals)
+            return usage_error(args->command, "--%s takes no value", name);
+        return set_option(args, option, NULL);
+    }
+    if (equals)
+        return set_option(args, option, equals + 1);
+    if (!next)
+        return usage_error(args->command, "--%s needs a value: --%s %s", name, name, option->arg);
+    *used = true;
+    return set_option(args, option, next);
+}
+
+/* The command comes first in meaning, wherever it stands: its options are known only then. */
+static bool find_command(struct ob_args *args, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '-' && argv[i][1]) {
+            const struct ob_option *option =
+                strncmp(argv[i], "--", 2) == 0 ? find_option(NULL, argv[i] + 2, strlen(argv[i] + 2)) : NULL;
+            if (option && option->kind != OB_OPTION_FLAG)
+                i++;
+            continue;
+        }
+        args->command = ob_command_find(argv[i]);
+        if (args->command) {
+            argv[i] = NULL;
+            return true;
+        }
+        const char *nearest = ob_nearest_command(argv[i]);
+        if (nearest)
+            return usage_error(NULL, "there is no command \"%s\"; did you mean \"%s\"?", argv[i], nearest);
+        return usage_error(NULL, "there is no command \"%s\"", argv[i]);
+    }
+    return true;
+}
+
+static bool check_count(const struct ob_args *args)
+{
+    const struct ob_command *command = args->command;
+    if (!command || args->help)
+        return true;
+    if (args->rest_count < command->least)
+        return usage_error(command, "an argument is missing: outbox %s %s", command->name, command->usage);
+    if (command->most >= 0 && args->rest_count > command->most)
+        return usage_error(command, "\"%s\" is one argument too many: outbox %s %s", args->rest[command->most],
+                           command->name, command->usage);
+    return true;
+}
+
+bool ob_args_parse(struct ob_args *args, int argc, char **argv)
+{
+    memset(args, 0, sizeof *args);
+    args->rest = argv;
+    if (!find_command(args, argc, argv))
+        return false;
+    bool only_arguments = false;
+    for (int i = 1; i < argc; i++) {
+        char *word = argv[i];
+        bool used = false;
+        if (!word)
+            continue;
+        if (only_arguments || word[0] != '-' || !word[1])
+            args->rest[args->rest_count++] = word;
+        else if (strcmp(word, "--") == 0)
+            only_arguments = true;
+        else if (strcmp(word, "-h") == 0)
+            args->help = true;
+        else if (word[1] != '-')
+            return usage_error(args->command, "unknown option %s; options begin with two dashes", word);
+        else if (!parse_option(args, word + 2, i + 1 < argc ? argv[i + 1] : NULL, &used))
+            return false;
+        i += used;
+    }
+    return check_count(args);
+}

@@ -1,0 +1,76 @@
+/* cli.h - what the commands share: the run's settings, the open store, and how they talk.
+ *
+ * Data goes to stdout, notes and errors to stderr. Whatever comes out of the database may hold escape sequences of a
+ * terminal: it is shown through ob_say_text, which leaves none. */
+#ifndef OB_CLI_CLI_H
+#define OB_CLI_CLI_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/args.h"
+#include "core/store.h"
+
+#include <stdio.h>
+
+enum { OB_EXIT_OK = 0, OB_EXIT_UNHEALTHY = 1, OB_EXIT_USAGE = 2 };
+
+struct ob_cli {
+    struct ob_args args;
+    const char *url;        /* NULL: none was given */
+    const char *schema;     /* NULL: the default */
+    bool color;             /* stdout is a terminal that likes it */
+    struct ob_store *store; /* NULL until ob_cli_open */
+    struct outbox_error err;
+};
+
+/* One per command, named as in commands.def. Returns the exit status. */
+#define OUTBOX_GLOBAL(...)
+#define OUTBOX_OPTION(...)
+#define OUTBOX_COMMAND(name, ...) int cmd_##name(struct ob_cli *cli);
+#include "../../def/commands.def"
+#undef OUTBOX_GLOBAL
+#undef OUTBOX_OPTION
+#undef OUTBOX_COMMAND
+
+/* Opens the store; false after it set cli->err. */
+bool ob_cli_open(struct ob_cli *cli);
+/* Says what went wrong (cli->err) and returns the exit status for it. */
+int ob_cli_fail(struct ob_cli *cli);
+/* The same for a mistake in what was typed; exit 2. */
+int ob_cli_usage(struct ob_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A note on stderr, unless --quiet. */
+void ob_cli_note(const struct ob_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Asks on the terminal; true for yes. Without a terminal and without --yes: false, and says so. */
+bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What --status, --topic and their like mean; 0, or the exit status after it said what is wrong. */
+int ob_cli_filter(struct ob_cli *cli, struct ob_filter *filter);
+/* Who acts, for the record. Borrowed. */
+struct ob_actor ob_cli_actor(const struct ob_cli *cli);
+
+void ob_help_all(FILE *file);
+void ob_help_command(FILE *file, const struct ob_command *command);
+
+/* ---- output ---- */
+
+enum ob_color { OB_COLOR_NONE, OB_COLOR_DIM, OB_COLOR_BOLD, OB_COLOR_RED, OB_COLOR_GREEN, OB_COLOR_YELLOW };
+
+/* To stdout; text NULL shows as "-". width pads on the right; 0: no padding. */
+void ob_say_text(const struct ob_cli *cli, const char *text, int width, enum ob_color color);
+/* A document or a line of JSON, then a newline. Frees the buffer. */
+void ob_say_json(struct ob_buf *buf);
+void ob_json_time(struct ob_json *json, const char *key, int64_t unix_us); /* 0: null */
+void ob_json_text(struct ob_json *json, const char *key, const char *text);
+void ob_json_count(struct ob_json *json, const char *key, int64_t value);
+/* "3 s", "12 min", "4 h", "9 days" */
+void ob_age_text(double seconds, char text[32]);
+/* JSON laid out for reading, every line behind `indent` blanks. Numbers and strings stay as they are. */
+void ob_json_pretty(struct ob_buf *buf, const char *json, size_t len, int indent);
+
+const char *ob_status_name(enum ob_status status);
+const char *ob_outcome_name(enum outbox_outcome outcome);
+enum ob_color ob_status_color(enum ob_status status);
+/* One message as a JSON object. */
+void ob_json_message(struct ob_json *json, const struct ob_message_row *row, bool with_payload);
+
+#endif

@@ -1,0 +1,74 @@
+/* cmd_list.c - messages, one a line. */
+#include "cli/cli.h"
+
+#include "base/clock.h"
+
+static void list_line(struct ob_cli *cli, const struct ob_message_row *row)
+{
+    char id[37], age[32], attempts[32], name[400];
+    outbox_uuid_format(&row->id, id);
+    ob_age_text((double)(ob_clock_wall_us() - row->created_at_us) / 1e6, age);
+    snprintf(attempts, sizeof attempts, "%d/%d", row->spent, row->max_attempts);
+    snprintf(name, sizeof name, "%s/%s", row->name_space, row->topic);
+    ob_say_text(cli, id, 38, OB_COLOR_NONE);
+    ob_say_text(cli, ob_status_name(row->status), 11, ob_status_color(row->status));
+    printf("%8s %9s  ", attempts, age);
+    bool more = row->key || row->last_error || cli->args.payload;
+    ob_say_text(cli, name, more ? 28 : 0, OB_COLOR_NONE);
+    if (row->key) {
+        printf(" key=");
+        ob_say_text(cli, row->key, 0, OB_COLOR_NONE);
+    }
+    if (row->last_error) {
+        putchar(' ');
+        ob_say_text(cli, row->last_error, 0, OB_COLOR_DIM);
+    }
+    if (cli->args.payload && row->content_type)
+        printf(" (%zu bytes of %s)", row->payload_len, row->content_type);
+    else if (cli->args.payload && row->payload) {
+        putchar(' ');
+        ob_say_text(cli, row->payload, 0, OB_COLOR_DIM);
+    }
+    putchar('\n');
+}
+
+struct listing {
+    struct ob_cli *cli;
+    size_t count;
+};
+
+static bool list_row(void *ctx, const struct ob_message_row *row)
+{
+    struct listing *listing = ctx;
+    if (listing->cli->args.json) {
+        struct ob_buf buf = OB_BUF_INIT;
+        struct ob_json json;
+        ob_json_init(&json, &buf);
+        ob_json_message(&json, row, listing->cli->args.payload);
+        ob_say_json(&buf);
+    } else {
+        if (listing->count == 0)
+            printf("%-38s%-11s%8s %9s  %s\n", "ID", "STATUS", "ATTEMPTS", "AGE", "TOPIC");
+        list_line(listing->cli, row);
+    }
+    listing->count++;
+    return !ferror(stdout);
+}
+
+int cmd_list(struct ob_cli *cli)
+{
+    struct ob_filter filter;
+    struct listing listing = {.cli = cli};
+    int status = ob_cli_filter(cli, &filter);
+    if (status)
+        return status;
+    filter.with_payload = cli->args.payload;
+    if (!ob_cli_open(cli) || cli->store->ops->list(cli->store, &filter, list_row, &listing, &cli->err))
+        return ob_cli_fail(cli);
+    int limit = filter.limit ? filter.limit : 100;
+    if (!cli->args.json && listing.count == 0)
+        ob_cli_note(cli, "No message matches.");
+    else if (!cli->args.json && listing.count == (size_t)limit)
+        ob_cli_note(cli, "There may be more: --limit N shows more, --before WHEN older ones.");
+    return OB_EXIT_OK;
+}

@@ -1,0 +1,153 @@
+/* cmd_send.c - one message, in a transaction of its own. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { PAYLOAD_MAX = 268435456 };
+
+static bool read_all(FILE *file, struct ob_buf *buf)
+{
+    for (;;) {
+        char *room = ob_buf_reserve(buf, 65536);
+        if (!room)
+            return false;
+        size_t len = fread(room, 1, 65536, file);
+        ob_buf_added(buf, len);
+        if (len == 0)
+            return !ferror(file);
+        if (buf->len > PAYLOAD_MAX) {
+            errno = EFBIG;
+            return false;
+        }
+    }
+}
+
+/* "-" is stdin, "@FILE" a file, anything else the payload itself. */
+static ob_code read_payload(const char *word, struct ob_buf *buf, struct outbox_error *err)
+{
+    if (word[0] != '@' && strcmp(word, "-") != 0) {
+        ob_buf_puts(buf, word);
+        return ob_buf_ok(buf) ? OUTBOX_OK : ob_error_nomem(err);
+    }
+    FILE *file = word[0] == '@' ? fopen(word + 1, "rb") : stdin;
+    bool ok = file && read_all(file, buf);
+    int reason = errno;
+    if (file && file != stdin)
+        fclose(file);
+    if (ok)
+        return OUTBOX_OK;
+    return ob_error_set(err, OUTBOX_INVALID, "cannot read the payload from %s: %s", word[0] == '@' ? word + 1 : "stdin",
+                        strerror(reason));
+}
+
+/* NAME=VALUE pairs as a JSON object; false when one has no equals sign. */
+static bool make_headers(const struct ob_list_arg *list, struct ob_buf *buf, const char **bad)
+{
+    struct ob_json json;
+    ob_json_init(&json, buf);
+    ob_json_object(&json);
+    for (size_t i = 0; i < list->count; i++) {
+        const char *equals = strchr(list->items[i], '=');
+        char name[256];
+        *bad = list->items[i];
+        if (!equals || equals == list->items[i] || equals - list->items[i] >= (int)sizeof name)
+            return false;
+        snprintf(name, sizeof name, "%.*s", (int)(equals - list->items[i]), list->items[i]);
+        ob_json_text(&json, name, equals + 1);
+    }
+    ob_json_end(&json);
+    return true;
+}
+
+static void fill(const struct ob_args *args, struct outbox_message *msg)
+{
+    msg->topic = args->rest[0];
+    msg->content_type = args->content_type;
+    msg->name_space = args->name_space;
+    msg->key = args->key;
+    msg->dedupe_key = args->dedupe_key;
+    msg->tenant_id = args->tenant;
+    msg->subject = args->subject;
+    msg->recipient = args->recipient;
+    msg->correlation_id = args->correlation_id;
+    msg->deliver_after_us = args->deliver_after;
+    msg->expires_at_us = args->expires_at;
+    if (args->priority.given)
+        msg->priority = args->priority.value;
+    if (args->max_attempts.given)
+        msg->max_attempts = args->max_attempts.value;
+}
+
+static void say(const struct ob_cli *cli, const struct outbox_receipt *receipt)
+{
+    char id[37];
+    outbox_uuid_format(&receipt->id, id);
+    if (!cli->args.json) {
+        printf("%s\n", id);
+        if (!receipt->created)
+            ob_cli_note(cli, "The dedupe key was there already: this is that message, and nothing was added.");
+        else if (receipt->seq)
+            ob_cli_note(cli, "Enqueued as number %lld of its key.", (long long)receipt->seq);
+        return;
+    }
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    ob_json_init(&json, &buf);
+    ob_json_object(&json);
+    ob_json_text(&json, "id", id);
+    ob_json_key(&json, "created");
+    ob_json_bool(&json, receipt->created);
+    ob_json_key(&json, "seq");
+    if (receipt->seq)
+        ob_json_int(&json, receipt->seq);
+    else
+        ob_json_null(&json);
+    ob_json_end(&json);
+    ob_say_json(&buf);
+}
+
+/* Values that would mean "not given" to the library are mistakes when they are typed. */
+static const char *check(const struct ob_args *args)
+{
+    if (args->priority.given && (args->priority.value < 0 || args->priority.value > 9))
+        return "--priority takes 0 to 9";
+    if (args->max_attempts.given && (args->max_attempts.value < 1 || args->max_attempts.value > 1000))
+        return "--max-attempts takes 1 to 1000";
+    return NULL;
+}
+
+int cmd_send(struct ob_cli *cli)
+{
+    struct ob_buf payload = OB_BUF_INIT, headers = OB_BUF_INIT;
+    struct outbox_message msg = OUTBOX_MESSAGE_INIT;
+    struct outbox_receipt receipt;
+    const char *bad = check(&cli->args);
+    int status;
+    if (bad)
+        return ob_cli_usage(cli, "%s", bad);
+    if (!make_headers(&cli->args.header, &headers, &bad)) {
+        status = ob_cli_usage(cli, "--header takes NAME=VALUE, not \"%s\"", bad);
+        goto done;
+    }
+    fill(&cli->args, &msg);
+    msg.headers = cli->args.header.count ? ob_buf_text(&headers) : NULL;
+    if (read_payload(cli->args.rest[1], &payload, &cli->err) || !ob_cli_open(cli)) {
+        status = ob_cli_fail(cli);
+        goto done;
+    }
+    msg.payload = ob_buf_text(&payload);
+    msg.payload_len = payload.len;
+    if (cli->store->ops->enqueue(cli->store, &msg, &receipt, &cli->err)) {
+        status = ob_cli_fail(cli);
+        if (cli->err.code == OUTBOX_INVALID && strncmp(cli->err.text, "payload", 7) == 0 && !msg.content_type)
+            ob_cli_note(cli, "A payload is JSON unless --content-type says otherwise, e.g. --content-type text/plain.");
+        goto done;
+    }
+    say(cli, &receipt);
+    status = OB_EXIT_OK;
+done:
+    ob_buf_fini(&payload);
+    ob_buf_fini(&headers);
+    return status;
+}

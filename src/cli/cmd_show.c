@@ -1,0 +1,219 @@
+/* cmd_show.c - one message with all that happened to it. */
+#include "cli/cli.h"
+
+#include "base/clock.h"
+
+struct shown {
+    struct ob_cli *cli;
+    struct ob_json *json;
+    size_t count;
+};
+
+static void show_field(struct ob_cli *cli, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    ob_say_text(cli, name, 16, OB_COLOR_DIM);
+    ob_say_text(cli, value, 0, OB_COLOR_NONE);
+    putchar('\n');
+}
+
+static void show_time(struct ob_cli *cli, const char *name, int64_t unix_us)
+{
+    char text[OB_CLOCK_TEXT];
+    if (!unix_us)
+        return;
+    ob_clock_format(unix_us, text);
+    show_field(cli, name, text);
+}
+
+static void show_payload(struct ob_cli *cli, const struct ob_message_row *row)
+{
+    ob_say_text(cli, "payload", 16, OB_COLOR_DIM);
+    if (row->content_type) {
+        printf("%zu bytes of ", row->payload_len);
+        ob_say_text(cli, row->content_type, 0, OB_COLOR_NONE);
+        putchar('\n');
+        return;
+    }
+    /* JSON has no bare control characters, so it can go to a terminal as it is. */
+    struct ob_buf buf = OB_BUF_INIT;
+    ob_json_pretty(&buf, row->payload ? row->payload : "null", row->payload ? row->payload_len : 4, 2);
+    printf("\n%s\n", ob_buf_text(&buf));
+    ob_buf_fini(&buf);
+}
+
+static void show_table(struct ob_cli *cli, const struct ob_message_row *row)
+{
+    char id[37], text[64];
+    outbox_uuid_format(&row->id, id);
+    show_field(cli, "id", id);
+    ob_say_text(cli, "status", 16, OB_COLOR_DIM);
+    ob_say_text(cli, ob_status_name(row->status), 0, ob_status_color(row->status));
+    printf("%s%s%s\n", row->dead_reason ? ", " : "", row->dead_reason ? row->dead_reason : "",
+           row->parked ? ", waits for an earlier message of its key" : "");
+    snprintf(text, sizeof text, "%d begun, %d of %d spent%s", row->attempts, row->spent, row->max_attempts,
+             row->redriven ? ", redriven" : "");
+    show_field(cli, "attempts", text);
+    show_field(cli, "namespace", row->name_space);
+    show_field(cli, "topic", row->topic);
+    show_field(cli, "tenant", row->tenant_id);
+    show_field(cli, "key", row->key);
+    if (row->seq) {
+        snprintf(text, sizeof text, "%lld", (long long)row->seq);
+        show_field(cli, "seq", text);
+    }
+    show_field(cli, "dedupe key", row->dedupe_key);
+    show_field(cli, "subject", row->subject);
+    show_field(cli, "recipient", row->recipient);
+    show_field(cli, "correlation id", row->correlation_id);
+    snprintf(text, sizeof text, "%d", row->priority);
+    show_field(cli, "priority", text);
+    show_field(cli, "headers", row->headers);
+    show_time(cli, "created", row->created_at_us);
+    show_time(cli, "updated", row->updated_at_us);
+    show_time(cli, "next attempt", row->next_attempt_at_us);
+    show_field(cli, "locked by", row->locked_by);
+    show_time(cli, "locked until", row->locked_until_us);
+    show_time(cli, "delivered", row->delivered_at_us);
+    show_time(cli, "expires", row->expires_at_us);
+    show_field(cli, "last code", row->last_code);
+    show_field(cli, "last error", row->last_error);
+    show_payload(cli, row);
+}
+
+static bool show_message(void *ctx, const struct ob_message_row *row)
+{
+    struct shown *shown = ctx;
+    shown->count++;
+    if (shown->json) {
+        ob_json_key(shown->json, "message");
+        ob_json_message(shown->json, row, true);
+    } else {
+        show_table(shown->cli, row);
+    }
+    return false;
+}
+
+static bool show_attempt(void *ctx, const struct ob_attempt_row *row)
+{
+    struct shown *shown = ctx;
+    struct ob_cli *cli = shown->cli;
+    if (shown->json) {
+        ob_json_object(shown->json);
+        ob_json_count(shown->json, "attempt", row->attempt);
+        ob_json_text(shown->json, "outcome", ob_outcome_name(row->outcome));
+        ob_json_text(shown->json, "worker", row->worker);
+        ob_json_time(shown->json, "claimed_at", row->claimed_at_us);
+        ob_json_time(shown->json, "completed_at", row->completed_at_us);
+        ob_json_key(shown->json, "latency_ms");
+        if (row->latency_us < 0)
+            ob_json_null(shown->json);
+        else
+            ob_json_double(shown->json, (double)row->latency_us / 1000);
+        ob_json_text(shown->json, "code", row->code);
+        ob_json_text(shown->json, "error", row->error);
+        ob_json_text(shown->json, "reference", row->reference);
+        ob_json_end(shown->json);
+        return true;
+    }
+    char at[OB_CLOCK_TEXT];
+    ob_clock_format(row->completed_at_us ? row->completed_at_us : row->claimed_at_us, at);
+    if (shown->count++ == 0)
+        puts("\nattempts");
+    printf("  %-4d", row->attempt);
+    ob_say_text(cli, ob_outcome_name(row->outcome), 11,
+                row->outcome == OUTBOX_DELIVERED ? OB_COLOR_GREEN
+                : row->outcome == 0              ? OB_COLOR_YELLOW
+                                                 : OB_COLOR_RED);
+    printf(" %s  ", at);
+    ob_say_text(cli, row->worker, 0, OB_COLOR_DIM);
+    if (row->latency_us >= 0)
+        printf("  %.0f ms", (double)row->latency_us / 1000);
+    const char *const more[] = {row->code, row->error, row->reference};
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
+        if (more[i]) {
+            printf("  ");
+            ob_say_text(cli, more[i], 0, OB_COLOR_NONE);
+        }
+    putchar('\n');
+    return true;
+}
+
+static bool show_act(void *ctx, const struct ob_act_row *row)
+{
+    struct shown *shown = ctx;
+    if (shown->json) {
+        ob_json_object(shown->json);
+        ob_json_time(shown->json, "at", row->at_us);
+        ob_json_text(shown->json, "actor", row->actor);
+        ob_json_text(shown->json, "action", row->action);
+        ob_json_text(shown->json, "reason", row->reason);
+        ob_json_end(shown->json);
+        return true;
+    }
+    char at[OB_CLOCK_TEXT];
+    ob_clock_format(row->at_us, at);
+    if (shown->count++ == 0)
+        puts("\nacts of operators");
+    printf("  %s  ", at);
+    ob_say_text(shown->cli, row->action, 9, OB_COLOR_NONE);
+    ob_say_text(shown->cli, row->actor, 0, OB_COLOR_NONE);
+    if (row->reason) {
+        printf("  ");
+        ob_say_text(shown->cli, row->reason, 0, OB_COLOR_DIM);
+    }
+    putchar('\n');
+    return true;
+}
+
+/* Message, attempts and acts of one id; false when cli->err says why not. */
+static bool show_all(struct ob_cli *cli, const struct outbox_uuid *id, struct ob_json *json)
+{
+    const struct ob_store_ops *ops = cli->store->ops;
+    struct ob_filter filter = {.ids = id, .id_count = 1, .with_payload = true, .limit = 1};
+    struct shown message = {cli, json, 0}, attempts = {cli, json, 0}, acts = {cli, json, 0};
+    if (ops->list(cli->store, &filter, show_message, &message, &cli->err))
+        return false;
+    if (message.count == 0) {
+        ob_error_set(&cli->err, OUTBOX_UNKNOWN_MESSAGE, "there is no message %s; %s", cli->args.rest[0],
+                     ob_code_todo(OUTBOX_UNKNOWN_MESSAGE));
+        return false;
+    }
+    if (json) {
+        ob_json_key(json, "attempts");
+        ob_json_array(json);
+    }
+    if (ops->attempts(cli->store, id, show_attempt, &attempts, &cli->err))
+        return false;
+    if (json) {
+        ob_json_end(json);
+        ob_json_key(json, "acts");
+        ob_json_array(json);
+    }
+    if (ops->acts(cli->store, id, show_act, &acts, &cli->err))
+        return false;
+    if (json)
+        ob_json_end(json);
+    return true;
+}
+
+int cmd_show(struct ob_cli *cli)
+{
+    struct outbox_uuid id;
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    if (!outbox_uuid_parse(cli->args.rest[0], &id))
+        return ob_cli_usage(cli, "\"%s\" is no message id; an id is a uuid", cli->args.rest[0]);
+    ob_json_init(&json, &buf);
+    ob_json_object(&json);
+    if (!ob_cli_open(cli) || !show_all(cli, &id, cli->args.json ? &json : NULL)) {
+        ob_buf_fini(&buf);
+        return ob_cli_fail(cli);
+    }
+    ob_json_end(&json);
+    if (cli->args.json)
+        ob_say_json(&buf);
+    ob_buf_fini(&buf);
+    return OB_EXIT_OK;
+}

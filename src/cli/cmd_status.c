@@ -1,0 +1,98 @@
+/* cmd_status.c - what waits, by topic. */
+#include "cli/cli.h"
+
+struct totals {
+    struct ob_cli *cli;
+    struct ob_json *json; /* NULL: a table */
+    int64_t topics, pending, due, processing, stuck, parked, dead;
+    double oldest;
+};
+
+static void status_line(struct ob_cli *cli, const struct ob_status_row *row)
+{
+    char name[400], age[32] = "-";
+    snprintf(name, sizeof name, "%s/%s", row->name_space, row->topic);
+    if (row->due)
+        ob_age_text(row->oldest_pending_s, age);
+    ob_say_text(cli, name, 32, OB_COLOR_NONE);
+    printf(" %9lld %9lld ", (long long)row->pending, (long long)row->processing);
+    char dead[32];
+    snprintf(dead, sizeof dead, "%9lld", (long long)row->dead);
+    ob_say_text(cli, dead, 0, row->dead ? OB_COLOR_RED : OB_COLOR_NONE);
+    printf(" %9s ", age);
+    if (row->paused)
+        ob_say_text(cli, " paused", 0, OB_COLOR_YELLOW);
+    if (row->stuck)
+        printf(" %lld stuck", (long long)row->stuck);
+    if (row->parked)
+        printf(" %lld behind their key", (long long)row->parked);
+    putchar('\n');
+}
+
+static bool status_row(void *ctx, const struct ob_status_row *row)
+{
+    struct totals *totals = ctx;
+    if (totals->topics++ == 0 && !totals->json)
+        printf("%-32s %9s %9s %9s %9s\n", "TOPIC", "PENDING", "OUT", "DEAD", "AGE");
+    totals->pending += row->pending;
+    totals->due += row->due;
+    totals->processing += row->processing;
+    totals->stuck += row->stuck;
+    totals->parked += row->parked;
+    totals->dead += row->dead;
+    if (row->oldest_pending_s > totals->oldest)
+        totals->oldest = row->oldest_pending_s;
+    if (!totals->json) {
+        status_line(totals->cli, row);
+        return true;
+    }
+    struct ob_json *json = totals->json;
+    ob_json_object(json);
+    ob_json_text(json, "namespace", row->name_space);
+    ob_json_text(json, "topic", row->topic);
+    ob_json_count(json, "pending", row->pending);
+    ob_json_count(json, "due", row->due);
+    ob_json_count(json, "processing", row->processing);
+    ob_json_count(json, "stuck", row->stuck);
+    ob_json_count(json, "parked", row->parked);
+    ob_json_count(json, "dead", row->dead);
+    ob_json_key(json, "oldest_pending_s");
+    ob_json_double(json, row->oldest_pending_s);
+    ob_json_key(json, "paused");
+    ob_json_bool(json, row->paused);
+    ob_json_end(json);
+    return true;
+}
+
+int cmd_status(struct ob_cli *cli)
+{
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    struct totals totals = {.cli = cli, .json = cli->args.json ? &json : NULL};
+    ob_json_init(&json, &buf);
+    ob_json_object(&json);
+    ob_json_key(&json, "topics");
+    ob_json_array(&json);
+    if (!ob_cli_open(cli) || cli->store->ops->status(cli->store, status_row, &totals, &cli->err)) {
+        ob_buf_fini(&buf);
+        return ob_cli_fail(cli);
+    }
+    ob_json_end(&json);
+    ob_json_count(&json, "pending", totals.pending);
+    ob_json_count(&json, "due", totals.due);
+    ob_json_count(&json, "processing", totals.processing);
+    ob_json_count(&json, "stuck", totals.stuck);
+    ob_json_count(&json, "parked", totals.parked);
+    ob_json_count(&json, "dead", totals.dead);
+    ob_json_key(&json, "oldest_pending_s");
+    ob_json_double(&json, totals.oldest);
+    ob_json_end(&json);
+    if (cli->args.json)
+        ob_say_json(&buf);
+    else if (totals.topics == 0)
+        ob_cli_note(cli, "Nothing was ever enqueued here. Try: outbox send hello '{\"world\": 1}'");
+    else if (totals.dead)
+        ob_cli_note(cli, "Dead letters wait for a decision: outbox list --status dead");
+    ob_buf_fini(&buf);
+    return OB_EXIT_OK;
+}

@@ -1,0 +1,88 @@
+/* main.c - from the words typed to the command that runs. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Set but empty counts as not set. */
+static const char *from_env(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static bool wants_color(void)
+{
+    const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
+    return !(off && *off) && !(term && strcmp(term, "dumb") == 0) && isatty(STDOUT_FILENO);
+}
+
+/* What was written must have reached its place: a full disk or a closed pipe is a failure, not a success. */
+static int flushed(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    perror("outbox: stdout");
+    return status ? status : OB_EXIT_UNHEALTHY;
+}
+
+int main(int argc, char **argv)
+{
+    struct ob_cli cli = {0};
+    if (argc == 2 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
+        printf("outbox %s\n", outbox_version());
+        return flushed(OB_EXIT_OK);
+    }
+    if (!ob_args_parse(&cli.args, argc, argv))
+        return OB_EXIT_USAGE;
+    if (!cli.args.command) {
+        ob_help_all(cli.args.help ? stdout : stderr);
+        return cli.args.help ? flushed(OB_EXIT_OK) : OB_EXIT_USAGE;
+    }
+    if (cli.args.help) {
+        ob_help_command(stdout, cli.args.command);
+        return flushed(OB_EXIT_OK);
+    }
+    const char *by_env = from_env("OUTBOX_STORE") ? from_env("OUTBOX_STORE") : from_env("DATABASE_URL");
+    cli.url = cli.args.store ? cli.args.store : by_env;
+    cli.schema = cli.args.schema ? cli.args.schema : from_env("OUTBOX_SCHEMA");
+    cli.color = wants_color();
+    int status = cli.args.command->run(&cli);
+    if (cli.store)
+        cli.store->ops->close(cli.store);
+    return flushed(status);
+}
+
+int cmd_version(struct ob_cli *cli)
+{
+#ifdef HAVE_POSTGRES
+    const bool postgres = true;
+#else
+    const bool postgres = false;
+#endif
+#ifdef HAVE_SQLITE
+    const bool sqlite = true;
+#else
+    const bool sqlite = false;
+#endif
+    if (!cli->args.json) {
+        printf("outbox %s (stores:%s%s)\n", outbox_version(), postgres ? " postgresql" : "", sqlite ? " sqlite" : "");
+        return OB_EXIT_OK;
+    }
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    ob_json_init(&json, &buf);
+    ob_json_object(&json);
+    ob_json_text(&json, "version", outbox_version());
+    ob_json_key(&json, "stores");
+    ob_json_array(&json);
+    if (postgres)
+        ob_json_string(&json, "postgresql");
+    if (sqlite)
+        ob_json_string(&json, "sqlite");
+    ob_json_end(&json);
+    ob_json_end(&json);
+    ob_say_json(&buf);
+    return OB_EXIT_OK;
+}

@@ -1,0 +1,194 @@
+/* out.c - how the commands talk. */
+#include "cli/cli.h"
+
+#include "lib/open.h"
+
+#include <math.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- stderr ------------------------------------------------------------------------------------------------------ */
+
+int ob_cli_fail(struct ob_cli *cli)
+{
+    const struct outbox_error *err = &cli->err;
+    if (cli->args.json) {
+        struct ob_buf buf = OB_BUF_INIT;
+        struct ob_json json;
+        ob_json_init(&json, &buf);
+        ob_json_object(&json);
+        ob_json_key(&json, "error");
+        ob_json_object(&json);
+        ob_json_text(&json, "code", outbox_code_name(err->code));
+        ob_json_text(&json, "sqlstate", *err->sqlstate ? err->sqlstate : NULL);
+        ob_json_text(&json, "text", err->text);
+        ob_json_end(&json);
+        ob_json_end(&json);
+        fprintf(stderr, "%s\n", ob_buf_text(&buf));
+        ob_buf_fini(&buf);
+    } else {
+        fprintf(stderr, "outbox: %s\n", err->text);
+    }
+    return ob_code_exit(err->code);
+}
+
+int ob_cli_usage(struct ob_cli *cli, const char *format, ...)
+{
+    char text[400];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    ob_error_set(&cli->err, OUTBOX_INVALID, "%s; see: outbox %s --help", text, cli->args.command->name);
+    ob_cli_fail(cli);
+    return OB_EXIT_USAGE;
+}
+
+void ob_cli_note(const struct ob_cli *cli, const char *format, ...)
+{
+    va_list list;
+    if (cli->args.quiet)
+        return;
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fputc('\n', stderr);
+}
+
+bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...)
+{
+    char answer[16];
+    va_list list;
+    if (cli->args.yes)
+        return true;
+    if (!isatty(STDIN_FILENO)) {
+        ob_cli_usage(cli, "this needs a yes, and there is no terminal to ask on: give --yes");
+        return false;
+    }
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fputs(" [y/N] ", stderr);
+    if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+        return true;
+    fputs("Nothing was changed.\n", stderr);
+    return false;
+}
+
+/* ---- the store, the actor ---------------------------------------------------------------------------------------- */
+
+bool ob_cli_open(struct ob_cli *cli)
+{
+    if (!cli->url) {
+        ob_error_set(&cli->err, OUTBOX_INVALID,
+                     "no store is given; use --store postgresql://USER@HOST/DATABASE or --store sqlite:PATH, or set "
+                     "OUTBOX_STORE");
+        return false;
+    }
+    struct ob_open open = {.schema = cli->schema};
+    struct outbox_error err;
+    ob_code code = ob_store_open(cli->url, &open, &cli->store, &err);
+    if (!code)
+        return true;
+    char shown[160];
+    ob_url_redact(cli->url, shown, sizeof shown);
+    ob_error_set_sqlstate(&cli->err, code, err.sqlstate, "%s: %s", shown, err.text);
+    return false;
+}
+
+struct ob_actor ob_cli_actor(const struct ob_cli *cli)
+{
+    const char *actor = cli->args.actor ? cli->args.actor : getenv("OUTBOX_ACTOR");
+    if (!actor || !*actor) {
+        const struct passwd *user = getpwuid(getuid());
+        actor = user ? user->pw_name : NULL;
+    }
+    return (struct ob_actor){.actor = actor, .reason = cli->args.reason};
+}
+
+/* ---- stdout ------------------------------------------------------------------------------------------------------ */
+
+static const char *color_code(enum ob_color color)
+{
+    switch (color) {
+    case OB_COLOR_DIM: return "\033[2m";
+    case OB_COLOR_BOLD: return "\033[1m";
+    case OB_COLOR_RED: return "\033[31m";
+    case OB_COLOR_GREEN: return "\033[32m";
+    case OB_COLOR_YELLOW: return "\033[33m";
+    default: return "";
+    }
+}
+
+void ob_say_text(const struct ob_cli *cli, const char *text, int width, enum ob_color color)
+{
+    bool colored = cli->color && color != OB_COLOR_NONE;
+    int shown = 0;
+    if (colored)
+        fputs(color_code(color), stdout);
+    for (const unsigned char *c = (const unsigned char *)(text ? text : "-"); *c; c++) {
+        if (*c < 0x20 || *c == 0x7f || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)) {
+            bool c1 = *c == 0xc2;
+            shown += printf("\\x%02x", c1 ? c[1] : *c);
+            c += c1;
+            continue;
+        }
+        putchar(*c);
+        shown += (*c & 0xc0) != 0x80;
+    }
+    if (colored)
+        fputs("\033[0m", stdout);
+    for (; shown < width; shown++)
+        putchar(' ');
+}
+
+void ob_say_json(struct ob_buf *buf)
+{
+    if (ob_buf_ok(buf))
+        fwrite(ob_buf_text(buf), 1, buf->len, stdout);
+    putchar('\n');
+    ob_buf_fini(buf);
+}
+
+void ob_age_text(double seconds, char text[32])
+{
+    static const struct {
+        double upto, unit;
+        const char *name;
+    } units[] = {{120, 1, "s"}, {7200, 60, "min"}, {172800, 3600, "h"}, {INFINITY, 86400, "days"}};
+    size_t i = 0;
+    if (seconds < 0)
+        seconds = 0;
+    while (seconds >= units[i].upto)
+        i++;
+    snprintf(text, 32, "%.0f %s", floor(seconds / units[i].unit), units[i].name);
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+const char *ob_status_name(enum ob_status status)
+{
+    static const char *const names[] = {"pending", "processing", "delivered", "dead", "discarded"};
+    return status < OB_STATUS_COUNT ? names[status] : "unknown";
+}
+
+enum ob_color ob_status_color(enum ob_status status)
+{
+    switch (status) {
+    case OB_STATUS_DELIVERED: return OB_COLOR_GREEN;
+    case OB_DEAD: return OB_COLOR_RED;
+    case OB_PROCESSING: return OB_COLOR_YELLOW;
+    case OB_DISCARDED: return OB_COLOR_DIM;
+    default: return OB_COLOR_NONE;
+    }
+}
+
+const char *ob_outcome_name(enum outbox_outcome outcome)
+{
+    static const char *const names[] = {"processing", "delivered", "retry",   "failed",  "lost",
+                                        "limited",    "blocked",   "unknown", "released"};
+    return outcome <= OUTBOX_RELEASED ? names[outcome] : "unknown";
+}

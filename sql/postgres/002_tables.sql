@@ -104,7 +104,7 @@ create unique index queue_key on @schema@.queue (sid, seq) where sid is not null
 create table @schema@.attempt (
     message_id   uuid not null,
     attempt_no   int not null,
-    outcome      smallint not null check (outcome between 1 and 7),
+    outcome      smallint not null, -- the numbers of 005_settle.sql
     latency      int,  -- ms, from claim to settle as the worker measured it
     claimed_at   timestamptz,
     completed_at timestamptz not null,

@@ -18,11 +18,11 @@ as $$
     select (lpad(to_hex(floor(extract(epoch from at) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid
 $$;
 
--- 16 bytes that stand for several texts. Control characters are refused in all of them, so chr(31) separates.
-create function @schema@.digest(variadic parts text[]) returns uuid
-    language sql immutable strict
+-- 16 bytes that stand for a text. Several texts are joined by chr(31): control characters are refused in all of them.
+create function @schema@.digest(joined text) returns uuid
+    language sql immutable
 as $$
-    select encode(substring(sha256(convert_to(array_to_string(parts, chr(31)), 'UTF8')) from 1 for 16), 'hex')::uuid
+    select encode(substring(sha256(convert_to(joined, 'UTF8')) from 1 for 16), 'hex')::uuid
 $$;
 
 create function @schema@.current_tenant() returns uuid
@@ -115,7 +115,7 @@ $$;
 create function @schema@.plausible(topic text, namespace text, key text, dedupe_key text, subject text, recipient text,
     correlation_id text, content_type text, headers jsonb, priority int, max_attempts int, has_payload boolean)
     returns boolean
-    language sql immutable
+    language sql stable
 as $$
     select coalesce(has_payload and octet_length(topic) between 1 and 255 and octet_length(namespace) between 1 and 63
         and headers is null and priority between 0 and 9, false)
@@ -175,9 +175,8 @@ create function @schema@.lane_new(namespace text, topic text) returns bigint
     language sql volatile
 as $$
     insert into @schema@.lane (id, namespace, topic)
-    select ('x' || substr(@schema@.digest(namespace, topic)::text, 1, 8)
-                || substr(replace(@schema@.digest(namespace, topic)::text, '-', ''), 9, 8))::bit(64)::bigint,
-           namespace, topic
+    select ('x' || encode(substring(uuid_send(@schema@.digest(namespace || chr(31) || topic)) from 1 for 8), 'hex'))
+               ::bit(64)::bigint, namespace, topic
     returning id
 $$;
 
@@ -202,6 +201,7 @@ declare
     v_max_payload int;
     v_max_attempts int;
     v_digest uuid;
+    v_stream uuid;
     v_owner uuid;
     v_sid bigint;
     v_seq bigint;
@@ -241,7 +241,7 @@ begin
         if v_tenant is not null and v_prefix and not starts_with(p_dedupe_key, v_tenant::text || '/') then
             perform @schema@.complain_dedupe(p_dedupe_key, v_tenant, false);
         end if;
-        v_digest := @schema@.digest(p_namespace, v_dedupe_topic, p_dedupe_key);
+        v_digest := @schema@.digest(p_namespace || chr(31) || v_dedupe_topic || chr(31) || p_dedupe_key);
         insert into @schema@.dedupe (digest, id, tenant_id) values (v_digest, v_id, v_tenant)
             on conflict (digest) do nothing;
         if not found then
@@ -256,13 +256,13 @@ begin
 
     if p_key is not null then
         -- The row stays locked until commit: that is what makes seq order commit order.
-        update @schema@.stream s set seq = s.seq + 1
-         where s.digest = @schema@.digest(p_namespace, v_order_topic, coalesce(v_tenant::text, ''), p_key)
+        v_stream := @schema@.digest(p_namespace || chr(31) || v_order_topic || chr(31) || coalesce(v_tenant::text, '')
+            || chr(31) || p_key);
+        update @schema@.stream s set seq = s.seq + 1 where s.digest = v_stream
         returning s.sid, s.seq into v_sid, v_seq;
         if not found then
             insert into @schema@.stream as s (digest, seq, tenant_id, namespace, topic, key)
-            values (@schema@.digest(p_namespace, v_order_topic, coalesce(v_tenant::text, ''), p_key), 1, v_tenant,
-                    p_namespace, v_order_topic, p_key)
+            values (v_stream, 1, v_tenant, p_namespace, v_order_topic, p_key)
                 on conflict (digest) do update set seq = s.seq + 1
             returning s.sid, s.seq into v_sid, v_seq;
         end if;
@@ -356,10 +356,10 @@ as $$
                m.content_type, m.key, m.dedupe_key, m.tenant, m.namespace, m.subject, m.recipient, m.headers,
                coalesce(m.priority, 4), m.deliver_after, m.expires_at,
                coalesce(m.max_attempts, n.max_attempts, s.max_attempts), m.correlation_id,
-               case when m.dedupe_key is not null then @schema@.digest(m.namespace,
-                   case coalesce(n.dedupe_scope, s.dedupe_scope) when 'topic' then m.topic else '' end, m.dedupe_key) end,
-               case when m.key is not null then
-                   @schema@.digest(m.namespace, t.order_topic, coalesce(m.tenant::text, ''), m.key) end,
+               @schema@.digest(m.namespace || chr(31) || case coalesce(n.dedupe_scope, s.dedupe_scope) when 'topic'
+                   then m.topic else '' end || chr(31) || m.dedupe_key),
+               @schema@.digest(m.namespace || chr(31) || t.order_topic || chr(31) || coalesce(m.tenant::text, '')
+                   || chr(31) || m.key),
                t.order_topic, l.id, case when coalesce(n.doorbell, s.doorbell) then coalesce(l.bell, 0) end,
                coalesce(n.tenant_prefix, s.tenant_prefix),
                coalesce(n.max_payload, s.max_payload))::@schema@.item order by o.ordinality)

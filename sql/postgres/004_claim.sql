@@ -25,20 +25,18 @@
 
 create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz);
 create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, marks @schema@.mark[]);
-create type @schema@.locked as (tid tid, sid bigint, seq bigint, spent smallint, expired boolean, dying boolean,
-    probe int, due timestamptz);
 
 -- What a claim hands out.
 create type @schema@.delivery as (id uuid, token bigint, namespace text, topic text, tenant_id uuid, key text, seq bigint,
     dedupe_key text, subject text, recipient text, headers jsonb, correlation_id text, payload jsonb, body bytea,
     content_type text, priority int, attempt int, spent int, max_attempts int, redriven boolean, created_at timestamptz,
-    claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz);
+    claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz, place tid);
 
--- Messages, wherever they are.
+-- Messages, wherever they are; none is in both.
 create view @schema@.stored as
     select * from @schema@.message
     union all
-    select * from @schema@.message_kept k where not exists (select from @schema@.message m where m.id = k.id);
+    select * from @schema@.message_kept;
 
 create function @schema@.check_isolation() returns void
     language plpgsql
@@ -118,23 +116,26 @@ end
 $$;
 
 -- Step 1. Of one priority no probe gives more than its share of the batch, so that no shard or topic starves another.
-create function @schema@.lock_due(marks @schema@.mark[], tenant uuid, most int, attempts_limit int, v_now timestamptz)
-    returns @schema@.locked[]
+-- The arrays run in parallel, a row each.
+create function @schema@.lock_due(marks @schema@.mark[], tenant uuid, most int, attempts_limit int, v_now timestamptz,
+    out tids tid[], out probes int[], out dues timestamptz[], out sids bigint[], out seqs bigint[], out spents smallint[],
+    out dyings boolean[], out keyed boolean, out dying boolean, out expired boolean)
     language plpgsql
 as $$
 #variable_conflict use_column
-declare
-    got @schema@.locked[];
 begin
     if tenant is null then
-        select array_agg(row (c.tid, c.sid, c.seq, c.spent, c.until is not null,
-                   c.spent >= least(c.max_attempts, attempts_limit) or coalesce(c.expires_at <= v_now, false), c.probe,
-                   c.due)::@schema@.locked)
-          into got
-          from (select c.*, p.ordinality::int as probe
-                  from (select m.*, ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
+        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), array_agg(c.sid), array_agg(c.seq),
+               array_agg(c.spent), array_agg(c.dying), bool_or(c.sid is not null), bool_or(c.dying),
+               bool_or(c.until is not null)
+          into tids, probes, dues, sids, seqs, spents, dyings, keyed, dying, expired
+          from (select c.*, p.probe
+                  from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
+                               ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
                           from unnest(marks) with ordinality m order by m.ordinality) p,
-                       lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.until, q.max_attempts, q.expires_at, q.due
+                       lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.until, q.due,
+                                       q.spent >= least(q.max_attempts, attempts_limit)
+                                           or coalesce(q.expires_at <= v_now, false) as dying
                                   from @schema@.queue q
                                  where q.lane = p.lane and q.prio = p.prio and q.shard = p.shard and not q.parked
                                    and q.due between p.low and v_now and (q.until is null or q.until <= v_now)
@@ -142,14 +143,17 @@ begin
                                    for update skip locked) c
                  limit most) c;
     else
-        select array_agg(row (c.tid, c.sid, c.seq, c.spent, c.until is not null,
-                   c.spent >= least(c.max_attempts, attempts_limit) or coalesce(c.expires_at <= v_now, false), c.probe,
-                   c.due)::@schema@.locked)
-          into got
-          from (select c.*, p.ordinality::int as probe
-                  from (select m.*, ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
+        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), array_agg(c.sid), array_agg(c.seq),
+               array_agg(c.spent), array_agg(c.dying), bool_or(c.sid is not null), bool_or(c.dying),
+               bool_or(c.until is not null)
+          into tids, probes, dues, sids, seqs, spents, dyings, keyed, dying, expired
+          from (select c.*, p.probe
+                  from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
+                               ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
                           from unnest(marks) with ordinality m order by m.ordinality) p,
-                       lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.until, q.max_attempts, q.expires_at, q.due
+                       lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.until, q.due,
+                                       q.spent >= least(q.max_attempts, attempts_limit)
+                                           or coalesce(q.expires_at <= v_now, false) as dying
                                   from @schema@.queue q
                                  where q.tenant_id = tenant and q.lane = p.lane and q.prio = p.prio
                                    and q.shard = p.shard and not q.parked
@@ -158,13 +162,13 @@ begin
                                    for update skip locked) c
                  limit most) c;
     end if;
-    return coalesce(got, '{}');
+    tids := coalesce(tids, '{}');
 end
 $$;
 
 -- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked.
-create function @schema@.order_keys(got @schema@.locked[], most int, run int, prefetch boolean, worker text,
-    attempts_limit int, v_now timestamptz, inout take tid[], inout die tid[], out parked int)
+create function @schema@.order_keys(tids tid[], sids bigint[], seqs bigint[], spents smallint[], most int, run int,
+    prefetch boolean, worker text, attempts_limit int, v_now timestamptz, inout take tid[], inout die tid[], out parked int)
     language plpgsql
 as $$
 #variable_conflict use_column
@@ -176,14 +180,16 @@ begin
     -- The keys whose first locked row is their first unsettled one. A row out under this very worker counts as taken
     -- when the worker asked to prefetch.
     select array_agg(f.sid) into ready
-      from (select g.sid, min(g.seq) as seq from unnest(got) g where g.sid is not null group by g.sid) f
+      from (select g.sid, min(g.seq) as seq from unnest(sids, seqs) g(sid, seq) where g.sid is not null group by g.sid) f
      where not exists (select from @schema@.queue p where p.sid = f.sid and p.seq = f.seq - 1
                         and not (prefetch and p.holder = worker and p.until > v_now and not p.held));
 
-    -- Their runs: consecutive from there, parked rows included. A message on its way again goes alone.
+    -- Their runs: consecutive from there, parked rows included, as far as the batch has room. A message on its way again
+    -- goes alone.
     with first as (
-        select distinct on (g.sid) g.sid, g.seq, case when g.spent > 0 then 1 else run end as run
-          from unnest(got) g where g.sid = any (ready) order by g.sid, g.seq
+        select g.sid, min(g.seq) as seq, case when max(g.spent) > 0 then 1 else least(run, count(*)
+               + greatest(0, most - sum(count(*)) over ()) / count(*) over ())::int end as run
+          from unnest(sids, seqs, spents) g(sid, seq, spent) where g.sid = any (ready) group by g.sid
     ), run as (
         select r.tid, r.sid, r.seq, r.dying, f.seq as first_seq,
                row_number() over w as place, bool_or(r.dying) over w as stop
@@ -207,7 +213,7 @@ begin
 
     update @schema@.queue q set parked = true
       from (select g.tid
-              from unnest(got) g,
+              from unnest(tids, sids, seqs) g(tid, sid, seq),
                    lateral (select from @schema@.queue p where p.sid = g.sid and p.seq = g.seq - 1
                                for update skip locked) locked_predecessor
              where g.sid is not null and g.tid <> all (take) and g.tid <> all (die)) blocked
@@ -218,12 +224,14 @@ $$;
 
 -- Step 4 for the rows given by place; see 005_settle.sql for bury. The attempt that vanished goes on record.
 create function @schema@.record_lost(tids tid[], v_now timestamptz) returns void
-    language sql
+    language plpgsql
 as $$
+begin
     insert into @schema@.attempt (message_id, attempt_no, outcome, claimed_at, completed_at, tenant_id, worker, code, error)
     select q.id, q.attempts, 4, q.claimed_at, v_now, q.tenant_id, q.holder, 'lease_expired',
            'the worker did not settle before its lease ended'
-      from @schema@.queue q where q.ctid = any (tids) and q.until is not null
+      from @schema@.queue q where q.ctid = any (tids) and q.until is not null;
+end
 $$;
 
 create function @schema@.claim(worker text, "limit" int default 100, lease interval default '30 s',
@@ -248,13 +256,14 @@ declare
     v_lanes bigint[];
     v_denied bigint[];
     v_marks @schema@.mark[];
-    v_got @schema@.locked[];
+    v_got record;
     v_take tid[] := '{}';
     v_die tid[] := '{}';
     v_sweep boolean;
     v_base int;
     v_cap int;
     v_parked int;
+    v_count int;
     v_round int := 0;
 begin
     perform @schema@.check_isolation();
@@ -303,33 +312,36 @@ begin
             v_marks := v_memory.marks;
         end if;
 
-        v_got := @schema@.lock_due(v_marks, tenant, "limit", claim.max_attempts, v_now);
+        select * into v_got from @schema@.lock_due(v_marks, tenant, "limit", claim.max_attempts, v_now);
+        v_count := cardinality(v_got.tids);
         if tenant is null then
             if v_sweep then
                 v_memory := row (v_scope, v_now, clock_timestamp() - v_now, v_marks)::@schema@.memory;
             end if;
-            if cardinality(v_got) > 0 then
+            if v_count > 0 then
                 v_memory.marks := array(
                     select row (m.lane, m.prio, m.shard, greatest(m.low, g.due))::@schema@.mark
                       from unnest(v_marks) with ordinality m
-                      left join (select g.probe, max(g.due) as due from unnest(v_got) g group by g.probe) g
-                             on g.probe = m.ordinality
+                      left join (select g.probe, max(g.due) as due from unnest(v_got.probes, v_got.dues) g(probe, due)
+                                  group by g.probe) g on g.probe = m.ordinality
                      order by m.prio desc, greatest(m.low, g.due));
             end if;
         end if;
 
-        if exists (select from unnest(v_got) g where g.sid is not null or g.dying) then
+        v_take := v_got.tids;
+        if v_got.keyed or v_got.dying then
             select coalesce(array_agg(g.tid) filter (where not g.dying), '{}'),
                    coalesce(array_agg(g.tid) filter (where g.dying), '{}')
               into v_take, v_die
-              from unnest(v_got) g where g.sid is null;
-            select o.take, o.die, o.parked into v_take, v_die, v_parked
-              from @schema@.order_keys(v_got, "limit" - cardinality(v_take), run, prefetch, worker, claim.max_attempts,
-                       v_now, v_take, v_die) o;
-        else
-            v_take := array(select g.tid from unnest(v_got) g);
+              from unnest(v_got.tids, v_got.sids, v_got.dyings) g(tid, sid, dying) where g.sid is null;
+            if v_got.keyed then
+                select o.take, o.die, o.parked into v_take, v_die, v_parked
+                  from @schema@.order_keys(v_got.tids, v_got.sids, v_got.seqs, v_got.spents,
+                           "limit" - cardinality(v_take), run, prefetch, worker, claim.max_attempts, v_now, v_take,
+                           v_die) o;
+            end if;
         end if;
-        if exists (select from unnest(v_got) g where g.expired) then
+        if v_got.expired or v_got.keyed then
             perform @schema@.record_lost(v_take || v_die, v_now);
         end if;
         if cardinality(v_die) > 0 then
@@ -339,7 +351,7 @@ begin
         -- Everything locked was blocked or buried: look further. Nothing found behind the marks: sweep, when that is
         -- cheap enough.
         exit when cardinality(v_take) > 0 or v_round > 50;
-        if cardinality(v_got) > 0 then
+        if v_count > 0 then
             exit when v_parked = 0 and cardinality(v_die) = 0;
         else
             exit when v_sweep or tenant is not null or v_now < v_memory.swept_at + v_memory.cost * 20;
@@ -349,7 +361,7 @@ begin
     end loop;
 
     if tenant is null then
-        if cardinality(v_got) < "limit" and not v_sweep then
+        if v_count < "limit" and not v_sweep then
             -- Nearly empty: let the next claim sweep as soon as it is cheap.
             v_memory.swept_at := least(v_memory.swept_at, v_now - interval '0.5 s');
         end if;
@@ -368,13 +380,16 @@ begin
                    spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts), retry_base = v_base,
                    retry_cap = v_cap, parked = false
              where q.ctid = any (v_take)
-            returning q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
+            returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
+        ), sorted as (
+            select * from leased q
+            window run as (partition by q.sid)
+             order by case when q.sid is null then q.prio else max(q.prio) over run end desc,
+                      case when q.sid is null then q.due else min(q.due) over run end, q.sid, q.seq
         )
         select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject,
                m.recipient, m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts,
-               q.spent::int, q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at
-          from leased q, lateral (select * from @schema@.stored s where s.id = q.id offset 0) m
-        window run as (partition by coalesce(q.sid::text, q.id::text))
-         order by max(q.prio) over run desc, min(q.due) over run, q.sid, q.seq;
+               q.spent::int, q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid
+          from sorted q join @schema@.stored m on m.id = q.id; -- a nested loop: the order stays
 end
 $$;

@@ -11,11 +11,13 @@
 
 -- After rows left the front of their key: the next row of each, if parked, is due now.
 create function @schema@.wake_successors(sids bigint[], seqs bigint[]) returns void
-    language sql
+    language plpgsql
 as $$
+begin
     update @schema@.queue q set parked = false, due = clock_timestamp()
       from (select * from unnest(sids, seqs) g(sid, seq) where sid is not null order by sid, seq) g
-     where q.sid = g.sid and q.seq = g.seq + 1 and q.parked and not q.held
+     where q.sid = g.sid and q.seq = g.seq + 1 and q.parked and not q.held;
+end
 $$;
 
 -- Turns queue rows into dead letters. The caller holds their locks. A row whose message was erased just goes.
@@ -73,35 +75,44 @@ begin
 end
 $$;
 
--- Deletes what was delivered and writes its attempts: the path that nearly all messages take.
-create function @schema@.settle_delivered(ids uuid[], tokens bigint[], codes text[], refs text[], latencies bigint[],
-    v_now timestamptz) returns uuid[]
+-- Deletes what was delivered and writes its attempts: the path that nearly all messages take. places are where the claim
+-- saw the rows: finding them there is cheaper than by id, and wrong in no case, since id and token are compared too.
+create function @schema@.settle_delivered(ids uuid[], tokens bigint[], places tid[], codes text[], refs text[],
+    latencies bigint[], v_now timestamptz, out done uuid[], out sids bigint[], out seqs bigint[])
     language plpgsql
+    set enable_nestloop = off
+    set enable_hashjoin = on
 as $$
 #variable_conflict use_column
-declare
-    v_done uuid[];
-    v_sids bigint[];
-    v_seqs bigint[];
 begin
-    with t as (
-        select * from unnest(ids, tokens, codes, refs, latencies) t(id, token, code, ref, latency) order by id
-    ), gone as (
-        delete from @schema@.queue q using t
-         where q.id = t.id and q.attempts = t.token and q.until is not null
-        returning q.id, q.attempts, q.claimed_at, q.tenant_id, q.holder, q.sid, q.seq, t.code, t.ref, t.latency
+    with gone as (
+        delete from @schema@.queue q
+         where q.ctid = any (places) and q.until is not null
+           and (q.id, q.attempts::bigint) in (select * from unnest(ids, tokens))
+        returning q.id, q.attempts, q.claimed_at, q.tenant_id, q.holder, q.sid, q.seq
     ), written as (
         insert into @schema@.attempt (message_id, attempt_no, outcome, latency, claimed_at, completed_at, tenant_id,
             worker, code, reference)
-        select id, attempts, 1, latency / 1000, claimed_at, v_now, tenant_id, holder, code, ref from gone
+        select g.id, g.attempts, 1, t.latency / 1000, g.claimed_at, v_now, g.tenant_id, g.holder, t.code, t.ref
+          from gone g join unnest(ids, codes, refs, latencies) t(id, code, ref, latency) on t.id = g.id
     )
     select array_agg(id), array_agg(sid) filter (where sid is not null), array_agg(seq) filter (where sid is not null)
-      into v_done, v_sids, v_seqs
+      into done, sids, seqs
       from gone;
-    if v_sids is not null then
-        perform @schema@.wake_successors(v_sids, v_seqs);
-    end if;
-    return v_done;
+end
+$$;
+
+-- Where the rows are now: given places are trusted only as far as they lead to the row; others are looked up by id. Locks
+-- in id order, so that two settles of the same messages cannot deadlock.
+create function @schema@.places_of(ids uuid[], tokens bigint[]) returns tid[]
+    language plpgsql
+as $$
+begin
+    return (select coalesce(array_agg(q.ctid), '{}')
+      from (select q.ctid
+              from (select * from unnest(ids, tokens) t(id, token) order by id) t
+             cross join lateral (select q.ctid from @schema@.queue q
+                                  where q.id = t.id and q.attempts = t.token and q.until is not null for update) q) q);
 end
 $$;
 
@@ -149,9 +160,10 @@ begin
 end
 $$;
 
+-- The outcomes of many attempts. brief: return only the rows that are not simply ok.
 create function @schema@.settle(ids uuid[], tokens bigint[], outcomes int[], codes text[] default null,
     errors text[] default null, refs text[] default null, outputs jsonb[] default null, delays bigint[] default null,
-    latencies bigint[] default null)
+    latencies bigint[] default null, places tid[] default null, brief boolean default false)
     returns table (ord int, id uuid, result text, dead boolean)
     language plpgsql security definer
     set search_path = @schema@, pg_temp
@@ -167,13 +179,17 @@ declare
     v_count constant int := cardinality(ids);
     v_done uuid[];
     v_dying uuid[];
+    v_missing uuid[];
+    v_sids bigint[];
+    v_seqs bigint[];
     r record;
 begin
     perform @schema@.check_isolation();
     if v_count is null or v_count > 10000 or cardinality(tokens) is distinct from v_count
             or cardinality(outcomes) is distinct from v_count or cardinality(codes) <> v_count
             or cardinality(errors) <> v_count or cardinality(refs) <> v_count or cardinality(outputs) <> v_count
-            or cardinality(delays) <> v_count or cardinality(latencies) <> v_count then
+            or cardinality(delays) <> v_count or cardinality(latencies) <> v_count
+            or cardinality(places) <> v_count then
         raise exception 'the arrays have different lengths, or more than 10000 elements' using errcode = 'OB001',
             hint = 'Give one id, token and outcome per message; optional arrays are as long, or null.';
     end if;
@@ -186,7 +202,24 @@ begin
     end if;
 
     if 1 = all (outcomes) then
-        v_done := @schema@.settle_delivered(ids, tokens, codes, refs, latencies, v_now);
+        select * into r from @schema@.settle_delivered(ids, tokens, coalesce(places, @schema@.places_of(ids, tokens)), codes,
+            refs, latencies, v_now);
+        v_done := r.done;
+        if places is not null and cardinality(v_done) is distinct from v_count then
+            -- Some rows have moved (a lease was extended), or are not ours any more.
+            v_missing := array(select t.id from unnest(ids) t(id) where t.id <> all (coalesce(v_done, '{}')));
+            v_sids := r.sids;
+            v_seqs := r.seqs;
+            select * into r from @schema@.settle_delivered(ids, tokens, @schema@.places_of(v_missing,
+                array(select t.token from unnest(ids, tokens) t(id, token) where t.id = any (v_missing))), codes, refs,
+                latencies, v_now);
+            v_done := v_done || r.done;
+            r.sids := v_sids || r.sids;
+            r.seqs := v_seqs || r.seqs;
+        end if;
+        if r.sids is not null then
+            perform @schema@.wake_successors(r.sids, r.seqs);
+        end if;
         perform @schema@.fire('delivered', v_done, @schema@.outputs_of(v_done, ids, outputs));
     else
         -- Those that return before those that leave: bury and wake_successors then see the batch as it ends.
@@ -201,11 +234,16 @@ begin
         v_done := r.done;
         v_dying := r.dying;
         if 1 = any (outcomes) then
-            select @schema@.settle_delivered(t.ids, t.tokens, t.codes, t.refs, t.latencies, v_now) as done into r
+            select d.* into r
               from (select array_agg(t.id) as ids, array_agg(t.token) as tokens, array_agg(t.code) as codes,
                            array_agg(t.ref) as refs, array_agg(t.latency) as latencies
                       from unnest(ids, tokens, outcomes, codes, refs, latencies)
-                               t(id, token, outcome, code, ref, latency) where t.outcome = 1) t;
+                               t(id, token, outcome, code, ref, latency) where t.outcome = 1) t,
+                   lateral @schema@.settle_delivered(t.ids, t.tokens, @schema@.places_of(t.ids, t.tokens), t.codes, t.refs,
+                               t.latencies, v_now) d;
+            if r.sids is not null then
+                perform @schema@.wake_successors(r.sids, r.seqs);
+            end if;
             perform @schema@.fire('delivered', r.done, @schema@.outputs_of(r.done, ids, outputs));
             v_done := v_done || r.done;
         end if;
@@ -221,6 +259,9 @@ begin
     end if;
 
     if cardinality(v_done) = v_count and v_dying is null then
+        if brief then
+            return;
+        end if;
         return query select t.ordinality::int, t.id, 'ok', false from unnest(ids) with ordinality t(id, ordinality);
         return;
     end if;
@@ -232,6 +273,7 @@ begin
                     else 'unknown' end,
                t.id = any (coalesce(v_dying, '{}'))
           from unnest(ids) with ordinality t(id, ordinality)
+         where not brief or t.id <> all (coalesce(v_done, '{}')) or t.id = any (v_dying)
          order by 1;
 end
 $$;

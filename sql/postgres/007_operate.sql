@@ -64,12 +64,14 @@ begin
         retry.before, max_count) d);
     v_ids := array(select p.id from unnest(v_picked) p);
 
-    -- The message itself may be in a partition that purge is about to drop: keep a copy of our own.
+    -- A message whose partition is gone comes back from its dead letter. The lock keeps purge from dropping a partition
+    -- between this look and our commit: it would not see the message in the queue yet.
+    perform pg_advisory_xact_lock_shared('@schema@.period'::regclass::oid::bigint);
     insert into @schema@.message_kept
     select p.id, p.created_at, p.tenant_id, p.seq, p.priority, p.max_attempts, p.namespace, p.topic, p.key, p.dedupe_key,
            p.subject, p.recipient, p.correlation_id, p.content_type, p.expires_at, p.headers, p.payload, p.body
       from unnest(v_picked) p
-        on conflict (id) do nothing;
+     where not exists (select from @schema@.stored m where m.id = p.id);
     update @schema@.queue q
        set held = false, parked = false, due = v_now, spent = 0, redriven = true, expires_at = null
      where q.id = any (v_ids) and q.held;

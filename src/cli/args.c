@@ -20,7 +20,7 @@ const struct ob_option ob_options[] = {
 #define OUTBOX_GLOBAL(field, name, kind, arg, what) ROW(field, name, kind, arg, what, true)
 #define OUTBOX_OPTION(field, name, kind, arg, what) ROW(field, name, kind, arg, what, false)
 #define OUTBOX_COMMAND(...)
-#include "../../def/commands.def"
+#include "commands.def"
 #undef ROW
 #undef OUTBOX_GLOBAL
 #undef OUTBOX_OPTION
@@ -33,7 +33,7 @@ const struct ob_command ob_commands[] = {
 #define OUTBOX_OPTION(...)
 #define OUTBOX_COMMAND(name, usage, least, most, options, summary, text, example) \
     {#name, usage, least, most, options, summary, text, example, cmd_##name},
-#include "../../def/commands.def"
+#include "commands.def"
 #undef OUTBOX_GLOBAL
 #undef OUTBOX_OPTION
 #undef OUTBOX_COMMAND

@@ -29,7 +29,7 @@ struct ob_args {
 #define OUTBOX_OPTION(field, name, kind, arg, what) OB_ARG_##kind field;
 #define OUTBOX_GLOBAL OUTBOX_OPTION
 #define OUTBOX_COMMAND(...)
-#include "../../def/commands.def"
+#include "commands.def"
 #undef OUTBOX_OPTION
 #undef OUTBOX_GLOBAL
 #undef OUTBOX_COMMAND

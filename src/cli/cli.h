@@ -28,7 +28,7 @@ struct ob_cli {
 #define OUTBOX_GLOBAL(...)
 #define OUTBOX_OPTION(...)
 #define OUTBOX_COMMAND(name, ...) int cmd_##name(struct ob_cli *cli);
-#include "../../def/commands.def"
+#include "commands.def"
 #undef OUTBOX_GLOBAL
 #undef OUTBOX_OPTION
 #undef OUTBOX_COMMAND

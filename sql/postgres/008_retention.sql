@@ -190,7 +190,7 @@ begin
 
             -- Emptied leaves are dropped; whichever cannot be had now is had next time.
             for v_name in select c.relname from @schema@.period x, pg_class c
-                           where c.relnamespace = (@schema_text@)::regnamespace and c.relkind = 'r'
+                           where c.relnamespace = '@schema@'::regnamespace and c.relkind = 'r'
                              and ((not x.message and c.relname = 'message_' || x.suffix)
                                or (not x.attempt and c.relname = 'attempt_' || x.suffix)) order by c.relname loop
                 execute format('drop table %I.%I', @schema_text@, v_name);

@@ -6,24 +6,24 @@ declare
     owners constant text[] := '{make_period,purge,erase_tenant}';
 begin
     for o in select c.relname, c.relkind from pg_class c
-              where c.relnamespace = (@schema_text@)::regnamespace and c.relkind in ('r', 'p', 'v')
+              where c.relnamespace = '@schema@'::regnamespace and c.relkind in ('r', 'p', 'v')
                 and c.relname <> 'migration' loop
         execute format('alter %s %I.%I owner to %I', case o.relkind when 'v' then 'view' else 'table' end, @schema_text@,
             o.relname, @schema_text@ || case o.relkind when 'v' then '_api' else '_owner' end);
     end loop;
     for o in select p.oid::regprocedure as signature, p.proname from pg_proc p
-              where p.pronamespace = (@schema_text@)::regnamespace loop
+              where p.pronamespace = '@schema@'::regnamespace loop
         execute format('alter function %s owner to %I', o.signature, @schema_text@
             || case when o.proname = any (owners) then '_owner' when o.proname = 'call_hook' then '_hooks' else '_api' end);
         execute format('revoke all on function %s from public', o.signature);
     end loop;
     for o in select t.typname from pg_type t join pg_class c on c.oid = t.typrelid
-              where t.typnamespace = (@schema_text@)::regnamespace and c.relkind = 'c' loop
+              where t.typnamespace = '@schema@'::regnamespace and c.relkind = 'c' loop
         execute format('alter type %I.%I owner to %I', @schema_text@, o.typname, @schema_text@ || '_api');
     end loop;
 
     -- A tenant's data is only its own, also to the owner. api has a policy of its own: its functions decide.
-    for o in select c.relname from pg_class c where c.relnamespace = (@schema_text@)::regnamespace
+    for o in select c.relname from pg_class c where c.relnamespace = '@schema@'::regnamespace
                and c.relkind in ('r', 'p') and exists (select from pg_attribute a where a.attrelid = c.oid
                and a.attname = 'tenant_id') loop
         execute format('alter table %I.%I enable row level security, force row level security', @schema_text@, o.relname);

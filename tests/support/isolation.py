@@ -1,7 +1,8 @@
 """Runs isolation specs: interleaved steps of several sessions, as PostgreSQL's own isolationtester plays them.
 
 The program comes with Debian's postgresql-client-15, outside of the PATH. A spec's expected output lies beside it, in
-expected/NAME.out. To write one: run the spec, read the output line by line, and keep it when every line is right.
+expected/NAME.out. To write one: run the spec, read what happened line by line, and when every line is right run it again
+with OUTBOX_ACCEPT=1, which keeps it.
 """
 import difflib
 import os
@@ -33,6 +34,9 @@ def check(database, spec):
     folder, name = os.path.split(spec)
     expected = os.path.join(folder, "expected", name.replace(".spec", ".out"))
     output = play(database, spec)
+    if os.environ.get("OUTBOX_ACCEPT"):
+        with open(expected, "w") as file:
+            file.write(output)
     wanted = ""
     if os.path.exists(expected):
         with open(expected) as file:

@@ -1,0 +1,48 @@
+/* fixture.h - what the contract suite needs to know of a store besides struct ob_store_ops.
+ *
+ * One file per store implements it; one binary per store links it with the very same tests. A place is a string that is
+ * enough to open the outbox from any process. The back doors run with the rights of the database's owner: they move
+ * time or look; they never make a state that the outbox could not come to by itself. */
+#ifndef CONTRACT_FIXTURE_H
+#define CONTRACT_FIXTURE_H
+
+#include "core/store.h"
+
+enum { PLACE_MAX = 1024, TEXT_MAX = 4096 };
+
+/* What a test may need and a store may lack. */
+enum ability {
+    NEEDS_NOTHING = 0,
+    NEEDS_FAILED_TRANSACTION = 1, /* an error fails the whole transaction */
+    NEEDS_MANY_WRITERS = 2,       /* two transactions can have written at the same time */
+};
+
+/* Look-ups that must be served by an index (M20). */
+enum lookup { LOOKUP_DUE, LOOKUP_EXPIRED, LOOKUP_TENANT, LOOKUP_SUBJECT, LOOKUP_COUNT };
+
+struct fixture {
+    const char *name; /* of the binary */
+    unsigned lacks;   /* abilities */
+    const char *why;  /* why it lacks them: the reason of the SKIP */
+
+    void (*setup)(void); /* once a binary; leaves the process on failure, saying why */
+    void (*teardown)(void);
+
+    /* A fresh, empty, migrated outbox. */
+    void (*create)(char place[PLACE_MAX]);
+    void (*destroy)(const char *place);
+    /* NULL and err on failure. */
+    struct ob_store *(*open)(const char *place, struct outbox_error *err);
+
+    /* Back doors. id is uuid text; NULL means all. */
+    void (*expire)(const char *place, const char *id);     /* leases end a second ago */
+    void (*make_due)(const char *place, const char *id);   /* a message that waits for its time waits no more */
+    void (*age)(const char *place, char id[37], int days); /* it all was so long ago; the id changes with it */
+    void (*scalar)(const char *place, const char *sql, char text[TEXT_MAX]);
+    void (*digest)(const char *place, char text[TEXT_MAX]);                 /* equal texts: no table has changed */
+    void (*plan)(const char *place, enum lookup what, char text[TEXT_MAX]); /* how the database would look that up */
+};
+
+extern const struct fixture fixture;
+
+#endif

@@ -1,0 +1,117 @@
+/* pause.c - operators stop and start the flow; producers never notice. */
+#include "suite.h"
+
+static const struct ob_actor ann = {"ann", "because"};
+
+static void a_topic(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx, .topic = "a").id;
+    ok(fx, pause, "default", "a", NULL, &ann);
+    put(fx, .topic = "b");
+    put(fx, .topic = "a", .name_space = "other");
+    put(fx, .topic = "a");
+    outbox_batch *batch = claim_n(fx, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_false(uuid_equal(outbox_batch_at(batch, i)->id, id));
+    claim_none(fx);
+    assert_true(status_of(fx, "default", "a").paused);
+    assert_false(status_of(fx, "default", "b").paused);
+    assert_int_equal(status_of(fx, "default", "a").pending, 2);
+    expect_state(fx, id, "pending attempts 0 spent 0");
+    ok(fx, resume, "default", "a", NULL, &ann);
+    assert_false(status_of(fx, "default", "a").paused);
+    claim_n(fx, 2);
+    expect_acts(fx, NULL, "pause ann because; resume ann because");
+}
+
+static void a_namespace(struct fx *fx)
+{
+    put(fx, .name_space = "n", .topic = "a");
+    put(fx, .name_space = "n", .topic = "b");
+    put(fx);
+    ok(fx, pause, "n", NULL, NULL, &ann);
+    claim_n(fx, 1);
+    claim_none(fx, .name_space = "n");
+    put(fx, .name_space = "n", .topic = "new");
+    claim_none(fx);
+    assert_true(status_of(fx, "n", NULL).paused);
+    ok(fx, resume, "n", NULL, NULL, &ann);
+    claim_n(fx, 3);
+}
+
+static void everything(struct fx *fx)
+{
+    put(fx);
+    ok(fx, pause, NULL, NULL, NULL, &ann);
+    put(fx, .name_space = "n");
+    claim_none(fx);
+    claim_none(fx, .name_space = "n");
+    assert_true(status_of(fx, NULL, NULL).paused);
+    ok(fx, resume, NULL, NULL, NULL, &ann);
+    claim_n(fx, 2);
+}
+
+static void what_is_out_is_finished(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx).id;
+    const struct outbox_delivery *msg = take(fx);
+    ok(fx, pause, NULL, NULL, NULL, &ann);
+    ack(fx, msg);
+    expect_state(fx, id, "delivered attempts 1 spent 1");
+}
+
+static void a_lost_lease_waits(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx).id;
+    take(fx);
+    ok(fx, pause, "default", "t", NULL, &ann);
+    expire(fx, id);
+    claim_none(fx);
+    expect_attempts(fx, id, "1 open w1");
+    ok(fx, resume, "default", "t", NULL, &ann);
+    assert_int_equal(take(fx)->attempt, 2);
+}
+
+static void twice_is_once(struct fx *fx)
+{
+    put(fx);
+    ok(fx, pause, "default", "t", NULL, &ann);
+    ok(fx, pause, "default", "t", NULL, &ann);
+    ok(fx, resume, "default", "t", NULL, &ann);
+    claim_n(fx, 1);
+    ok(fx, resume, "default", "t", NULL, &ann);
+    expect_acts(fx, NULL, "pause ann because; resume ann because");
+}
+
+static void each_pause_for_itself(struct fx *fx)
+{
+    put(fx);
+    ok(fx, pause, "default", "t", NULL, &ann);
+    ok(fx, pause, "default", NULL, NULL, &ann);
+    ok(fx, resume, "default", NULL, NULL, &ann);
+    claim_none(fx);
+    ok(fx, resume, "default", "t", NULL, &ann);
+    claim_n(fx, 1);
+}
+
+/* A destination is the relay's business; the store keeps it on record and claims go on. */
+static void a_destination(struct fx *fx)
+{
+    put(fx);
+    ok(fx, pause, NULL, NULL, "smtp", &ann);
+    claim_n(fx, 1);
+    ok(fx, resume, NULL, NULL, "smtp", &ann);
+    expect_acts(fx, NULL, "pause ann because; resume ann because");
+}
+
+const struct contract_test pause_tests[] = {
+    {"T4 V17: a paused topic is not claimed, its messages gather", a_topic},
+    {"T4: a paused namespace, topics that come later included", a_namespace},
+    {"T4 V17: everything can be paused", everything},
+    {"T4: what is out when the pause comes is finished", what_is_out_is_finished},
+    {"T4 V10: what was lost is reclaimed after the pause", a_lost_lease_waits},
+    {"T4: pausing twice is pausing once", twice_is_once},
+    {"T4: pauses of topic and namespace are ended each by its own resume", each_pause_for_itself},
+    {"T4: a paused destination is on record and stops no claim", a_destination},
+    {NULL, NULL, 0},
+};

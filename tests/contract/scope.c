@@ -1,0 +1,87 @@
+/* scope.c - a claim takes only what it was asked to take. */
+#include "suite.h"
+
+struct lot {
+    struct outbox_uuid default_a, default_b, other_a, tenant_a, tenant_b;
+};
+
+static struct lot lot(struct fx *fx)
+{
+    return (struct lot){
+        .default_a = put(fx, .topic = "a").id,
+        .default_b = put(fx, .topic = "b").id,
+        .other_a = put(fx, .topic = "a", .name_space = "other").id,
+        .tenant_a = put(fx, .topic = "c", .tenant_id = TENANT_A).id,
+        .tenant_b = put(fx, .topic = "c", .tenant_id = TENANT_B).id,
+    };
+}
+
+static void by_namespace(struct fx *fx)
+{
+    struct lot all = lot(fx);
+    assert_same_id(outbox_batch_at(claim_n(fx, 1, .name_space = "other"), 0)->id, all.other_a);
+    claim_none(fx, .name_space = "nobody");
+    claim_n(fx, 4, .name_space = "default");
+    claim_none(fx);
+}
+
+static void by_topics(struct fx *fx)
+{
+    struct lot all = lot(fx);
+    const char *topics[] = {"b", "nothing"};
+    assert_same_id(outbox_batch_at(claim_n(fx, 1, .topics = topics, .topic_count = 2), 0)->id, all.default_b);
+    const char *a[] = {"a"};
+    claim_n(fx, 2, .topics = a, .topic_count = 1);
+    claim_n(fx, 2);
+}
+
+static void by_namespace_and_topic(struct fx *fx)
+{
+    struct lot all = lot(fx);
+    const char *a[] = {"a"};
+    const struct outbox_delivery *msg =
+        outbox_batch_at(claim_n(fx, 1, .name_space = "default", .topics = a, .topic_count = 1), 0);
+    assert_same_id(msg->id, all.default_a);
+    expect_state(fx, all.other_a, "pending attempts 0 spent 0");
+}
+
+static void by_tenant(struct fx *fx)
+{
+    struct lot all = lot(fx);
+    assert_same_id(outbox_batch_at(claim_n(fx, 1, .tenant_id = TENANT_B), 0)->id, all.tenant_b);
+    claim_none(fx, .tenant_id = TENANT_B);
+    claim_none(fx, .tenant_id = TENANT_A, .name_space = "other");
+    assert_same_id(outbox_batch_at(claim_n(fx, 1, .tenant_id = TENANT_A), 0)->id, all.tenant_a);
+    claim_n(fx, 3);
+}
+
+static void every_topic_at_once(struct fx *fx)
+{
+    char topic[16];
+    for (int i = 0; i < 60; i++) {
+        snprintf(topic, sizeof(topic), "topic.%d", i % 30);
+        put(fx, .topic = topic);
+    }
+    claim_n(fx, 60);
+}
+
+static void reclaim_is_scoped(struct fx *fx)
+{
+    struct lot all = lot(fx);
+    claim_n(fx, 5, .worker = "dead");
+    expire_all(fx);
+    assert_same_id(outbox_batch_at(claim_n(fx, 1, .name_space = "other"), 0)->id, all.other_a);
+    assert_same_id(outbox_batch_at(claim_n(fx, 1, .tenant_id = TENANT_A), 0)->id, all.tenant_a);
+    expect_attempts(fx, all.default_a, "1 open dead");
+    claim_n(fx, 3);
+}
+
+const struct contract_test scope_tests[] = {
+    {"M18 M2: a claim of one namespace", by_namespace},
+    {"M18: a claim of some topics", by_topics},
+    {"M18: a claim of a topic in one namespace", by_namespace_and_topic},
+    {"M18: a claim of one tenant", by_tenant},
+    {"M18: a claim of everything sees every topic", every_topic_at_once},
+    {"M18 M8: a reclaim keeps to its scope", reclaim_is_scoped},
+    {NULL, NULL, 0},
+};

@@ -1,0 +1,191 @@
+/* settle.c - every outcome: what becomes of the message, and what goes on record. */
+#include "suite.h"
+
+static void delivered(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx).id;
+    const struct outbox_delivery *msg = take(fx);
+    int64_t before = now_us();
+    settle(fx, msg, .outcome = OUTBOX_DELIVERED, .code = "250", .reference = "queued as 4F", .latency_us = 12000);
+    expect_state(fx, id, "delivered attempts 1 spent 1");
+    expect_attempts(fx, id, "1 delivered w1 250");
+    const struct ob_attempt_row *row = attempt_of(fx, id, 1);
+    assert_string_equal(row->reference, "queued as 4F");
+    assert_int_equal(row->latency_us, 12000);
+    assert_int_equal(row->claimed_at_us, msg->claimed_at_us);
+    assert_in_range(row->completed_at_us, before, now_us());
+    assert_int_equal(look(fx, id)->delivered_at_us, row->completed_at_us);
+    assert_int_equal(look(fx, id)->next_attempt_at_us, 0);
+    claim_none(fx);
+}
+
+static void failed_once(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx).id;
+    int64_t before = now_us();
+    assert_false(settle(fx, take(fx), .outcome = OUTBOX_RETRY, .code = "http_503", .error = "busy", .delay_us = HOUR));
+    expect_state(fx, id, "pending attempts 1 spent 1");
+    expect_attempts(fx, id, "1 retry w1 http_503");
+    const struct ob_message_row *row = look(fx, id);
+    assert_string_equal(row->last_error, "busy");
+    assert_string_equal(row->last_code, "http_503");
+    assert_in_range(row->next_attempt_at_us, before + HOUR, now_us() + HOUR);
+    assert_string_equal(attempt_of(fx, id, 1)->error, "busy");
+    claim_none(fx);
+    make_due(fx, id);
+    const struct outbox_delivery *msg = take(fx);
+    assert_int_equal(msg->attempt, 2);
+    assert_int_equal(msg->spent, 2);
+    ack(fx, msg);
+    expect_state(fx, id, "delivered attempts 2 spent 2");
+    expect_attempts(fx, id, "1 retry w1 http_503; 2 delivered w1");
+}
+
+static void terminal(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx).id;
+    assert_true(settle(fx, take(fx), .outcome = OUTBOX_FAILED, .code = "550", .error = "no such user"));
+    expect_state(fx, id, "dead attempts 1 spent 1");
+    expect_attempts(fx, id, "1 failed w1 550");
+    assert_string_equal(look(fx, id)->dead_reason, "terminal");
+    assert_string_equal(look(fx, id)->last_error, "no such user");
+    assert_string_equal(look(fx, id)->last_code, "550");
+    claim_none(fx);
+}
+
+static void given_back(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx).id;
+    const struct outbox_delivery *msg = take(fx);
+    give_back(fx, msg);
+    expect_attempts(fx, id, "");
+    assert_int_equal(look(fx, id)->spent, 0);
+    assert_int_equal(look(fx, id)->status, OB_PENDING);
+    msg = take(fx);
+    assert_int_equal(msg->spent, 1);
+    assert_int_equal(msg->attempt, 2); /* numbers never repeat, also those of attempts that never were */
+    settle(fx, msg, .outcome = OUTBOX_RELEASED, .delay_us = HOUR);
+    claim_none(fx);
+    assert_int_equal(look(fx, id)->spent, 0);
+    expect_attempts(fx, id, "");
+}
+
+/* However often nothing was sent, the budget is whole. */
+static void unspent_for_ever(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx, .max_attempts = 1).id;
+    for (int i = 0; i < 4; i++)
+        give_back(fx, take(fx));
+    for (int i = 0; i < 3; i++)
+        assert_false(settle(fx, take(fx), .outcome = OUTBOX_LIMITED, .delay_us = 0));
+    for (int i = 0; i < 3; i++)
+        assert_false(settle(fx, take(fx), .outcome = OUTBOX_BLOCKED, .delay_us = 0));
+    assert_int_equal(look(fx, id)->status, OB_PENDING);
+    assert_int_equal(look(fx, id)->spent, 0);
+    const struct outbox_delivery *msg = take(fx);
+    assert_int_equal(msg->attempt, 11);
+    assert_int_equal(msg->spent, 1);
+    ack(fx, msg);
+}
+
+static void expect_unspent_on_record(struct fx *fx, enum outbox_outcome outcome, const char *record)
+{
+    struct outbox_uuid id = put(fx).id;
+    int64_t before = now_us();
+    assert_false(settle(fx, take(fx), .outcome = outcome, .code = "429", .error = "slow", .delay_us = HOUR));
+    expect_state(fx, id, "pending attempts 1 spent 0");
+    expect_attempts(fx, id, record);
+    assert_string_equal(look(fx, id)->last_error, "slow");
+    assert_string_equal(look(fx, id)->last_code, "429");
+    assert_in_range(look(fx, id)->next_attempt_at_us, before + HOUR, now_us() + HOUR);
+    claim_none(fx);
+    make_due(fx, id);
+    const struct outbox_delivery *msg = take(fx);
+    assert_int_equal(msg->attempt, 2);
+    assert_int_equal(msg->spent, 1);
+    ack(fx, msg);
+}
+
+static void limited(struct fx *fx)
+{
+    expect_unspent_on_record(fx, OUTBOX_LIMITED, "1 limited w1 429");
+}
+
+static void blocked(struct fx *fx)
+{
+    expect_unspent_on_record(fx, OUTBOX_BLOCKED, "1 blocked w1 429");
+}
+
+static void unknown(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx, .max_attempts = 2).id;
+    assert_false(settle(fx, take(fx), .outcome = OUTBOX_UNKNOWN, .error = "reply lost", .delay_us = 0));
+    expect_state(fx, id, "pending attempts 1 spent 1");
+    assert_string_equal(look(fx, id)->last_error, "reply lost");
+    const struct outbox_delivery *msg = take(fx);
+    assert_same_id(msg->id, id);
+    assert_true(settle(fx, msg, .outcome = OUTBOX_UNKNOWN, .delay_us = 0));
+    expect_state(fx, id, "dead attempts 2 spent 2");
+    expect_attempts(fx, id, "1 unknown w1; 2 unknown w1");
+}
+
+static void terminal_states(struct fx *fx)
+{
+    struct outbox_uuid sent = put(fx).id;
+    ack(fx, take(fx));
+    struct outbox_uuid dead = make_dead(fx);
+    expire_all(fx);
+    const char *before = digest(fx);
+    claim_none(fx, .max_attempts = 1000);
+    expect_unchanged(fx, before, "a claim beside finished messages");
+    expect_state(fx, sent, "delivered attempts 1 spent 1");
+    expect_state(fx, dead, "dead attempts 1 spent 1");
+}
+
+static void expired_before_claim(struct fx *fx)
+{
+    int64_t expiry = now_us() + SECOND / 10;
+    struct outbox_uuid id = put(fx, .expires_at_us = expiry).id;
+    expect_state(fx, id, "pending attempts 0 spent 0");
+    until_us(expiry + 1000);
+    claim_none(fx);
+    expect_state(fx, id, "dead attempts 0 spent 0");
+    expect_attempts(fx, id, "");
+    assert_string_equal(look(fx, id)->dead_reason, "expired");
+}
+
+/* Nothing is spent while a destination is blocked; expiry is what ends it. */
+static void blocked_until_expiry(struct fx *fx)
+{
+    int64_t expiry = now_us() + SECOND / 10;
+    struct outbox_uuid id = put(fx, .expires_at_us = expiry).id;
+    settle(fx, take(fx), .outcome = OUTBOX_BLOCKED, .code = "401", .delay_us = 0);
+    expect_state(fx, id, "pending attempts 1 spent 0");
+    until_us(expiry + 1000);
+    claim_none(fx);
+    expect_state(fx, id, "dead attempts 1 spent 0");
+    expect_attempts(fx, id, "1 blocked w1 401");
+    assert_string_equal(look(fx, id)->dead_reason, "expired");
+}
+
+static void nothing_to_settle(struct fx *fx)
+{
+    ok(fx, settle, NULL, 0);
+    ok(fx, extend, NULL, 0, SECOND);
+}
+
+const struct contract_test settle_tests[] = {
+    {"V7 M6 S1 S7: delivered: out of the queue, on record", delivered},
+    {"V7 V9 M11 T3: retry: pending again, due later, the error kept", failed_once},
+    {"V7 V9: failed: dead at once, with its reason", terminal},
+    {"V7: released: back unspent, not on record", given_back},
+    {"V9: nothing sent, nothing spent, however often", unspent_for_ever},
+    {"V7 S7: limited: later, unspent, on record", limited},
+    {"V7 S7: blocked: later, unspent, on record", blocked},
+    {"V7 M7: unknown: spent, and again under the same id", unknown},
+    {"M13: delivered and dead are terminal", terminal_states},
+    {"N10: a message past its expiry is never claimed, and dead", expired_before_claim},
+    {"N10: a blocked message ends at its expiry", blocked_until_expiry},
+    {"M6: settling nothing is fine", nothing_to_settle},
+    {NULL, NULL, 0},
+};

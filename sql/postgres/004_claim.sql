@@ -116,24 +116,25 @@ end
 $$;
 
 -- Step 1. Of one priority no probe gives more than its share of the batch, so that no shard or topic starves another.
--- The arrays run in parallel, a row each.
-create function @schema@.lock_due(marks @schema@.mark[], tenant uuid, most int, attempts_limit int, v_now timestamptz,
-    out tids tid[], out probes int[], out dues timestamptz[], out sids bigint[], out seqs bigint[], out spents smallint[],
-    out dyings boolean[], out keyed boolean, out dying boolean, out expired boolean)
+-- The arrays run in parallel, a row each; the flags say whether any row has a key, is at its end, or was lost.
+create type @schema@.locked as (tids tid[], probes int[], dues timestamptz[], keyed boolean, dying boolean, expired boolean);
+
+create function @schema@.lock_due(marks @schema@.mark[], tenant uuid, most int, attempts_limit int, v_now timestamptz)
+    returns @schema@.locked
     language plpgsql
 as $$
 #variable_conflict use_column
+declare
+    got @schema@.locked;
 begin
     if tenant is null then
-        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), array_agg(c.sid), array_agg(c.seq),
-               array_agg(c.spent), array_agg(c.dying), bool_or(c.sid is not null), bool_or(c.dying),
-               bool_or(c.until is not null)
-          into tids, probes, dues, sids, seqs, spents, dyings, keyed, dying, expired
+        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(c.dying), bool_or(c.expired)
+          into got
           from (select c.*, p.probe
                   from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
                                ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
                           from unnest(marks) with ordinality m order by m.ordinality) p,
-                       lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.until, q.due,
+                       lateral (select q.ctid as tid, q.due, q.sid is not null as keyed, q.until is not null as expired,
                                        q.spent >= least(q.max_attempts, attempts_limit)
                                            or coalesce(q.expires_at <= v_now, false) as dying
                                   from @schema@.queue q
@@ -143,15 +144,13 @@ begin
                                    for update skip locked) c
                  limit most) c;
     else
-        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), array_agg(c.sid), array_agg(c.seq),
-               array_agg(c.spent), array_agg(c.dying), bool_or(c.sid is not null), bool_or(c.dying),
-               bool_or(c.until is not null)
-          into tids, probes, dues, sids, seqs, spents, dyings, keyed, dying, expired
+        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(c.dying), bool_or(c.expired)
+          into got
           from (select c.*, p.probe
                   from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
                                ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
                           from unnest(marks) with ordinality m order by m.ordinality) p,
-                       lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.until, q.due,
+                       lateral (select q.ctid as tid, q.due, q.sid is not null as keyed, q.until is not null as expired,
                                        q.spent >= least(q.max_attempts, attempts_limit)
                                            or coalesce(q.expires_at <= v_now, false) as dying
                                   from @schema@.queue q
@@ -162,25 +161,29 @@ begin
                                    for update skip locked) c
                  limit most) c;
     end if;
-    tids := coalesce(tids, '{}');
+    got.tids := coalesce(got.tids, '{}');
+    return got;
 end
 $$;
 
 -- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked.
-create function @schema@.order_keys(tids tid[], sids bigint[], seqs bigint[], spents smallint[], most int, run int,
-    prefetch boolean, worker text, attempts_limit int, v_now timestamptz, inout take tid[], inout die tid[], out parked int)
+create function @schema@.order_keys(tids tid[], most int, run int, prefetch boolean, worker text, attempts_limit int,
+    v_now timestamptz, inout take tid[], inout die tid[], out parked int)
     language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    ready bigint[];
-    mine tid[];
-    dying tid[];
+    r record; -- not arrays of their own: plpgsql would unfold them
 begin
+    select array_agg(q.ctid) as tids, array_agg(q.sid) as sids, array_agg(q.seq) as seqs, array_agg(q.spent) as spents,
+           null::bigint[] as ready
+      into r
+      from @schema@.queue q where q.ctid = any (tids) and q.sid is not null;
+
     -- The keys whose first locked row is their first unsettled one. A row out under this very worker counts as taken
     -- when the worker asked to prefetch.
-    select array_agg(f.sid) into ready
-      from (select g.sid, min(g.seq) as seq from unnest(sids, seqs) g(sid, seq) where g.sid is not null group by g.sid) f
+    select r.tids, r.sids, r.seqs, r.spents, array_agg(f.sid) as ready into r
+      from (select g.sid, min(g.seq) as seq from unnest(r.sids, r.seqs) g(sid, seq) group by g.sid) f
      where not exists (select from @schema@.queue p where p.sid = f.sid and p.seq = f.seq - 1
                         and not (prefetch and p.holder = worker and p.until > v_now and not p.held));
 
@@ -189,7 +192,7 @@ begin
     with first as (
         select g.sid, min(g.seq) as seq, case when max(g.spent) > 0 then 1 else least(run, count(*)
                + greatest(0, most - sum(count(*)) over ()) / count(*) over ())::int end as run
-          from unnest(sids, seqs, spents) g(sid, seq, spent) where g.sid = any (ready) group by g.sid
+          from unnest(r.sids, r.seqs, r.spents) g(sid, seq, spent) where g.sid = any (r.ready) group by g.sid
     ), run as (
         select r.tid, r.sid, r.seq, r.dying, f.seq as first_seq,
                row_number() over w as place, bool_or(r.dying) over w as stop
@@ -205,18 +208,17 @@ begin
     ), ours as (
         select tid, place, stop from run where seq = first_seq + place - 1 and (place = 1 or not stop)
     )
-    select array_agg(tid) filter (where not stop and n <= most), array_agg(tid) filter (where stop)
-      into mine, dying
+    select take || coalesce(array_agg(tid) filter (where not stop and n <= most), '{}'),
+           die || coalesce(array_agg(tid) filter (where stop), '{}')
+      into take, die
       from (select tid, stop, row_number() over (order by stop, place, tid) as n from ours) o;
-    take := take || coalesce(mine, '{}');
-    die := die || coalesce(dying, '{}');
 
     update @schema@.queue q set parked = true
       from (select g.tid
-              from unnest(tids, sids, seqs) g(tid, sid, seq),
+              from unnest(r.tids, r.sids, r.seqs) g(tid, sid, seq),
                    lateral (select from @schema@.queue p where p.sid = g.sid and p.seq = g.seq - 1
                                for update skip locked) locked_predecessor
-             where g.sid is not null and g.tid <> all (take) and g.tid <> all (die)) blocked
+             where g.tid <> all (take) and g.tid <> all (die)) blocked
      where q.ctid = blocked.tid;
     get diagnostics parked = row_count;
 end
@@ -256,7 +258,7 @@ declare
     v_lanes bigint[];
     v_denied bigint[];
     v_marks @schema@.mark[];
-    v_got record;
+    v_got @schema@.locked;
     v_take tid[] := '{}';
     v_die tid[] := '{}';
     v_sweep boolean;
@@ -312,7 +314,7 @@ begin
             v_marks := v_memory.marks;
         end if;
 
-        select * into v_got from @schema@.lock_due(v_marks, tenant, "limit", claim.max_attempts, v_now);
+        v_got := @schema@.lock_due(v_marks, tenant, "limit", claim.max_attempts, v_now);
         v_count := cardinality(v_got.tids);
         if tenant is null then
             if v_sweep then
@@ -330,15 +332,17 @@ begin
 
         v_take := v_got.tids;
         if v_got.keyed or v_got.dying then
-            select coalesce(array_agg(g.tid) filter (where not g.dying), '{}'),
-                   coalesce(array_agg(g.tid) filter (where g.dying), '{}')
+            select coalesce(array_agg(q.ctid) filter (where not x.dying), '{}'),
+                   coalesce(array_agg(q.ctid) filter (where x.dying), '{}')
               into v_take, v_die
-              from unnest(v_got.tids, v_got.sids, v_got.dyings) g(tid, sid, dying) where g.sid is null;
+              from @schema@.queue q,
+                   lateral (select q.spent >= least(q.max_attempts, claim.max_attempts)
+                                or coalesce(q.expires_at <= v_now, false) as dying) x
+             where q.ctid = any (v_got.tids) and q.sid is null;
             if v_got.keyed then
                 select o.take, o.die, o.parked into v_take, v_die, v_parked
-                  from @schema@.order_keys(v_got.tids, v_got.sids, v_got.seqs, v_got.spents,
-                           "limit" - cardinality(v_take), run, prefetch, worker, claim.max_attempts, v_now, v_take,
-                           v_die) o;
+                  from @schema@.order_keys(v_got.tids, "limit" - cardinality(v_take), run, prefetch, worker,
+                           claim.max_attempts, v_now, v_take, v_die) o;
             end if;
         end if;
         if v_got.expired or v_got.keyed then
@@ -373,6 +377,24 @@ begin
 
     v_base := extract(epoch from retry_base) * 1000;
     v_cap := extract(epoch from retry_cap) * 1000;
+    if not v_got.keyed then
+        return query
+            with leased as (
+            update @schema@.queue q
+               set until = v_now + lease, claimed_at = v_now, holder = worker, attempts = q.attempts + 1,
+                   spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts), retry_base = v_base,
+                   retry_cap = v_cap
+             where q.ctid = any (v_take)
+            returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due
+            ), sorted as (
+                select * from leased q order by q.prio desc, q.due
+            )
+            select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject,
+               m.recipient, m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts,
+               q.spent::int, q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid
+          from sorted q join @schema@.stored m on m.id = q.id; -- a nested loop: the order stays
+        return;
+    end if;
     return query
         with leased as (
             update @schema@.queue q

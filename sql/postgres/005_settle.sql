@@ -85,16 +85,17 @@ create function @schema@.settle_delivered(ids uuid[], tokens bigint[], places ti
 as $$
 #variable_conflict use_column
 begin
-    with gone as (
+    with t as materialized (
+        select * from unnest(ids, tokens, codes, refs, latencies) t(id, token, code, ref, latency)
+    ), gone as (
         delete from @schema@.queue q
-         where q.ctid = any (places) and q.until is not null
-           and (q.id, q.attempts::bigint) in (select * from unnest(ids, tokens))
+         where q.ctid = any (places) and q.until is not null and (q.id, q.attempts::bigint) in (select t.id, t.token from t)
         returning q.id, q.attempts, q.claimed_at, q.tenant_id, q.holder, q.sid, q.seq
     ), written as (
         insert into @schema@.attempt (message_id, attempt_no, outcome, latency, claimed_at, completed_at, tenant_id,
             worker, code, reference)
         select g.id, g.attempts, 1, t.latency / 1000, g.claimed_at, v_now, g.tenant_id, g.holder, t.code, t.ref
-          from gone g join unnest(ids, codes, refs, latencies) t(id, code, ref, latency) on t.id = g.id
+          from gone g join t on t.id = g.id
     )
     select array_agg(id), array_agg(sid) filter (where sid is not null), array_agg(seq) filter (where sid is not null)
       into done, sids, seqs

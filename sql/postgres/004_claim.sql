@@ -18,13 +18,14 @@
 -- each other and the row sleeps forever.
 --
 -- Marks. Claimed and settled rows leave dead entries at the head of the index, and while some old transaction holds
--- xmin they cannot be removed: every claim would walk over all of them. So a session remembers, per probe, how far it
--- got, and starts there. Late commits and expired leases lie behind the mark; a sweep from the beginning finds them, at
--- least every 0.5 s unless sweeps are dear (at most a twentieth of the time goes into them). Marks are only hints, kept
--- in a session setting: a pooled session that changes hands loses nothing but a little speed.
+-- xmin they cannot be removed: every claim would walk over all of them. So a busy session, one whose last claim was full,
+-- remembers per probe how far it got, and starts there. Late commits and expired leases lie behind the mark; a sweep from
+-- the beginning finds them: with every claim of a calm session, every 0.5 s in a busy one. Where sweeps are dear (over
+-- 20 ms), at most a twentieth of the time goes into them. Marks are only hints, kept in a session setting: a pooled
+-- session that changes hands loses nothing but a little speed.
 
 create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz);
-create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, marks @schema@.mark[]);
+create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, busy boolean, marks @schema@.mark[]);
 
 -- What a claim hands out.
 create type @schema@.delivery as (id uuid, token bigint, namespace text, topic text, tenant_id uuid, key text, seq bigint,
@@ -167,8 +168,8 @@ end
 $$;
 
 -- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked.
-create function @schema@.order_keys(tids tid[], most int, run int, prefetch boolean, worker text, attempts_limit int,
-    v_now timestamptz, inout take tid[], inout die tid[], out parked int)
+create function @schema@.order_keys(tids tid[], lanes bigint[], denied bigint[], most int, run int, prefetch boolean,
+    worker text, attempts_limit int, v_now timestamptz, inout take tid[], inout die tid[], out parked int)
     language plpgsql
 as $$
 #variable_conflict use_column
@@ -187,8 +188,8 @@ begin
      where not exists (select from @schema@.queue p where p.sid = f.sid and p.seq = f.seq - 1
                         and not (prefetch and p.holder = worker and p.until > v_now and not p.held));
 
-    -- Their runs: consecutive from there, parked rows included, as far as the batch has room. A message on its way again
-    -- goes alone.
+    -- Their runs: consecutive from there, parked rows included, as far as the batch has room and the lanes asked for go (a
+    -- key may span topics). A message on its way again goes alone.
     with first as (
         select g.sid, min(g.seq) as seq, case when max(g.spent) > 0 then 1 else least(run, count(*)
                + greatest(0, most - sum(count(*)) over ()) / count(*) over ())::int end as run
@@ -201,6 +202,7 @@ begin
                                or coalesce(q.expires_at <= v_now, false) as dying
                           from @schema@.queue q
                          where q.sid = f.sid and q.seq >= f.seq and q.seq < f.seq + f.run and not q.held
+                           and (lanes is null or q.lane = any (lanes)) and q.lane <> all (denied)
                            and (q.parked or q.due <= v_now) and (q.until is null or q.until <= v_now)
                          order by q.seq
                            for update skip locked) r
@@ -262,6 +264,7 @@ declare
     v_take tid[] := '{}';
     v_die tid[] := '{}';
     v_sweep boolean;
+    v_dear boolean;
     v_base int;
     v_cap int;
     v_parked int;
@@ -298,7 +301,8 @@ begin
             v_memory := null;
         end if;
     end if;
-    v_sweep := v_memory is null or v_now > v_memory.swept_at + greatest('0.5 s', v_memory.cost * 20);
+    v_dear := v_memory.cost > interval '20 ms' and v_now < v_memory.swept_at + v_memory.cost * 20;
+    v_sweep := v_memory is null or not (v_dear or (v_memory.busy and v_now < v_memory.swept_at + interval '0.5 s'));
 
     loop
         v_round := v_round + 1;
@@ -318,7 +322,7 @@ begin
         v_count := cardinality(v_got.tids);
         if tenant is null then
             if v_sweep then
-                v_memory := row (v_scope, v_now, clock_timestamp() - v_now, v_marks)::@schema@.memory;
+                v_memory := row (v_scope, v_now, clock_timestamp() - v_now, false, v_marks)::@schema@.memory;
             end if;
             if v_count > 0 then
                 v_memory.marks := array(
@@ -341,8 +345,8 @@ begin
              where q.ctid = any (v_got.tids) and q.sid is null;
             if v_got.keyed then
                 select o.take, o.die, o.parked into v_take, v_die, v_parked
-                  from @schema@.order_keys(v_got.tids, "limit" - cardinality(v_take), run, prefetch, worker,
-                           claim.max_attempts, v_now, v_take, v_die) o;
+                  from @schema@.order_keys(v_got.tids, v_lanes, v_denied, "limit" - cardinality(v_take), run, prefetch,
+                           worker, claim.max_attempts, v_now, v_take, v_die) o;
             end if;
         end if;
         if v_got.expired or v_got.keyed then
@@ -358,17 +362,14 @@ begin
         if v_count > 0 then
             exit when v_parked = 0 and cardinality(v_die) = 0;
         else
-            exit when v_sweep or tenant is not null or v_now < v_memory.swept_at + v_memory.cost * 20;
+            exit when v_sweep or tenant is not null or v_dear;
             v_sweep := true;
         end if;
         v_now := clock_timestamp();
     end loop;
 
     if tenant is null then
-        if v_count < "limit" and not v_sweep then
-            -- Nearly empty: let the next claim sweep as soon as it is cheap.
-            v_memory.swept_at := least(v_memory.swept_at, v_now - interval '0.5 s');
-        end if;
+        v_memory.busy := v_count >= "limit";
         perform set_config(memory_name, v_memory::text, false);
     end if;
     if cardinality(v_take) = 0 then

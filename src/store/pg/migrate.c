@@ -36,7 +36,10 @@ static int version_of(const struct ob_sql_file *file)
 /* "001_roles.sql" is the migration "001_roles". */
 static void name_of(const struct ob_sql_file *file, char name[64])
 {
-    snprintf(name, 64, "%.*s", (int)(strlen(file->name) - strlen(".sql")), file->name);
+    size_t len = strcspn(file->name, ".");
+    len = len < 63 ? len : 63;
+    memcpy(name, file->name, len);
+    name[len] = '\0';
 }
 
 static const char *statement(const char *file)

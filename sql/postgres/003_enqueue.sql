@@ -27,6 +27,7 @@ $$;
 
 create function @schema@.current_tenant() returns uuid
     language sql stable
+    set search_path = pg_catalog, pg_temp -- the views call it with the reader's rights, and must not with the reader's path
 as $$
     select nullif(current_setting('app.current_tenant_id', true), '')::uuid
 $$;

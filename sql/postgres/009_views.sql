@@ -1,8 +1,10 @@
 -- Views: the plain meaning of the tables. Each shows a session with app.current_tenant_id that tenant's rows, one of an
 -- operator, auditor or relay without it all rows, and everybody else nothing.
 
+-- The search_path is fixed, though it is not SECURITY DEFINER: the reader's own could bring a pg_has_role of the reader's.
 create function @schema@.sees_all() returns boolean
     language sql stable
+    set search_path = pg_catalog, pg_temp
 as $$
     select pg_has_role(current_user, @schema_text@ || '_operator', 'usage')
         or pg_has_role(current_user, @schema_text@ || '_auditor', 'usage')

@@ -39,6 +39,12 @@ begin
 end
 $$;
 
+-- What the roles needed to be given their objects. From here on only the owner makes objects in the schema, its
+-- partitions; a function planted there would be found on the search_path of ours. The role that calls hooks runs foreign
+-- code as itself, and owns call_hook: it cannot even look into the schema, or a hook would make call_hook run as api.
+revoke create on schema @schema@ from @api@;
+revoke all on schema @schema@ from @hooks@;
+
 -- api: what its functions need, and no more. It cannot rewrite an attempt or an act.
 grant select, insert on @schema@.message, @schema@.attempt, @schema@.attempt_kept, @schema@.act, @schema@.archived to @api@;
 grant select, insert, update, delete on @schema@.queue, @schema@.dead, @schema@.dedupe, @schema@.stream, @schema@.lane,

@@ -78,7 +78,7 @@ create table @schema@.queue (
     lane         bigint not null,
     due          timestamptz not null,
     until        timestamptz, -- lease end; null: pending
-    claimed_at   timestamptz,
+    since        timestamptz, -- when this state began: claimed, or given back
     sid          bigint,      -- the key's stream; null: no order to keep
     seq          bigint,
     expires_at   timestamptz,
@@ -105,6 +105,7 @@ create table @schema@.attempt (
     message_id   uuid not null,
     attempt_no   int not null,
     outcome      smallint not null, -- the numbers of 005_settle.sql
+    spent        smallint not null,
     latency      int,  -- ms, from claim to settle as the worker measured it
     claimed_at   timestamptz,
     completed_at timestamptz not null,

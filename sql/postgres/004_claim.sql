@@ -61,9 +61,9 @@ begin
 end
 $$;
 
--- Every (lane, priority, shard) that has unparked rows, with the due time of its first one: a loose scan, one index
+-- Every (lane, priority, shard) that has rows to take, with the due time of the first one: a loose scan, one index
 -- descent each. lanes null: all of them.
-create function @schema@.probes(lanes bigint[], denied bigint[]) returns @schema@.mark[]
+create function @schema@.probes(lanes bigint[], denied bigint[], v_now timestamptz) returns @schema@.mark[]
     language plpgsql
 as $$
 #variable_conflict use_column
@@ -80,11 +80,13 @@ begin
         select lane from l union all select unnest(lanes)
     ), p(lane, prio, shard, low) as (
         select f.* from wanted w, lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
-                where not q.parked and q.lane = w.lane order by q.lane, q.prio, q.shard, q.due limit 1) f
+                where not q.parked and q.lane = w.lane and (q.until is null or q.until <= v_now)
+                order by q.lane, q.prio, q.shard, q.due limit 1) f
         where w.lane <> all (denied)
         union all
         select n.* from p, lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
                 where not q.parked and q.lane = p.lane and (q.prio, q.shard) > (p.prio, p.shard)
+                  and (q.until is null or q.until <= v_now)
                 order by q.lane, q.prio, q.shard, q.due limit 1) n
     )
     select coalesce(array_agg(row (lane, prio, shard, low)::@schema@.mark order by prio desc, low), '{}') into marks
@@ -94,7 +96,7 @@ end
 $$;
 
 -- The same for one tenant.
-create function @schema@.tenant_probes(tenant uuid, lanes bigint[], denied bigint[]) returns @schema@.mark[]
+create function @schema@.tenant_probes(tenant uuid, lanes bigint[], denied bigint[], v_now timestamptz) returns @schema@.mark[]
     language plpgsql
 as $$
 #variable_conflict use_column
@@ -103,11 +105,12 @@ declare
 begin
     with recursive p(lane, prio, shard, low) as (
         select * from (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
-                where not q.parked and q.tenant_id = tenant
+                where not q.parked and q.tenant_id = tenant and (q.until is null or q.until <= v_now)
                 order by q.tenant_id, q.lane, q.prio, q.shard, q.due limit 1) first
         union all
         select n.* from p, lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
                 where not q.parked and q.tenant_id = tenant and (q.lane, q.prio, q.shard) > (p.lane, p.prio, p.shard)
+                  and (q.until is null or q.until <= v_now)
                 order by q.tenant_id, q.lane, q.prio, q.shard, q.due limit 1) n
     )
     select coalesce(array_agg(row (lane, prio, shard, low)::@schema@.mark order by prio desc, low), '{}') into marks
@@ -186,7 +189,7 @@ begin
     select r.tids, r.sids, r.seqs, r.spents, array_agg(f.sid) as ready into r
       from (select g.sid, min(g.seq) as seq from unnest(r.sids, r.seqs) g(sid, seq) group by g.sid) f
      where not exists (select from @schema@.queue p where p.sid = f.sid and p.seq = f.seq - 1
-                        and not (prefetch and p.holder = worker and p.until > v_now and not p.held));
+                        and not coalesce(prefetch and p.holder = worker and p.until > v_now, false));
 
     -- Their runs: consecutive from there, parked rows included, as far as the batch has room and the lanes asked for go (a
     -- key may span topics). A message on its way again goes alone.
@@ -231,8 +234,9 @@ create function @schema@.record_lost(tids tid[], v_now timestamptz) returns void
     language plpgsql
 as $$
 begin
-    insert into @schema@.attempt (message_id, attempt_no, outcome, claimed_at, completed_at, tenant_id, worker, code, error)
-    select q.id, q.attempts, 4, q.claimed_at, v_now, q.tenant_id, q.holder, 'lease_expired',
+    insert into @schema@.attempt (message_id, attempt_no, outcome, spent, claimed_at, completed_at, tenant_id, worker,
+        code, error)
+    select q.id, q.attempts, 4, q.spent, q.since, v_now, q.tenant_id, q.holder, 'lease_expired',
            'the worker did not settle before its lease ended'
       from @schema@.queue q where q.ctid = any (tids) and q.until is not null;
 end
@@ -267,6 +271,7 @@ declare
     v_dear boolean;
     v_base int;
     v_cap int;
+    v_policies jsonb;
     v_parked int;
     v_count int;
     v_round int := 0;
@@ -309,9 +314,9 @@ begin
         v_parked := 0;
         v_die := '{}';
         if tenant is not null then
-            v_marks := @schema@.tenant_probes(tenant, v_lanes, v_denied);
+            v_marks := @schema@.tenant_probes(tenant, v_lanes, v_denied, v_now);
         elsif v_sweep then
-            v_marks := @schema@.probes(v_lanes, v_denied);
+            v_marks := @schema@.probes(v_lanes, v_denied, v_now);
         elsif cardinality(v_denied) > 0 then
             v_marks := array(select m from unnest(v_memory.marks) m where m.lane <> all (v_denied));
         else
@@ -376,15 +381,25 @@ begin
         return;
     end if;
 
-    v_base := extract(epoch from retry_base) * 1000;
-    v_cap := extract(epoch from retry_cap) * 1000;
+    -- The policy that settle will use is the one of now, whatever is configured meanwhile (M21).
+    select extract(epoch from coalesce(claim.retry_base, n.retry_base)) * 1000,
+           extract(epoch from coalesce(claim.retry_cap, n.retry_cap)) * 1000
+      into v_base, v_cap from @schema@.namespace n where n.name = '*';
+    if claim.retry_base is null or claim.retry_cap is null then
+        select jsonb_object_agg(l.id, jsonb_build_array(
+                   case when claim.retry_base is null then extract(epoch from n.retry_base) * 1000 end::int,
+                   case when claim.retry_cap is null then extract(epoch from n.retry_cap) * 1000 end::int))
+          into v_policies
+          from @schema@.namespace n join @schema@.lane l on l.namespace = n.name
+         where n.name <> '*' and (n.retry_base is not null or n.retry_cap is not null);
+    end if;
     if not v_got.keyed then
         return query
             with leased as (
             update @schema@.queue q
-               set until = v_now + lease, claimed_at = v_now, holder = worker, attempts = q.attempts + 1,
-                   spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts), retry_base = v_base,
-                   retry_cap = v_cap
+               set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
+                   spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts), retry_base = coalesce((v_policies -> q.lane::text ->> 0)::int, v_base),
+                   retry_cap = coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap)
              where q.ctid = any (v_take)
             returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due
             ), sorted as (
@@ -399,9 +414,9 @@ begin
     return query
         with leased as (
             update @schema@.queue q
-               set until = v_now + lease, claimed_at = v_now, holder = worker, attempts = q.attempts + 1,
-                   spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts), retry_base = v_base,
-                   retry_cap = v_cap, parked = false
+               set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
+                   spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts), retry_base = coalesce((v_policies -> q.lane::text ->> 0)::int, v_base),
+                   retry_cap = coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap), parked = false
              where q.ctid = any (v_take)
             returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
         ), sorted as (

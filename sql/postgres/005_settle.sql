@@ -39,7 +39,7 @@ begin
       left join @schema@.namespace n on n.name = m.namespace;
 
     update @schema@.queue q
-       set held = true, parked = true, until = null, holder = null, claimed_at = null
+       set held = true, parked = true, until = null, holder = null, since = v_now
       from @schema@.dead d
      where q.id = any (ids) and d.id = q.id and d.held;
 
@@ -90,11 +90,11 @@ begin
     ), gone as (
         delete from @schema@.queue q
          where q.ctid = any (places) and q.until is not null and (q.id, q.attempts::bigint) in (select t.id, t.token from t)
-        returning q.id, q.attempts, q.claimed_at, q.tenant_id, q.holder, q.sid, q.seq
+        returning q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, q.sid, q.seq
     ), written as (
-        insert into @schema@.attempt (message_id, attempt_no, outcome, latency, claimed_at, completed_at, tenant_id,
+        insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id,
             worker, code, reference)
-        select g.id, g.attempts, 1, t.latency / 1000, g.claimed_at, v_now, g.tenant_id, g.holder, t.code, t.ref
+        select g.id, g.attempts, 1, g.spent, t.latency / 1000, g.since, v_now, g.tenant_id, g.holder, t.code, t.ref
           from gone g join t on t.id = g.id
     )
     select array_agg(id), array_agg(sid) filter (where sid is not null), array_agg(seq) filter (where sid is not null)
@@ -128,30 +128,26 @@ begin
         select * from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies)
                    t(id, token, outcome, code, error, ref, delay, latency) order by id
     ), mine as (
-        select q.ctid as tid, q.id, q.attempts, q.claimed_at, q.tenant_id, q.holder, t.outcome, t.code, t.error, t.ref,
+        select q.ctid as tid, q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, t.outcome, t.code, t.error, t.ref,
                t.latency, t.outcome = 3 or (t.outcome in (2, 7) and q.spent >= q.ceiling) as dying,
                t.outcome in (5, 6, 8) as unspent,
                coalesce(case when t.delay >= 0 then t.delay * interval '1 microsecond' end,
                         case when t.outcome = 8 then interval '0' end,
-                        (0.5 + random() / 2) * least(b.base * 2 ^ least(q.spent - 1, 30), b.cap) * interval '1 ms') as delay
+                        (0.5 + random() / 2) * least(q.retry_base * 2.0 ^ least(q.spent - 1, 30), q.retry_cap)::float8
+                            * interval '1 ms') as delay
           from t
           join @schema@.queue q on q.id = t.id and q.attempts = t.token and q.until is not null
-          join @schema@.lane l on l.ctid = (select x.ctid from @schema@.lane x where x.id = q.lane limit 1)
-          join @schema@.namespace s on s.name = '*'
-          left join @schema@.namespace n on n.name = l.namespace
-         cross join lateral (select
-               coalesce(q.retry_base, extract(epoch from coalesce(n.retry_base, s.retry_base)) * 1000)::float8 as base,
-               coalesce(q.retry_cap, extract(epoch from coalesce(n.retry_cap, s.retry_cap)) * 1000)::float8 as cap) b
          order by q.id
            for update of q
     ), written as (
-        insert into @schema@.attempt (message_id, attempt_no, outcome, latency, claimed_at, completed_at, tenant_id,
+        insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id,
             worker, code, error, reference)
-        select id, attempts, outcome, latency / 1000, claimed_at, v_now, tenant_id, holder, code, error, ref
+        select id, attempts, case when dying and outcome = 2 then 3 else outcome end, spent - unspent::int, latency / 1000,
+               since, v_now, tenant_id, holder, code, error, ref
           from mine where outcome <> 8
     ), back as (
         update @schema@.queue q
-           set due = v_now + m.delay, until = null, holder = null, claimed_at = null, ceiling = null,
+           set due = v_now + m.delay, until = null, holder = null, since = v_now, ceiling = null,
                retry_base = null, retry_cap = null, spent = q.spent - m.unspent::int
           from mine m
          where q.ctid = m.tid and not m.dying
@@ -197,6 +193,30 @@ begin
     if exists (select from unnest(outcomes) o where o is null or o not in (1, 2, 3, 5, 6, 7, 8)) then
         raise exception 'an outcome is not one of 1, 2, 3, 5, 6, 7, 8' using errcode = 'OB001',
             hint = '1 delivered, 2 retry, 3 failed, 5 limited, 6 blocked, 7 unknown, 8 released.';
+    end if;
+    if exists (select from unnest(ids) i group by i having count(*) > 1) then
+        -- A token works once: the first of each message counts.
+        return query
+            with t as (
+                select row_number() over (partition by u.id order by u.ordinality) = 1 as first, u.*
+                  from unnest(ids, tokens, outcomes, codes, errors, refs, outputs, delays, latencies, places)
+                       with ordinality u(id, token, outcome, code, error, ref, output, delay, latency, place, ordinality)
+            ), a as (
+                select array_agg(t.ordinality::int order by t.ordinality) as ords, array_agg(t.id order by t.ordinality) as ids,
+                       array_agg(t.token order by t.ordinality) as tokens, array_agg(t.outcome order by t.ordinality) as outcomes,
+                       array_agg(t.code order by t.ordinality) as codes, array_agg(t.error order by t.ordinality) as errors,
+                       array_agg(t.ref order by t.ordinality) as refs, array_agg(t.output order by t.ordinality) as outputs,
+                       array_agg(t.delay order by t.ordinality) as delays,
+                       array_agg(t.latency order by t.ordinality) as latencies
+                  from t where t.first
+            )
+            select a.ords[s.ord], s.id, s.result, s.dead
+              from a, lateral @schema@.settle(a.ids, a.tokens, a.outcomes, a.codes, a.errors, a.refs, a.outputs, a.delays,
+                          a.latencies, null, brief) s
+            union all
+            select t.ordinality::int, t.id, 'lost', false from t where not t.first
+            order by 1;
+        return;
     end if;
     if exists (select from unnest(delays) d where d > 31536000000000) then
         raise exception 'a delay is over a year' using errcode = 'OB001', hint = 'Delays are microseconds.';

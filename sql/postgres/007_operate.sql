@@ -29,7 +29,7 @@ as $$
 begin
     if ids is null and namespace is null and topic is null and tenant is null and code is null and before is null then
         raise exception 'nothing says which dead letters are meant' using errcode = 'OB001',
-            hint = 'Give ids, namespace, topic, tenant, code or before; before => now() means all.';
+            hint = 'Give ids, namespace, topic, tenant, code or before (created before); before => now() means all.';
     end if;
     perform @schema@.check_range('max_count', max_count, 1, 1000000, '');
     return query
@@ -39,7 +39,7 @@ begin
            and (pick_dead.topic is null or d.topic = pick_dead.topic)
            and (pick_dead.tenant is null or d.tenant_id = pick_dead.tenant)
            and (pick_dead.code is null or d.code = pick_dead.code)
-           and (pick_dead.before is null or d.died_at < pick_dead.before)
+           and (pick_dead.before is null or d.created_at < pick_dead.before)
            and (@schema@.current_tenant() is null or d.tenant_id = @schema@.current_tenant())
          order by d.id limit max_count
            for update skip locked;
@@ -73,10 +73,10 @@ begin
       from unnest(v_picked) p
      where not exists (select from @schema@.stored m where m.id = p.id);
     update @schema@.queue q
-       set held = false, parked = false, due = v_now, spent = 0, redriven = true, expires_at = null
+       set held = false, parked = false, due = v_now, since = v_now, spent = 0, redriven = true, expires_at = null
      where q.id = any (v_ids) and q.held;
-    insert into @schema@.queue (id, lane, due, tenant_id, attempts, max_attempts, prio, shard, redriven)
-    select p.id, l.id, v_now, p.tenant_id, p.attempts, p.max_attempts, p.priority, -1, true
+    insert into @schema@.queue (id, lane, due, since, tenant_id, attempts, max_attempts, prio, shard, redriven)
+    select p.id, l.id, v_now, v_now, p.tenant_id, p.attempts, p.max_attempts, p.priority, -1, true
       from unnest(v_picked) p,
            lateral (select x.id from @schema@.lane x where x.namespace = p.namespace and x.topic = p.topic limit 1) l
      where not p.held;

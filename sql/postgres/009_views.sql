@@ -22,7 +22,7 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
             when a.outcome = 1 then 'delivered'
             else 'discarded' end as status,
        coalesce(q.attempts, d.attempts, a.attempt_no, 0) as attempts,
-       coalesce(q.spent, d.spent, a.attempt_no, 0)::int as spent,
+       coalesce(q.spent, d.spent, a.spent, 0)::int as spent,
        m.max_attempts::int as max_attempts,
        m.priority::int as priority,
        case when d.id is null and q.until is null then q.due end as next_attempt_at,
@@ -34,7 +34,7 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
        case when a.outcome <> 1 then coalesce(d.error, a.error) else d.error end as last_error,
        d.reason as dead_reason,
        m.created_at,
-       greatest(m.created_at, q.claimed_at, a.completed_at, d.died_at,
+       greatest(m.created_at, q.since, a.completed_at, d.died_at,
                 (select max(t.at) from @schema@.act t where t.message_id = m.id)) as updated_at,
        case when a.outcome = 1 and q.id is null and d.id is null then a.completed_at end as delivered_at,
        m.expires_at, m.headers, m.content_type, m.payload, m.body
@@ -46,7 +46,7 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
           from @schema@.dead x where not exists (select from @schema@.stored s where s.id = x.id)) m
   left join @schema@.queue q on q.id = m.id
   left join @schema@.dead d on d.id = m.id
-  left join lateral (select a.outcome, a.attempt_no, a.code, a.error, a.completed_at from @schema@.attempt_stored a
+  left join lateral (select a.outcome, a.attempt_no, a.spent, a.code, a.error, a.completed_at from @schema@.attempt_stored a
                       where a.message_id = m.id order by a.attempt_no desc limit 1) a on true
  where m.tenant_id = (select @schema@.current_tenant())
     or ((select @schema@.current_tenant()) is null and (select @schema@.sees_all()));
@@ -59,7 +59,7 @@ select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attemp
        a.worker, a.claimed_at, a.completed_at, a.latency as latency_ms, a.code, a.error, a.reference
   from (select * from @schema@.attempt_stored
         union all
-        select q.id, q.attempts, 0, null, q.claimed_at, null, q.tenant_id, q.holder, null, null, null
+        select q.id, q.attempts, 0, q.spent, null, q.since, null, q.tenant_id, q.holder, null, null, null
           from @schema@.queue q where q.until is not null) a
   left join lateral (
        select s.namespace, s.topic, s.key, s.seq, s.subject, s.dedupe_key, s.correlation_id

@@ -24,7 +24,8 @@ ob_code ob_store_migrate(const char *url, const struct ob_open *options, const s
     enum ob_url kind = ob_url_kind(url);
 #ifdef HAVE_POSTGRES
     if (kind == OB_URL_POSTGRES)
-        return ob_pg_migrate(url, &(struct ob_pg_options){options->schema, options->application}, how, err);
+        return ob_pg_migrate(
+            url, &(struct ob_pg_options){.schema = options->schema, .application = options->application}, how, err);
 #endif
 #ifdef HAVE_SQLITE
     if (kind == OB_URL_SQLITE)
@@ -41,7 +42,8 @@ ob_code ob_store_migrate_status(const char *url, const struct ob_open *options, 
     enum ob_url kind = ob_url_kind(url);
 #ifdef HAVE_POSTGRES
     if (kind == OB_URL_POSTGRES)
-        return ob_pg_migrate_status(url, &(struct ob_pg_options){options->schema, options->application}, fn, ctx, err);
+        return ob_pg_migrate_status(
+            url, &(struct ob_pg_options){.schema = options->schema, .application = options->application}, fn, ctx, err);
 #endif
 #ifdef HAVE_SQLITE
     if (kind == OB_URL_SQLITE)

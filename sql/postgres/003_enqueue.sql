@@ -78,7 +78,8 @@ begin
     end loop;
     if not has_payload then
         raise exception '%"payload" is missing', at using errcode = 'OB001',
-            hint = 'Give a payload; JSON null is one: ''null''::jsonb.';
+            hint = case when ord is null then 'Give a payload; JSON null is one: ''null''::jsonb.'
+                else 'Give a payload that is not null, or payload_base64 with a content_type.' end;
     end if;
     if priority is null or priority not between 0 and 9 then
         raise exception '%"priority" is %', at, coalesce(priority::text, 'null') using errcode = 'OB001',
@@ -168,7 +169,8 @@ begin
             using errcode = 'OB003', hint = 'Begin dedupe keys with the tenant''s uuid and a slash.';
     end if;
     raise exception 'the dedupe key "%" does not begin with "%/"', left(dedupe_key, 64), tenant using errcode = 'OB003',
-        hint = 'Begin it with the tenant''s uuid and a slash, or: select configure(namespace, ''tenant_prefix'', ''off'').';
+        hint = format('Begin it with the tenant''s uuid and a slash, or let an operator run: select %I.configure(<namespace>, '
+            '''tenant_prefix'', ''off'').', @schema_text@);
 end
 $$;
 

@@ -107,6 +107,13 @@ begin
             hint = format('grant usage on schema %s to %I; grant execute on function %s to %I',
                 p.pronamespace::regnamespace, @schema_text@ || '_hooks', fn, @schema_text@ || '_hooks');
     end if;
+    -- Registered again it is the same hook: a roll-out that runs twice must not make it run twice.
+    select h.id into v_id from @schema@.hook h join pg_namespace n on n.nspname = h.function_schema
+     where n.oid = p.pronamespace and h.function_name = p.proname
+       and h.namespace is not distinct from hook.namespace and h.topic is not distinct from hook.topic;
+    if found then
+        return v_id;
+    end if;
     insert into @schema@.hook (namespace, topic, function_schema, function_name, registrant)
     values (hook.namespace, hook.topic, (select nspname from pg_namespace where oid = p.pronamespace), p.proname,
             session_user)

@@ -180,8 +180,11 @@ declare
     global constant text[] := '{retention,attempt_retention,partition_width}';
     r @schema@.namespace;
 begin
-    if configure.name <> all (known || global) then
-        raise exception 'there is no setting "%"', configure.name using errcode = 'OB001',
+    if configure.namespace is null then
+        raise exception '"namespace" is missing' using errcode = 'OB001',
+            hint = 'Give a namespace, or ''*'' for the default of all.';
+    elsif coalesce(configure.name, '') <> all (known || global) then
+        raise exception 'there is no setting "%"', coalesce(configure.name, '') using errcode = 'OB001',
             hint = 'Settings: ' || array_to_string(known || global, ', ') || '.';
     elsif configure.name = any (global) and configure.namespace <> '*' then
         raise exception 'the setting "%" is for all namespaces', configure.name using errcode = 'OB001',
@@ -189,6 +192,9 @@ begin
     elsif octet_length(configure.namespace) not between 1 and 63 then
         raise exception 'the namespace has % bytes', octet_length(configure.namespace) using errcode = 'OB001',
             hint = 'It takes 1 to 63 bytes.';
+    elsif configure.namespace <> '*' and configure.namespace ~ '[[:space:][:cntrl:]*?]' then
+        raise exception 'the namespace is "%"', configure.namespace using errcode = 'OB001',
+            hint = 'Namespaces have no spaces and no "*" or "?".';
     elsif configure.namespace = '*' and configure.value is null and configure.name <> 'attempt_retention' then
         raise exception 'the default of "%" cannot be taken away', configure.name using errcode = 'OB001',
             hint = 'Give a value.';
@@ -210,6 +216,9 @@ begin
             when 'attempt_retention' then r.attempt_retention := replace(configure.value, 'forever', '4000 years');
             when 'partition_width' then r.partition_width := configure.value;
         end case;
+        if least(r.retention, r.attempt_retention) < '0' then
+            raise check_violation;
+        end if;
         update @schema@.namespace n
            set (dedupe_scope, order_scope, tenant_prefix, on_dead, max_payload, max_attempts, retry_base, retry_cap,
                 doorbell, retention, attempt_retention, partition_width)
@@ -218,10 +227,14 @@ begin
          where n.name = configure.namespace;
     exception when check_violation or data_exception then
         raise exception 'the setting "%" does not take "%"', configure.name, configure.value using errcode = 'OB001',
-            hint = case configure.name when 'dedupe_scope' then 'topic or namespace' when 'order_scope' then 'topic or namespace'
+            hint = 'It takes ' || case configure.name
+                when 'dedupe_scope' then 'topic or namespace' when 'order_scope' then 'topic or namespace'
                 when 'on_dead' then 'continue or hold' when 'tenant_prefix' then 'on or off' when 'doorbell' then 'on or off'
-                when 'max_payload' then 'bytes, 1 to 268435456' when 'max_attempts' then '1 to 1000'
-                else 'an interval, e.g. 30 s or 7 days' end;
+                when 'max_payload' then '1 to 268435456 bytes' when 'max_attempts' then '1 to 1000'
+                when 'retry_base' then 'an interval up to 1 day, e.g. 1 s'
+                when 'retry_cap' then 'an interval up to 30 days, e.g. 5 min'
+                when 'partition_width' then 'an interval of 1 hour or more, e.g. 1 day'
+                else 'an interval, e.g. 7 days, or forever' end || '.';
     end;
     perform @schema@.record(null, 'configure', null, null, null,
         jsonb_build_object('namespace', configure.namespace, 'name', configure.name, 'value', configure.value));

@@ -159,6 +159,18 @@ begin
 end
 $$;
 
+-- Settings, pauses and hooks are everybody's.
+create function @schema@.check_no_tenant() returns void
+    language plpgsql stable
+as $$
+begin
+    if @schema@.current_tenant() is not null then
+        raise exception 'a session with a tenant does not change what all tenants share' using errcode = 'OB002',
+            hint = 'Reset app.current_tenant_id first.';
+    end if;
+end
+$$;
+
 -- M5, and no tenant ever learns of another's messages through a dedupe key.
 create function @schema@.complain_dedupe(dedupe_key text, tenant uuid, other boolean) returns void
     language plpgsql

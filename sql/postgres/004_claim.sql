@@ -288,6 +288,10 @@ begin
     perform @schema@.check_range('retry_base', coalesce(extract(epoch from retry_base), 1)::numeric, 0.001, 86400, ' s');
     perform @schema@.check_range('retry_cap', coalesce(extract(epoch from retry_cap), 1)::numeric, 0.001, 2592000, ' s');
 
+    if current_setting('app.current_tenant_id', true) <> '' then
+        tenant := @schema@.tenant_for(tenant);
+    end if;
+
     if exists (select from @schema@.pause p where p.namespace is null and p.destination is null) then
         return;
     end if;

@@ -157,6 +157,19 @@ begin
 end
 $$;
 
+-- A session with a tenant settles no other tenant's messages.
+create function @schema@.check_own(ids uuid[]) returns void
+    language plpgsql
+as $$
+begin
+    if current_setting('app.current_tenant_id', true) <> '' and exists (select from @schema@.queue q
+            where q.id = any (ids) and q.tenant_id is distinct from @schema@.current_tenant()) then
+        raise exception 'a message is not of the session''s tenant %', @schema@.current_tenant() using errcode = 'OB002',
+            hint = 'Set app.current_tenant_id to the tenant of the messages, or to none.';
+    end if;
+end
+$$;
+
 -- The outcomes of many attempts. brief: return only the rows that are not simply ok.
 create function @schema@.settle(ids uuid[], tokens bigint[], outcomes int[], codes text[] default null,
     errors text[] default null, refs text[] default null, outputs jsonb[] default null, delays bigint[] default null,
@@ -182,6 +195,7 @@ declare
     r record;
 begin
     perform @schema@.check_isolation();
+    perform @schema@.check_own(ids);
     if v_count is null or v_count > 10000 or cardinality(tokens) is distinct from v_count
             or cardinality(outcomes) is distinct from v_count or cardinality(codes) <> v_count
             or cardinality(errors) <> v_count or cardinality(refs) <> v_count or cardinality(outputs) <> v_count
@@ -340,6 +354,7 @@ declare
     v_done uuid[];
 begin
     perform @schema@.check_isolation();
+    perform @schema@.check_own(ids);
     perform @schema@.check_range('lease', extract(epoch from lease)::numeric, 0.1, 86400, ' s');
     if cardinality(ids) is distinct from cardinality(tokens) then
         raise exception 'the arrays have different lengths' using errcode = 'OB001', hint = 'Give one token per id.';

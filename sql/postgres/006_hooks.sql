@@ -91,6 +91,7 @@ declare
     p pg_proc;
     v_id bigint;
 begin
+    perform @schema@.check_no_tenant();
     select * into p from pg_proc where oid = fn;
     if p.prokind <> 'f' or p.pronargs <> 1 or p.proargtypes[0] <> 'jsonb'::regtype then
         raise exception 'the hook % is not a function of one jsonb', fn using errcode = 'OB001',
@@ -132,6 +133,7 @@ as $$
 declare
     v_hook @schema@.hook;
 begin
+    perform @schema@.check_no_tenant();
     delete from @schema@.hook h where h.id = hook_id
         and (h.registrant = session_user or pg_has_role(session_user, @schema_text@ || '_operator', 'member'))
         returning * into v_hook;
@@ -157,6 +159,7 @@ declare
 begin
     for f in select x.id, x.event, h.function_schema, h.function_name
                from @schema@.hook_failure x left join @schema@.hook h on h.id = x.hook_id
+              where @schema@.current_tenant() is null or x.tenant_id = @schema@.current_tenant()
               order by x.id limit max_count for update of x skip locked loop
         begin
             perform set_config('lock_timeout', '200ms', true);

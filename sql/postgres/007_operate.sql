@@ -135,6 +135,7 @@ create function @schema@.pause(namespace text default null, topic text default n
 as $$
 #variable_conflict use_column
 begin
+    perform @schema@.check_no_tenant();
     if topic is not null and namespace is null then
         raise exception 'a topic is paused within its namespace' using errcode = 'OB001', hint = 'Give the namespace too.';
     end if;
@@ -157,6 +158,7 @@ create function @schema@.resume(namespace text default null, topic text default 
 as $$
 #variable_conflict use_column
 begin
+    perform @schema@.check_no_tenant();
     delete from @schema@.pause p where p.namespace is not distinct from resume.namespace
         and p.topic is not distinct from resume.topic and p.destination is not distinct from resume.destination;
     if not found then
@@ -180,6 +182,7 @@ declare
     global constant text[] := '{retention,attempt_retention,partition_width}';
     r @schema@.namespace;
 begin
+    perform @schema@.check_no_tenant();
     if configure.namespace is null then
         raise exception '"namespace" is missing' using errcode = 'OB001',
             hint = 'Give a namespace, or ''*'' for the default of all.';
@@ -248,6 +251,7 @@ create function @schema@.assign_bell(namespace text, topic text, bell int) retur
 as $$
 #variable_conflict use_column
 begin
+    perform @schema@.check_no_tenant();
     if not exists (select from @schema@.lane l where l.namespace = assign_bell.namespace and l.topic = assign_bell.topic) then
         perform @schema@.lane_new(assign_bell.namespace, assign_bell.topic);
     end if;

@@ -18,11 +18,11 @@
 -- each other and the row sleeps forever.
 --
 -- Marks. Claimed and settled rows leave dead entries at the head of the index, and while some old transaction holds
--- xmin they cannot be removed: every claim would walk over all of them. So a busy session, one whose last claim was full,
--- remembers per probe how far it got, and starts there. Late commits and expired leases lie behind the mark; a sweep from
--- the beginning finds them: with every claim of a calm session, every 0.5 s in a busy one. Where sweeps are dear (over
--- 20 ms), at most a twentieth of the time goes into them. Marks are only hints, kept in a session setting: a pooled
--- session that changes hands loses nothing but a little speed.
+-- xmin they cannot be removed: every claim would walk over all of them. So a busy session, one whose last claim was full
+-- and large, remembers per probe how far it got, and starts there. Late commits and expired leases lie behind the mark; a
+-- sweep from the beginning finds them: with every claim of a calm session, every 0.5 s in a busy one, or less often where
+-- sweeps are so dear that they would take over a twentieth of the time. Marks are only hints, kept in a session setting: a
+-- pooled session that changes hands loses nothing but a little speed.
 
 create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz);
 create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, busy boolean, marks @schema@.mark[]);
@@ -268,7 +268,6 @@ declare
     v_take tid[] := '{}';
     v_die tid[] := '{}';
     v_sweep boolean;
-    v_dear boolean;
     v_base int;
     v_cap int;
     v_policies jsonb;
@@ -310,8 +309,7 @@ begin
             v_memory := null;
         end if;
     end if;
-    v_dear := v_memory.cost > interval '20 ms' and v_now < v_memory.swept_at + v_memory.cost * 20;
-    v_sweep := v_memory is null or not (v_dear or (v_memory.busy and v_now < v_memory.swept_at + interval '0.5 s'));
+    v_sweep := not coalesce(v_memory.busy and v_now < v_memory.swept_at + greatest('0.5 s', v_memory.cost * 20), false);
 
     loop
         v_round := v_round + 1;
@@ -365,20 +363,19 @@ begin
             perform @schema@.bury_claimed(v_die, v_now);
         end if;
 
-        -- Everything locked was blocked or buried: look further. Nothing found behind the marks: sweep, when that is
-        -- cheap enough.
+        -- Everything locked was blocked or buried: look further. Nothing found from the marks on: sweep.
         exit when cardinality(v_take) > 0 or v_round > 50;
         if v_count > 0 then
             exit when v_parked = 0 and cardinality(v_die) = 0;
         else
-            exit when v_sweep or tenant is not null or v_dear;
+            exit when v_sweep or tenant is not null;
             v_sweep := true;
         end if;
         v_now := clock_timestamp();
     end loop;
 
     if tenant is null then
-        v_memory.busy := v_count >= "limit";
+        v_memory.busy := v_count >= greatest("limit", 100);
         perform set_config(memory_name, v_memory::text, false);
     end if;
     if cardinality(v_take) = 0 then

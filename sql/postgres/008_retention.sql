@@ -277,7 +277,8 @@ begin
         select d.id from @schema@.dead d where d.subject = erase_subject.subject
            and d.namespace = erase_subject.namespace and (v_tenant is null or d.tenant_id = v_tenant));
     delete from @schema@.queue q where q.id = any (v_ids) and q.sid is null;
-    update @schema@.queue q set expires_at = '-infinity', held = false where q.id = any (v_ids);
+    update @schema@.queue q set expires_at = '-infinity', held = false, due = least(q.due, clock_timestamp())
+     where q.id = any (v_ids);
     perform @schema@.wake_successors(array_agg(q.sid), array_agg(q.seq - 1))
        from @schema@.queue q
       where q.id = any (v_ids) and q.parked
@@ -286,6 +287,7 @@ begin
     delete from @schema@.message m where m.id = any (v_ids);
     delete from @schema@.message_kept m where m.id = any (v_ids);
     delete from @schema@.archived m where m.id = any (v_ids);
+    delete from @schema@.hook_failure f where (f.event ->> 'id')::uuid = any (v_ids);
     perform @schema@.record(actor, 'erase_subject', reason, null, v_tenant,
         jsonb_build_object('namespace', erase_subject.namespace, 'messages', cardinality(v_ids)));
     return cardinality(v_ids);

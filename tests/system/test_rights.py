@@ -245,8 +245,7 @@ def test_append_only_holds_for_a_superuser(db):
         conn.execute("SELECT outbox.nack(ARRAY[id], ARRAY[token], ARRAY['no']) FROM outbox.claim('w')")
         conn.execute("SELECT outbox.configure('n', 'max_attempts', '3')")
         # Rows of no partition, and of a message whose partition is gone.
-        conn.execute("INSERT INTO outbox.attempt (message_id, attempt_no, outcome, completed_at) "
-                     "VALUES (outbox.uuid_at('2001-01-01'), 1, 1, now())")
+        database.copy_rows(conn, "attempt", message_id=conn.execute("SELECT outbox.uuid_at('2001-01-01')").fetchone()[0])
         conn.execute("INSERT INTO outbox.attempt_kept SELECT * FROM outbox.attempt")
         conn.commit()
         partitions = [row[0] for row in conn.execute("SELECT inhrelid::regclass::text FROM pg_inherits "
@@ -274,11 +273,12 @@ def test_append_only_holds_for_a_superuser(db):
 def test_append_only_holds_for_partitions_made_later(db):
     """S6 S4: purge makes them with the guard in place."""
     with db.connect() as conn:
+        conn.execute("SELECT outbox.enqueue('t', '1')")
+        conn.execute("SELECT outbox.nack(ARRAY[id], ARRAY[token], ARRAY['no']) FROM outbox.claim('w')")
         conn.execute("SELECT outbox.configure('*', 'partition_width', '400 days')")
         conn.execute("SELECT outbox.purge()")
         made = conn.execute("SELECT 'outbox.attempt_' || suffix, start FROM outbox.period ORDER BY start DESC").fetchone()
-        conn.execute("INSERT INTO outbox.attempt (message_id, attempt_no, outcome, completed_at) "
-                     "VALUES (outbox.uuid_at(%s), 1, 1, now())", (made[1],))
+        database.copy_rows(conn, "attempt", message_id=conn.execute("SELECT outbox.uuid_at(%s)", (made[1],)).fetchone()[0])
         assert conn.execute("SELECT count(*) FROM %s" % made[0]).fetchone() == (1,)
         refused(conn, "UPDATE %s SET error = ''" % made[0], code="P0001")
         refused(conn, "DELETE FROM %s" % made[0], code="P0001")

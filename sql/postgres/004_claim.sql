@@ -177,54 +177,67 @@ create function @schema@.order_keys(tids tid[], lanes bigint[], denied bigint[],
 as $$
 #variable_conflict use_column
 declare
-    r record; -- not arrays of their own: plpgsql would unfold them
+    h record; -- the rows held, in parallel arrays
+    ready bigint[];
+    more record;
 begin
     select array_agg(q.ctid) as tids, array_agg(q.sid) as sids, array_agg(q.seq) as seqs, array_agg(q.spent) as spents,
-           null::bigint[] as ready
-      into r
+           array_agg(q.spent >= least(q.max_attempts, attempts_limit) or coalesce(q.expires_at <= v_now, false)) as dyings
+      into h
       from @schema@.queue q where q.ctid = any (tids) and q.sid is not null;
 
     -- The keys whose first locked row is their first unsettled one. A row out under this very worker counts as taken
     -- when the worker asked to prefetch.
-    select r.tids, r.sids, r.seqs, r.spents, array_agg(f.sid) as ready into r
-      from (select g.sid, min(g.seq) as seq from unnest(r.sids, r.seqs) g(sid, seq) group by g.sid) f
+    select array_agg(f.sid) into ready
+      from (select g.sid, min(g.seq) as seq from unnest(h.sids, h.seqs) g(sid, seq) group by g.sid) f
      where not exists (select from @schema@.queue p where p.sid = f.sid and p.seq = f.seq - 1
                         and not coalesce(prefetch and p.holder = worker and p.until > v_now, false));
 
-    -- Their runs: consecutive from there, parked rows included, as far as the batch has room and the lanes asked for go (a
-    -- key may span topics). A message on its way again goes alone.
-    with first as (
-        select g.sid, min(g.seq) as seq, case when max(g.spent) > 0 then 1 else least(run, count(*)
-               + greatest(0, most - sum(count(*)) over ()) / count(*) over ())::int end as run
-          from unnest(r.sids, r.seqs, r.spents) g(sid, seq, spent) where g.sid = any (r.ready) group by g.sid
-    ), run as (
-        select r.tid, r.sid, r.seq, r.dying, f.seq as first_seq,
-               row_number() over w as place, bool_or(r.dying) over w as stop
-          from first f,
-               lateral (select q.ctid as tid, q.sid, q.seq, q.spent >= least(q.max_attempts, attempts_limit)
+    -- Where the batch has room, their runs go on into rows that were parked, within the lanes asked for: a key may span
+    -- topics.
+    if run > 1 and cardinality(h.tids) < most and cardinality(ready) > 0 then
+        select array_agg(q.tid) as tids, array_agg(q.sid) as sids, array_agg(q.seq) as seqs, array_agg(q.spent) as spents,
+               array_agg(q.dying) as dyings
+          into more
+          from (select g.sid, max(g.seq) as seq from unnest(h.sids, h.seqs) g(sid, seq)
+                 where g.sid = any (ready) group by g.sid) l,
+               lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.spent >= least(q.max_attempts, attempts_limit)
                                or coalesce(q.expires_at <= v_now, false) as dying
                           from @schema@.queue q
-                         where q.sid = f.sid and q.seq >= f.seq and q.seq < f.seq + f.run and not q.held
-                           and (lanes is null or q.lane = any (lanes)) and q.lane <> all (denied)
+                         where q.sid = l.sid and q.seq > l.seq
+                           and q.seq <= l.seq + least(run, (most - cardinality(h.tids)) / cardinality(ready) + 1)
+                           and not q.held and (lanes is null or q.lane = any (lanes)) and q.lane <> all (denied)
                            and (q.parked or q.due <= v_now) and (q.until is null or q.until <= v_now)
                          order by q.seq
-                           for update skip locked) r
-        window w as (partition by r.sid order by r.seq)
-    ), ours as (
-        select tid, place, stop from run where seq = first_seq + place - 1 and (place = 1 or not stop)
-    )
-    select take || coalesce(array_agg(tid) filter (where not stop and n <= most), '{}'),
-           die || coalesce(array_agg(tid) filter (where stop), '{}')
+                           for update skip locked) q;
+        h.tids := h.tids || more.tids;
+        h.sids := h.sids || more.sids;
+        h.seqs := h.seqs || more.seqs;
+        h.spents := h.spents || more.spents;
+        h.dyings := h.dyings || more.dyings;
+    end if;
+
+    -- The run: consecutive, to the first that is at its end. A message on its way again goes alone. Rows leave from the
+    -- front only, so what is at its end behind one of our own waits for that one.
+    select take || coalesce(array_agg(o.tid) filter (where not o.stop and o.n <= most), '{}'),
+           die || coalesce(array_agg(o.tid) filter (where o.stop and o.place = 1 and not exists (
+                      select from @schema@.queue p where p.sid = o.sid and p.seq = o.seq - 1)), '{}')
       into take, die
-      from (select tid, stop, row_number() over (order by stop, place, tid) as n from ours) o;
+      from (select r.*, row_number() over (order by r.stop, r.place, r.tid) as n
+              from (select g.tid, g.sid, g.seq, row_number() over w as place, min(g.seq) over w as first_seq,
+                           bool_or(g.dying) over w as stop, first_value(g.spent) over w as first_spent
+                      from unnest(h.tids, h.sids, h.seqs, h.spents, h.dyings) g(tid, sid, seq, spent, dying)
+                     where g.sid = any (ready)
+                    window w as (partition by g.sid order by g.seq)) r
+             where r.seq = r.first_seq + r.place - 1 and r.place <= case when r.first_spent > 0 then 1 else run end) o;
 
     update @schema@.queue q set parked = true
       from (select g.tid
-              from unnest(r.tids, r.sids, r.seqs) g(tid, sid, seq),
+              from unnest(h.tids, h.sids, h.seqs) g(tid, sid, seq),
                    lateral (select from @schema@.queue p where p.sid = g.sid and p.seq = g.seq - 1
                                for update skip locked) locked_predecessor
-             where g.tid <> all (take) and g.tid <> all (die)) blocked
-     where q.ctid = blocked.tid;
+             where g.tid not in (select unnest(take || die))) blocked
+     where q.ctid = blocked.tid and not q.parked;
     get diagnostics parked = row_count;
 end
 $$;

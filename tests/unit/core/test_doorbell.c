@@ -1,0 +1,644 @@
+/* test_doorbell.c - every way through the doorbell's states. Proves: S9, N4 (the part that needs no database). */
+#include "core/doorbell.h"
+#include "ob_test.h"
+
+enum { MS = 1000, SECOND = 1000 * MS };
+
+struct rig {
+    struct ob_doorbell bell;
+    int64_t now;
+};
+
+static struct rig rig_new(void)
+{
+    struct rig rig = {.now = 1000 * (int64_t)SECOND};
+    ob_doorbell_init(&rig.bell, NULL, rig.now);
+    return rig;
+}
+
+static void pass(struct rig *rig, int64_t us)
+{
+    rig->now += us;
+}
+
+/* The next job must be this one. */
+#define expect_job(rig, job_) assert_string_equal(ob_bell_job_name(ob_doorbell_next(&(rig)->bell, (rig)->now)), job_)
+#define expect_look(rig, look_) \
+    assert_string_equal(ob_bell_look_name(ob_doorbell_look(&(rig)->bell, (rig)->now)), look_)
+#define expect_state(rig, state_) \
+    do { \
+        assert_string_equal(ob_bell_state_name((rig)->bell.state), state_); \
+        assert_null(ob_doorbell_check(&(rig)->bell)); \
+    } while (0)
+
+static void answer(struct rig *rig, enum ob_bell_job job, enum ob_bell_answer how)
+{
+    ob_doorbell_answered(&rig->bell, job, how, rig->now);
+}
+
+static void claim(struct rig *rig, size_t count)
+{
+    ob_doorbell_claimed(&rig->bell, count, false, false, rig->now);
+}
+
+/* ---- rigs in a given state ---- */
+
+static struct rig calm(void)
+{
+    struct rig rig = rig_new();
+    expect_job(&rig, "open");
+    answer(&rig, OB_BELL_OPEN, OB_BELL_DONE);
+    expect_look(&rig, "unheard");
+    claim(&rig, 0);
+    expect_state(&rig, "calm");
+    return rig;
+}
+
+static struct rig asked(void)
+{
+    struct rig rig = calm();
+    claim(&rig, 1000);
+    expect_job(&rig, "ask");
+    expect_job(&rig, "nothing");
+    expect_state(&rig, "asked");
+    return rig;
+}
+
+static struct rig held(void)
+{
+    struct rig rig = asked();
+    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    expect_state(&rig, "held");
+    expect_job(&rig, "nothing");
+    return rig;
+}
+
+static struct rig calming(void)
+{
+    struct rig rig = held();
+    pass(&rig, SECOND);
+    expect_job(&rig, "unlock");
+    expect_state(&rig, "calming");
+    return rig;
+}
+
+static struct rig fencing(void)
+{
+    struct rig rig = calming();
+    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    expect_state(&rig, "fencing");
+    expect_job(&rig, "mark");
+    answer(&rig, OB_BELL_MARK, OB_BELL_DONE);
+    return rig;
+}
+
+/* ---- sleeping and being woken ---- */
+
+static void settings_have_defaults(void **state)
+{
+    (void)state;
+    struct ob_doorbell_settings set = ob_doorbell_settings(NULL);
+    assert_int_equal(set.busy_per_s, 400);
+    assert_int_equal(set.window_us, 500 * MS);
+    assert_int_equal(set.debounce_us, 25 * MS);
+    assert_int_equal(set.fallback_us, 500 * MS);
+    assert_int_equal(set.beat_us, 10 * SECOND);
+    set = ob_doorbell_settings(&(struct ob_doorbell_settings){.busy_per_s = 7, .fallback_us = 250 * MS});
+    assert_int_equal(set.busy_per_s, 7);
+    assert_int_equal(set.fallback_us, 250 * MS);
+    assert_int_equal(set.debounce_us, 25 * MS);
+}
+
+static void opens_and_sleeps(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    expect_look(&rig, "not");
+    assert_int_equal(ob_doorbell_due_us(&rig.bell), rig.now);
+    expect_job(&rig, "open");
+    expect_state(&rig, "opening");
+    expect_job(&rig, "nothing");
+    answer(&rig, OB_BELL_OPEN, OB_BELL_DONE);
+    expect_state(&rig, "calm");
+    assert_int_equal(ob_doorbell_due_us(&rig.bell), INT64_MIN);
+    expect_look(&rig, "unheard");
+    expect_look(&rig, "not");
+    pass(&rig, 3600 * (int64_t)SECOND);
+    expect_look(&rig, "not");
+    expect_job(&rig, "nothing");
+    assert_int_equal(ob_doorbell_due_us(&rig.bell), INT64_MAX);
+}
+
+static void a_ring_is_a_reason_once(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    ob_doorbell_rang(&rig.bell, rig.now);
+    ob_doorbell_rang(&rig.bell, rig.now);
+    assert_int_equal(ob_doorbell_due_us(&rig.bell), INT64_MIN);
+    expect_look(&rig, "rang");
+    expect_look(&rig, "not");
+}
+
+/* A claim does not answer a ring: it may have read before the ringer committed. */
+static void a_claim_takes_no_ring_away(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    ob_doorbell_rang(&rig.bell, rig.now);
+    claim(&rig, 0);
+    expect_look(&rig, "rang");
+}
+
+/* ---- busy ---- */
+
+static void more_than_the_rate_is_busy(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    claim(&rig, 200);
+    expect_job(&rig, "nothing");
+    claim(&rig, 1);
+    expect_job(&rig, "ask");
+}
+
+static void spread_over_time_it_is_not(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    for (int i = 0; i < 100; i++) {
+        claim(&rig, 17); /* 340 a second */
+        expect_job(&rig, "nothing");
+        pass(&rig, 50 * MS);
+    }
+    for (int i = 0; i < 100 && rig.bell.state == OB_BELL_CALM; i++) {
+        claim(&rig, 22); /* 440 a second */
+        ob_doorbell_next(&rig.bell, rig.now);
+        pass(&rig, 50 * MS);
+    }
+    expect_state(&rig, "asked");
+}
+
+/* Between half of the rate and the rate, who is busy stays so, and who is calm stays so. */
+static void it_takes_half_the_rate_to_calm(void **state)
+{
+    (void)state;
+    struct rig rig = held();
+    for (int i = 0; i < 100; i++) {
+        pass(&rig, 50 * MS);
+        claim(&rig, 15); /* 300 a second */
+        expect_job(&rig, "nothing");
+    }
+    for (int i = 0; i < 100 && rig.bell.state == OB_BELL_HELD; i++) {
+        pass(&rig, 50 * MS);
+        claim(&rig, 5); /* 100 a second */
+        ob_doorbell_next(&rig.bell, rig.now);
+    }
+    expect_state(&rig, "calming");
+}
+
+/* A slow receiver: few messages a second, but always more there. */
+static void a_backlog_is_busy(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    for (int i = 0; i < 5; i++) {
+        ob_doorbell_claimed(&rig.bell, 10, true, false, rig.now);
+        expect_job(&rig, "nothing");
+        pass(&rig, 100 * MS);
+    }
+    ob_doorbell_claimed(&rig.bell, 10, true, false, rig.now);
+    expect_job(&rig, "ask");
+    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    pass(&rig, 2 * SECOND);
+    expect_job(&rig, "nothing");
+    ob_doorbell_claimed(&rig.bell, 3, false, false, rig.now);
+    expect_job(&rig, "unlock");
+}
+
+/* It has stopped to claim, though it lives: paused. */
+static void a_backlog_left_alone_is_not(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    ob_doorbell_claimed(&rig.bell, 10, true, false, rig.now);
+    pass(&rig, SECOND);
+    ob_doorbell_claimed(&rig.bell, 10, true, false, rig.now);
+    expect_job(&rig, "ask");
+    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    pass(&rig, 6 * SECOND);
+    expect_job(&rig, "unlock");
+}
+
+static void one_message_at_a_time_is_not(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    for (int i = 0; i < 1000; i++) {
+        ob_doorbell_claimed(&rig.bell, 1, true, false, rig.now);
+        ob_doorbell_claimed(&rig.bell, 0, false, false, rig.now);
+        expect_job(&rig, "nothing");
+        pass(&rig, 10 * MS);
+    }
+}
+
+static void a_filter_never_holds_the_common_bell(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    for (int i = 0; i < 100; i++) {
+        ob_doorbell_claimed(&rig.bell, 1000, true, true, rig.now);
+        expect_job(&rig, "nothing");
+        pass(&rig, 20 * MS);
+    }
+    expect_state(&rig, "calm");
+    rig.bell.set.own = true;
+    ob_doorbell_claimed(&rig.bell, 1000, true, true, rig.now);
+    expect_job(&rig, "ask");
+}
+
+static void looks_are_debounced_while_busy(void **state)
+{
+    (void)state;
+    struct rig rig = asked();
+    expect_look(&rig, "not");
+    ob_doorbell_rang(&rig.bell, rig.now);
+    expect_look(&rig, "not");
+    assert_int_equal(ob_doorbell_due_us(&rig.bell), rig.now + 25 * MS);
+    pass(&rig, 25 * MS);
+    expect_look(&rig, "busy");
+    expect_look(&rig, "not");
+    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    pass(&rig, 24 * MS);
+    expect_look(&rig, "not");
+    pass(&rig, 1 * MS);
+    expect_look(&rig, "busy");
+}
+
+/* ---- falling asleep ---- */
+
+static void the_fence_comes_before_sleep(void **state)
+{
+    (void)state;
+    struct rig rig = calming();
+    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    expect_job(&rig, "mark");
+    expect_job(&rig, "nothing");
+    answer(&rig, OB_BELL_MARK, OB_BELL_DONE);
+    expect_job(&rig, "probe");
+    answer(&rig, OB_BELL_PROBE, OB_BELL_DONE);
+    expect_state(&rig, "calm");
+    expect_look(&rig, "fence");
+    expect_look(&rig, "not");
+    assert_int_equal(ob_doorbell_due_us(&rig.bell), INT64_MAX);
+}
+
+/* A writer that does not end: 2 ms, doubling, and never more seldom than the fallback. */
+static void probes_double(void **state)
+{
+    (void)state;
+    struct rig rig = fencing();
+    int64_t gap = 2 * MS;
+    for (int i = 0; i < 15; i++) {
+        expect_job(&rig, "probe");
+        answer(&rig, OB_BELL_PROBE, OB_BELL_NOT_YET);
+        expect_state(&rig, "fencing");
+        expect_look(&rig, "fence");
+        assert_int_equal(ob_doorbell_due_us(&rig.bell), rig.now + gap);
+        pass(&rig, gap - 1);
+        expect_job(&rig, "nothing");
+        pass(&rig, 1);
+        gap = gap * 2 < 500 * MS ? gap * 2 : 500 * MS;
+    }
+    assert_int_equal(gap, 500 * MS);
+}
+
+static void rings_are_heard_at_the_fence(void **state)
+{
+    (void)state;
+    struct rig rig = fencing();
+    expect_job(&rig, "probe");
+    ob_doorbell_rang(&rig.bell, rig.now);
+    expect_look(&rig, "rang");
+}
+
+static void busy_again_at_the_fence(void **state)
+{
+    (void)state;
+    struct rig rig = fencing();
+    expect_job(&rig, "probe");
+    claim(&rig, 1000);
+    expect_job(&rig, "nothing"); /* one statement at a time */
+    answer(&rig, OB_BELL_PROBE, OB_BELL_NOT_YET);
+    expect_job(&rig, "ask");
+    expect_state(&rig, "asked");
+    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    pass(&rig, SECOND);
+    expect_job(&rig, "unlock");
+    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    expect_job(&rig, "mark"); /* the old fence is too low */
+}
+
+static void a_mark_that_fails_is_taken_again(void **state)
+{
+    (void)state;
+    struct rig rig = calming();
+    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    expect_job(&rig, "mark");
+    answer(&rig, OB_BELL_MARK, OB_BELL_FAILED);
+    expect_state(&rig, "fencing");
+    expect_look(&rig, "fence");
+    expect_job(&rig, "nothing");
+    pass(&rig, 2 * MS);
+    expect_job(&rig, "mark");
+    answer(&rig, OB_BELL_MARK, OB_BELL_DONE);
+    pass(&rig, 4 * MS);
+    expect_job(&rig, "probe");
+    answer(&rig, OB_BELL_PROBE, OB_BELL_FAILED);
+    expect_state(&rig, "fencing");
+}
+
+/* ---- the ask that is cancelled ---- */
+
+static struct rig cancelled(void)
+{
+    struct rig rig = asked();
+    pass(&rig, SECOND);
+    expect_job(&rig, "cancel");
+    expect_state(&rig, "calming");
+    expect_job(&rig, "nothing");
+    return rig;
+}
+
+static void a_cancelled_ask_is_unlocked(void **state)
+{
+    (void)state;
+    struct rig rig = cancelled();
+    answer(&rig, OB_BELL_ASK, OB_BELL_FAILED);
+    expect_job(&rig, "unlock");
+    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    expect_state(&rig, "fencing");
+}
+
+/* The trap: the server granted the lock just before the cancel came. */
+static void also_when_it_was_granted(void **state)
+{
+    (void)state;
+    struct rig rig = cancelled();
+    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    expect_state(&rig, "calming");
+    expect_job(&rig, "unlock");
+    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    expect_state(&rig, "fencing");
+}
+
+/* The other trap: the cancel came before the server had begun to wait, and was ignored. */
+static void a_cancel_is_sent_again(void **state)
+{
+    (void)state;
+    struct rig rig = cancelled();
+    for (int64_t gap = 20 * MS; gap < 500 * MS; gap *= 2) {
+        pass(&rig, gap - 1);
+        expect_job(&rig, "nothing");
+        pass(&rig, 1);
+        assert_true(ob_doorbell_due_us(&rig.bell) <= rig.now);
+        expect_job(&rig, "cancel");
+    }
+    answer(&rig, OB_BELL_ASK, OB_BELL_FAILED);
+    expect_job(&rig, "unlock");
+    pass(&rig, SECOND);
+    expect_job(&rig, "nothing"); /* no cancel may hit the unlock */
+}
+
+/* Somebody else cancelled it: an administrator, a timeout. */
+static void a_refused_ask_is_made_again_after_the_unlock(void **state)
+{
+    (void)state;
+    struct rig rig = asked();
+    answer(&rig, OB_BELL_ASK, OB_BELL_FAILED);
+    expect_state(&rig, "calming");
+    expect_job(&rig, "unlock");
+    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    expect_job(&rig, "ask");
+}
+
+static void an_unlock_that_fails_is_tried_thrice(void **state)
+{
+    (void)state;
+    struct rig rig = calming();
+    answer(&rig, OB_BELL_UNLOCK, OB_BELL_FAILED);
+    expect_job(&rig, "unlock");
+    answer(&rig, OB_BELL_UNLOCK, OB_BELL_FAILED);
+    expect_job(&rig, "unlock");
+    answer(&rig, OB_BELL_UNLOCK, OB_BELL_FAILED);
+    expect_state(&rig, "off");
+    expect_job(&rig, "close");
+    expect_job(&rig, "nothing");
+    pass(&rig, 50 * MS);
+    expect_job(&rig, "open");
+    answer(&rig, OB_BELL_OPEN, OB_BELL_DONE);
+    expect_state(&rig, "fencing");
+}
+
+/* ---- signs of life ---- */
+
+static void the_holder_beats(void **state)
+{
+    (void)state;
+    struct rig rig = held();
+    for (int i = 0; i < 110; i++) {
+        pass(&rig, 100 * MS);
+        claim(&rig, 100);
+        if (i < 99)
+            expect_job(&rig, "nothing");
+        else if (i == 99)
+            expect_job(&rig, "beat");
+    }
+    expect_job(&rig, "nothing");
+    answer(&rig, OB_BELL_BEAT, OB_BELL_DONE);
+    expect_job(&rig, "nothing");
+    expect_state(&rig, "held");
+}
+
+static void it_calms_with_a_beat_out(void **state)
+{
+    (void)state;
+    struct rig rig = held();
+    pass(&rig, 10 * SECOND);
+    claim(&rig, 1000);
+    expect_job(&rig, "beat");
+    pass(&rig, SECOND);
+    expect_job(&rig, "nothing");
+    expect_state(&rig, "calming");
+    answer(&rig, OB_BELL_BEAT, OB_BELL_DONE);
+    expect_job(&rig, "unlock");
+}
+
+/* ---- a connection that is lost, or never was ---- */
+
+/* Reopens at once, or nearly; what it owes it still owes. */
+static void expect_reopens(struct rig *rig, const char *into)
+{
+    ob_doorbell_lost(&rig->bell, rig->now);
+    expect_state(rig, "off");
+    expect_look(rig, "unheard");
+    expect_job(rig, "nothing");
+    pass(rig, 50 * MS);
+    expect_job(rig, "open");
+    answer(rig, OB_BELL_OPEN, OB_BELL_DONE);
+    expect_state(rig, into);
+    expect_look(rig, "unheard");
+}
+
+static void lost_from_anywhere(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    expect_reopens(&rig, "calm");
+    rig = asked();
+    expect_reopens(&rig, "fencing");
+    rig = cancelled();
+    expect_reopens(&rig, "fencing");
+    rig = held();
+    expect_reopens(&rig, "fencing");
+    rig = calming();
+    expect_reopens(&rig, "fencing");
+    rig = fencing();
+    expect_reopens(&rig, "fencing");
+    expect_reopens(&rig, "fencing"); /* twice */
+}
+
+static void no_server(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    int64_t gap = 100 * MS;
+    int looks = 0, opens = 0;
+    for (int64_t end = rig.now + 60 * SECOND; rig.now < end;) {
+        if (ob_doorbell_next(&rig.bell, rig.now) == OB_BELL_OPEN) {
+            opens++;
+            ob_doorbell_lost(&rig.bell, rig.now);
+            assert_int_equal(rig.bell.next_us, rig.now + gap);
+            gap = gap * 2 < 5 * SECOND ? gap * 2 : 5 * SECOND;
+        }
+        if (ob_doorbell_look(&rig.bell, rig.now) == OB_LOOK_FALLBACK)
+            looks++;
+        assert_true(ob_doorbell_due_us(&rig.bell) > rig.now);
+        rig.now = ob_doorbell_due_us(&rig.bell);
+    }
+    assert_int_equal(looks, 119);
+    assert_in_range(opens, 15, 20);
+}
+
+static void an_open_that_fails_is_closed(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    expect_job(&rig, "open");
+    answer(&rig, OB_BELL_OPEN, OB_BELL_FAILED);
+    expect_state(&rig, "off");
+    expect_job(&rig, "close");
+}
+
+static void a_pooler_means_polling(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    expect_job(&rig, "open");
+    answer(&rig, OB_BELL_OPEN, OB_BELL_POOLED);
+    expect_state(&rig, "polling");
+    expect_look(&rig, "unheard");
+    ob_doorbell_lost(&rig.bell, rig.now); /* what was left of the connection */
+    expect_state(&rig, "polling");
+    int64_t gap = 50 * MS;
+    for (int i = 0; i < 8; i++) {
+        expect_job(&rig, "nothing");
+        assert_int_equal(ob_doorbell_due_us(&rig.bell), rig.now + gap);
+        pass(&rig, gap - 1);
+        expect_look(&rig, "not");
+        pass(&rig, 1);
+        expect_look(&rig, "fallback");
+        claim(&rig, 0);
+        gap = gap * 2 < 500 * MS ? gap * 2 : 500 * MS;
+    }
+    claim(&rig, 5); /* where something came, more may come */
+    assert_int_equal(ob_doorbell_due_us(&rig.bell), rig.now + 25 * MS);
+    claim(&rig, 100000);
+    expect_job(&rig, "nothing");
+}
+
+static void polling_can_be_asked_for(void **state)
+{
+    (void)state;
+    struct ob_doorbell bell;
+    ob_doorbell_init(&bell, &(struct ob_doorbell_settings){.polling = true}, 0);
+    assert_int_equal(ob_doorbell_next(&bell, 0), OB_BELL_NOTHING);
+    assert_int_equal(ob_doorbell_look(&bell, 25 * MS), OB_LOOK_FALLBACK);
+}
+
+/* The check function is worth nothing if it finds nothing. */
+static void the_check_sees(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    rig.bell.owes_fence = true;
+    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig = held();
+    rig.bell.owes_fence = false;
+    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig = calm();
+    rig.bell.out = OB_BELL_ASK;
+    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig = asked();
+    rig.bell.out = OB_BELL_NOTHING;
+    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig = calming();
+    rig.bell.marked = true;
+    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig = held();
+    rig.bell.cancelled = true;
+    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig = held();
+    rig.bell.close = true;
+    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig = fencing();
+    rig.bell.owes_fence = false;
+    assert_non_null(ob_doorbell_check(&rig.bell));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_have_defaults),
+        cmocka_unit_test(opens_and_sleeps),
+        cmocka_unit_test(a_ring_is_a_reason_once),
+        cmocka_unit_test(a_claim_takes_no_ring_away),
+        cmocka_unit_test(more_than_the_rate_is_busy),
+        cmocka_unit_test(spread_over_time_it_is_not),
+        cmocka_unit_test(it_takes_half_the_rate_to_calm),
+        cmocka_unit_test(a_backlog_is_busy),
+        cmocka_unit_test(a_backlog_left_alone_is_not),
+        cmocka_unit_test(one_message_at_a_time_is_not),
+        cmocka_unit_test(a_filter_never_holds_the_common_bell),
+        cmocka_unit_test(looks_are_debounced_while_busy),
+        cmocka_unit_test(the_fence_comes_before_sleep),
+        cmocka_unit_test(probes_double),
+        cmocka_unit_test(rings_are_heard_at_the_fence),
+        cmocka_unit_test(busy_again_at_the_fence),
+        cmocka_unit_test(a_mark_that_fails_is_taken_again),
+        cmocka_unit_test(a_cancelled_ask_is_unlocked),
+        cmocka_unit_test(also_when_it_was_granted),
+        cmocka_unit_test(a_cancel_is_sent_again),
+        cmocka_unit_test(a_refused_ask_is_made_again_after_the_unlock),
+        cmocka_unit_test(an_unlock_that_fails_is_tried_thrice),
+        cmocka_unit_test(the_holder_beats),
+        cmocka_unit_test(it_calms_with_a_beat_out),
+        cmocka_unit_test(lost_from_anywhere),
+        cmocka_unit_test(no_server),
+        cmocka_unit_test(an_open_that_fails_is_closed),
+        cmocka_unit_test(a_pooler_means_polling),
+        cmocka_unit_test(polling_can_be_asked_for),
+        cmocka_unit_test(the_check_sees),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -143,5 +143,7 @@ ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, stru
     for (size_t i = 0; i < count; i++)
         read_delivery(res, (int)i, &batch->items[i]);
     *out = &batch->base;
+    ob_pg_bell_claimed(store->bell, count, count == (size_t)want->limit,
+                       want->name_space || want->topics || want->tenant_id);
     return OUTBOX_OK;
 }

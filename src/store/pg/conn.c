@@ -69,12 +69,9 @@ static enum outbox_code check_conninfo(const char *conninfo, struct outbox_error
                         "not a connection string: %s; write postgresql://USER@HOST/DATABASE or key=value pairs", shown);
 }
 
-enum outbox_code ob_pg_connect(const char *conninfo, const char *application, PGconn **conn, struct outbox_error *err)
+/* Begins to connect, or connects. NULL: no memory. */
+static PGconn *dial(const char *conninfo, const char *application, bool start)
 {
-    *conn = NULL;
-    enum outbox_code code = check_conninfo(conninfo, err);
-    if (code)
-        return code;
     /* What stands before dbname gives way to the conninfo; what stands after it does not. A peer that vanished must be
      * noticed within a lease, not after the kernel's two hours. */
     const char *const keys[] = {"connect_timeout",  "keepalives_idle",  "keepalives_interval",
@@ -82,7 +79,16 @@ enum outbox_code ob_pg_connect(const char *conninfo, const char *application, PG
                                 "dbname",           "client_encoding",  NULL};
     const char *const values[] = {getenv("PGCONNECT_TIMEOUT") ? NULL : "10", "10",     "5",    "3", "25000",
                                   application ? application : "outbox",      conninfo, "UTF8", NULL};
-    PGconn *made = PQconnectdbParams(keys, values, 1);
+    return start ? PQconnectStartParams(keys, values, 1) : PQconnectdbParams(keys, values, 1);
+}
+
+enum outbox_code ob_pg_connect(const char *conninfo, const char *application, PGconn **conn, struct outbox_error *err)
+{
+    *conn = NULL;
+    enum outbox_code code = check_conninfo(conninfo, err);
+    if (code)
+        return code;
+    PGconn *made = dial(conninfo, application, false);
     if (!made)
         return ob_error_nomem(err);
     code = PQstatus(made) == CONNECTION_OK ? set_session(made, err) : unreachable(made, err);
@@ -91,6 +97,26 @@ enum outbox_code ob_pg_connect(const char *conninfo, const char *application, PG
     else
         *conn = made;
     return code;
+}
+
+enum outbox_code ob_pg_connect_start(const char *conninfo, const char *application, PGconn **conn,
+                                     struct outbox_error *err)
+{
+    *conn = NULL;
+    enum outbox_code code = check_conninfo(conninfo, err);
+    if (code)
+        return code;
+    PGconn *made = dial(conninfo, application, true);
+    if (!made)
+        return ob_error_nomem(err);
+    if (PQstatus(made) == CONNECTION_BAD) {
+        code = unreachable(made, err);
+        PQfinish(made);
+        return code;
+    }
+    PQsetNoticeReceiver(made, ignore_notice, NULL);
+    *conn = made;
+    return OUTBOX_OK;
 }
 
 enum outbox_code ob_pg_reconnect(PGconn *conn, struct outbox_error *err)

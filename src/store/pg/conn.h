@@ -12,6 +12,9 @@ enum outbox_code ob_pg_connect(const char *conninfo, const char *application, PG
                                struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* The same on a connection that was lost; the parameters are those of the first time. One try. */
 enum outbox_code ob_pg_reconnect(PGconn *conn, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Only begins to connect: the caller goes on with PQconnectPoll, and sets the session up himself. */
+enum outbox_code ob_pg_connect_start(const char *conninfo, const char *application, PGconn **conn,
+                                     struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* ---- why a statement failed ---- */
 

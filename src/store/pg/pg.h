@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "store/pg/bell.h"
 #include "store/pg/borrow.h"
 #include "store/pg/conn.h"
 #include "store/pg/param.h"
@@ -39,8 +40,7 @@
     X(list, "auditor") \
     X(attempts, "auditor") \
     X(acts, "auditor") \
-    X(status, "auditor") \
-    X(bell_channel, "relay")
+    X(status, "auditor")
 
 enum ob_pg_stmt {
 #define X(name, role) OB_PG_##name,
@@ -54,7 +54,10 @@ enum ob_pg_tx { OB_PG_TX_NONE, OB_PG_TX_OPEN, OB_PG_TX_LOST };
 struct ob_pg_store {
     struct ob_store base; /* first: the ops find us by a cast */
     PGconn *conn;
-    PGconn *listener; /* of wait.c; NULL until the first wait */
+    struct ob_pg_bell *bell; /* of wait.c; NULL until the first wait */
+    int bell_number;
+    struct ob_doorbell_settings doorbell;
+    const struct ob_log *log; /* borrowed; may be NULL */
     char *conninfo, *application, *schema;
     bool dead; /* reconnect before the next use */
     enum ob_pg_tx tx;

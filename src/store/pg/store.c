@@ -82,7 +82,7 @@ static void close_store(struct ob_store *base)
         return;
     struct ob_pg_store *store = ob_pg_store_of(base);
     PQfinish(store->conn);
-    PQfinish(store->listener);
+    ob_pg_bell_free(store->bell);
     ob_free(store->conninfo);
     ob_free(store->application);
     ob_free(store->schema);
@@ -131,6 +131,11 @@ ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, st
     if (!store)
         return ob_error_nomem(err);
     store->base.ops = &ops;
+    if (options) {
+        store->bell_number = options->bell;
+        store->doorbell = options->doorbell;
+        store->log = options->log;
+    }
     store->conninfo = ob_strdup(conninfo);
     store->application = ob_strdup(application);
     store->schema = ob_strdup(schema);

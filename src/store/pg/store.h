@@ -2,12 +2,17 @@
 #ifndef OB_STORE_PG_STORE_H
 #define OB_STORE_PG_STORE_H
 
+#include "base/log.h"
+#include "core/doorbell.h"
 #include "core/migration.h"
 #include "core/store.h"
 
 struct ob_pg_options {
-    const char *schema;      /* NULL: "outbox" */
-    const char *application; /* NULL: "outbox" */
+    const char *schema;       /* NULL: "outbox" */
+    const char *application;  /* NULL: "outbox" */
+    const struct ob_log *log; /* NULL: none. Must outlive the store. */
+    struct ob_doorbell_settings doorbell;
+    int bell; /* that a busy worker holds; other than 0: the one its topics were given by assign_bell */
 };
 
 /* Connects. conninfo: an URL or libpq's key=value string; what it does not say comes from PG* variables and defaults.

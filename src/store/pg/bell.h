@@ -1,0 +1,47 @@
+/* bell.h - the doorbell on PostgreSQL: drives core/doorbell.h over a connection of its own.
+ *
+ * Nothing here blocks but ob_pg_bell_wait, the look-up of a host's name while connecting, and the cancelling of an ask
+ * (libpq has no other way before 17), which takes a round trip. A loop of its own (the relay's) calls pump when fd is
+ * ready or due has come, and then asks look; wait does just that with poll(2). */
+#ifndef OB_STORE_PG_BELL_H
+#define OB_STORE_PG_BELL_H
+
+#include "base/log.h"
+#include "core/doorbell.h"
+
+#include <outbox/outbox.h>
+
+struct ob_pg_bell;
+
+struct ob_pg_bell_options {
+    const char *conninfo, *application, *schema; /* borrowed until the bell is freed */
+    int number;                                  /* of the bell; 0 is the common one */
+    struct ob_doorbell_settings settings;
+    const struct ob_log *log; /* NULL: none. Borrowed. */
+};
+
+/* Nothing is connected yet. *bell is the caller's. */
+enum outbox_code ob_pg_bell_new(const struct ob_pg_bell_options *options, struct ob_pg_bell **bell,
+                                struct outbox_error *err) OUTBOX_MUST_CHECK;
+void ob_pg_bell_free(struct ob_pg_bell *bell);
+
+/* A claim brought so many messages; see ob_doorbell_claimed. bell may be NULL: nobody ever waited. */
+void ob_pg_bell_claimed(struct ob_pg_bell *bell, size_t count, bool full, bool filtered);
+
+/* Does what can be done without waiting. */
+void ob_pg_bell_pump(struct ob_pg_bell *bell);
+/* What to wait for: a file descriptor with events of poll(2), -1 when there is none, and a time of the monotonic clock. */
+int ob_pg_bell_fd(const struct ob_pg_bell *bell, short *events);
+int64_t ob_pg_bell_due_us(const struct ob_pg_bell *bell);
+enum ob_bell_look ob_pg_bell_look(struct ob_pg_bell *bell);
+/* What an operator must mend (a missing right, a missing schema) is told once here; OUTBOX_OK: nothing. Trouble with the
+ * connection is not: it goes to the log, and the bell looks by itself until it is connected again. */
+enum outbox_code ob_pg_bell_fault(struct ob_pg_bell *bell, struct outbox_error *err);
+enum ob_bell_state ob_pg_bell_state(const struct ob_pg_bell *bell);
+
+/* Blocks until there is reason to look, timeout_us at most; *look is OB_LOOK_NOT then, and after a signal. The timeout is
+ * the fallback poll of a calm bell: the caller looks after every wait. */
+enum outbox_code ob_pg_bell_wait(struct ob_pg_bell *bell, int64_t timeout_us, enum ob_bell_look *look,
+                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+#endif

@@ -5,13 +5,14 @@
 --   select outbox.hook('app.on_outcome(jsonb)', namespace => 'workflow');
 --
 -- events is a JSON array, one object per message: event (delivered, retry, dead, redriven, discarded), id, namespace,
--- topic, tenant_id, key, seq, subject, recipient, correlation_id, dedupe_key, attempt, outcome, code, error, reference,
--- output, at.
+-- topic, tenant_id, key, seq, subject, recipient, correlation_id, dedupe_key, attempt, outcome, reason (of a dead one), code,
+-- error, reference, output, at.
 --
 -- Rights. A hook is SECURITY DEFINER, so it has the rights of its owner. Whatever it is changed into later, it is called
 -- by a role that has no rights at all, never by ours.
--- Failure. Each call is a subtransaction with a lock_timeout of 200 ms. When it fails, what it did is undone, the outcome
--- stands, and the events go to hook_failure, from which run_failed_hooks gives them again, one by one.
+-- Failure. Each call is a subtransaction with a lock_timeout of 200 ms. Deferred constraints are checked at its end, and
+-- are immediate for the rest of the transaction. When it fails, what it did is undone, the outcome stands, and the events
+-- go to hook_failure, from which run_failed_hooks gives them again, one by one.
 
 create function @schema@.outputs_of(done uuid[], ids uuid[], outputs jsonb[]) returns jsonb
     language sql immutable
@@ -43,6 +44,7 @@ declare
     v_events jsonb;
     v_hook @schema@.hook;
     v_old_timeout constant text := current_setting('lock_timeout');
+    v_old_tenant constant text := coalesce(current_setting('app.current_tenant_id', true), '');
 begin
     if coalesce(cardinality(ids), 0) = 0 or not exists (select from @schema@.hook) then
         return;
@@ -51,9 +53,11 @@ begin
         select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('event', fire.event, 'id', m.id,
                    'namespace', m.namespace, 'topic', m.topic, 'tenant_id', m.tenant_id, 'key', m.key, 'seq', m.seq,
                    'subject', m.subject, 'recipient', m.recipient, 'correlation_id', m.correlation_id,
-                   'dedupe_key', m.dedupe_key, 'attempt', a.attempt_no, 'outcome', a.outcome, 'code', a.code,
-                   'error', a.error, 'reference', a.reference, 'output', outputs -> m.id::text,
-                   'at', clock_timestamp())) order by m.id)
+                   'dedupe_key', m.dedupe_key, 'attempt', a.attempt_no, 'outcome', a.outcome, 'reason', d.reason,
+                   'code', coalesce(d.code, a.code), 'error', coalesce(d.error, a.error), 'reference', a.reference,
+                   'at', clock_timestamp()))
+                   || case when outputs ? m.id::text then jsonb_build_object('output', outputs -> m.id::text) else '{}' end
+                   order by m.id)
           into v_events
           from unnest(ids) t(id)
          cross join lateral (
@@ -63,16 +67,19 @@ begin
                select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.subject, d.recipient, d.correlation_id,
                       d.dedupe_key from @schema@.dead d where d.id = t.id
                 limit 1) m
-          left join lateral (select * from @schema@.attempt a where a.message_id = t.id
+          left join lateral (select * from @schema@.attempt_stored a where a.message_id = t.id
                               order by a.attempt_no desc limit 1) a on true
+          left join @schema@.dead d on d.id = t.id
          where (v_hook.namespace is null or v_hook.namespace = m.namespace)
            and (v_hook.topic is null or v_hook.topic = m.topic);
         continue when v_events is null;
         begin
             perform set_config('lock_timeout', '200ms', true);
             perform @schema@.call_hook(v_hook.function_schema, v_hook.function_name, v_events);
+            set constraints all immediate; -- a deferred one would fail at the commit, and take the outcome with it
             perform set_config('lock_timeout', v_old_timeout, true);
-        exception when others then
+            perform set_config('app.current_tenant_id', v_old_tenant, true);
+        exception when others or assert_failure then
             insert into @schema@.hook_failure (hook_id, tenant_id, event, error)
             select v_hook.id, (e ->> 'tenant_id')::uuid, e, sqlstate || ' ' || sqlerrm
               from jsonb_array_elements(v_events) e;
@@ -93,7 +100,7 @@ declare
 begin
     perform @schema@.check_no_tenant();
     select * into p from pg_proc where oid = fn;
-    if p.prokind <> 'f' or p.pronargs <> 1 or p.proargtypes[0] <> 'jsonb'::regtype then
+    if fn is null or p.prokind <> 'f' or p.pronargs <> 1 or p.proargtypes[0] <> 'jsonb'::regtype then
         raise exception 'the hook % is not a function of one jsonb', fn using errcode = 'OB001',
             hint = 'create function name(events jsonb) returns void ...';
     elsif not p.prosecdef or not exists (select from unnest(p.proconfig) c where c like 'search_path=%') then
@@ -156,7 +163,9 @@ declare
     f record;
     v_taken int := 0;
     v_old_timeout constant text := current_setting('lock_timeout');
+    v_old_tenant constant text := coalesce(current_setting('app.current_tenant_id', true), '');
 begin
+    perform @schema@.check_range('max_count', max_count, 1, 1000000, '');
     for f in select x.id, x.event, h.function_schema, h.function_name
                from @schema@.hook_failure x left join @schema@.hook h on h.id = x.hook_id
               where @schema@.current_tenant() is null or x.tenant_id = @schema@.current_tenant()
@@ -165,11 +174,13 @@ begin
             perform set_config('lock_timeout', '200ms', true);
             if f.function_name is not null then -- an unhooked function wants nothing any more
                 perform @schema@.call_hook(f.function_schema, f.function_name, jsonb_build_array(f.event));
+                set constraints all immediate;
             end if;
             perform set_config('lock_timeout', v_old_timeout, true);
+            perform set_config('app.current_tenant_id', v_old_tenant, true);
             delete from @schema@.hook_failure x where x.id = f.id;
             v_taken := v_taken + 1;
-        exception when others then
+        exception when others or assert_failure then
             update @schema@.hook_failure x
                set tries = x.tries + 1, error = sqlstate || ' ' || sqlerrm, failed_at = clock_timestamp()
              where x.id = f.id;

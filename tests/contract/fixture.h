@@ -17,8 +17,8 @@ enum ability {
     NEEDS_MANY_WRITERS = 2,       /* two transactions can have written at the same time */
 };
 
-/* Look-ups that must be served by an index (M20). */
-enum lookup { LOOKUP_DUE, LOOKUP_EXPIRED, LOOKUP_TENANT, LOOKUP_SUBJECT, LOOKUP_COUNT };
+/* Look-ups that must be served by an index (M20). The expired leases of fill have a topic of their own. */
+enum lookup { LOOKUP_DUE, LOOKUP_EXPIRED, LOOKUP_TENANT_DUE, LOOKUP_TENANT, LOOKUP_SUBJECT, LOOKUP_COUNT };
 
 struct fixture {
     const char *name; /* of the binary */
@@ -39,8 +39,11 @@ struct fixture {
     void (*make_due)(const char *place, const char *id);   /* a message that waits for its time waits no more */
     void (*age)(const char *place, char id[37], int days); /* it all was so long ago; the id changes with it */
     void (*scalar)(const char *place, const char *sql, char text[TEXT_MAX]);
-    void (*digest)(const char *place, char text[TEXT_MAX]);                 /* equal texts: no table has changed */
-    void (*plan)(const char *place, enum lookup what, char text[TEXT_MAX]); /* how the database would look that up */
+    void (*digest)(const char *place, char text[TEXT_MAX]); /* equal texts: no table has changed */
+    /* So many messages at once, of a thousand tenants, all due, and a few whose worker is gone. */
+    void (*fill)(const char *place, long rows);
+    /* "" when an index serves the look-up; otherwise how the database goes about it. */
+    void (*plan)(const char *place, enum lookup what, char text[TEXT_MAX]);
 };
 
 extern const struct fixture fixture;

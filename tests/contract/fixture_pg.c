@@ -2,11 +2,10 @@
  *
  * OUTBOX_TEST_PG is the conninfo of a superuser on a server of our own. The store itself works with the rights of the
  * four group roles and no more; only the back doors are a superuser's. */
-#include "fixture.h"
+#include "fixture_pg.h"
 
 #include "store/pg/store.h"
 
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@ static char template_name[32], template_place[PLACE_MAX], fresh_digest[TEXT_MAX]
 static char washed[64]; /* a database as good as new, "" when there is none */
 static int databases;
 
-static void give_up(const char *what, const char *why)
+void pg_give_up(const char *what, const char *why)
 {
     fprintf(stderr, "contract_pg: %s: %s\n", what, why);
     exit(1);
@@ -30,17 +29,17 @@ static void place_make(char place[PLACE_MAX], const char *dbname, bool app)
     char *error = NULL;
     const char *given = getenv("OUTBOX_TEST_PG");
     if (!given)
-        give_up("OUTBOX_TEST_PG", "is not set: run tools/test contract");
+        pg_give_up("OUTBOX_TEST_PG", "is not set: run tools/test contract");
     PQconninfoOption *options = PQconninfoParse(given, &error);
     if (!options)
-        give_up("OUTBOX_TEST_PG", error);
+        pg_give_up("OUTBOX_TEST_PG", error);
     size_t n = (size_t)snprintf(place, PLACE_MAX, "dbname=%s%s", dbname, app ? " options='-c role=" APP "'" : "");
     for (PQconninfoOption *option = options; option->keyword; option++)
         if (option->val && strcmp(option->keyword, "dbname") != 0 && n < PLACE_MAX)
             n += (size_t)snprintf(place + n, PLACE_MAX - n, " %s='%s'", option->keyword, option->val);
     PQconninfoFree(options);
     if (n >= PLACE_MAX)
-        give_up("OUTBOX_TEST_PG", "too long");
+        pg_give_up("OUTBOX_TEST_PG", "too long");
 }
 
 static void notice_drop(void *ctx, const PGresult *res)
@@ -59,30 +58,30 @@ static void door_close(void)
     door = NULL;
 }
 
-static PGconn *back_door(const char *place)
+PGconn *pg_back_door(const char *place)
 {
     char dbname[64] = "", all[PLACE_MAX];
     if (sscanf(place, "dbname=%63s", dbname) != 1)
-        give_up("place", place);
+        pg_give_up("place", place);
     if (door && strcmp(door_name, dbname) == 0)
         return door;
     door_close();
     place_make(all, dbname, false);
     door = PQconnectdb(all);
     if (PQstatus(door) != CONNECTION_OK)
-        give_up("connect", PQerrorMessage(door));
+        pg_give_up("connect", PQerrorMessage(door));
     PQsetNoticeReceiver(door, notice_drop, NULL);
     memcpy(door_name, dbname, sizeof(door_name));
     return door;
 }
 
 /* The first column of the first row, "" when there is none. */
-static void query(PGconn *conn, const char *sql, const char *const *params, int n, char text[TEXT_MAX])
+void pg_query(PGconn *conn, const char *sql, const char *const *params, int n, char text[TEXT_MAX])
 {
     PGresult *res = PQexecParams(conn, sql, n, NULL, params, NULL, NULL, 0);
     ExecStatusType status = PQresultStatus(res);
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
-        give_up(sql, PQerrorMessage(conn));
+        pg_give_up(sql, PQerrorMessage(conn));
     if (text)
         snprintf(text, TEXT_MAX, "%s", PQntuples(res) > 0 ? PQgetvalue(res, 0, 0) : "");
     PQclear(res);
@@ -90,7 +89,7 @@ static void query(PGconn *conn, const char *sql, const char *const *params, int 
 
 static void run(const char *place, const char *sql, const char *id, char text[TEXT_MAX])
 {
-    query(back_door(place), sql, id ? &id : NULL, id ? 1 : 0, text);
+    pg_query(pg_back_door(place), sql, id ? &id : NULL, id ? 1 : 0, text);
 }
 
 /* Outside of all outboxes. The names are our own. */
@@ -104,7 +103,7 @@ static void admin(const char *before, const char *name, const char *after)
 /* "table rows:checksum" of every table that is not empty, those of the application's own included. */
 static void digest_of(const char *place, char text[TEXT_MAX])
 {
-    PGconn *conn = back_door(place);
+    PGconn *conn = pg_back_door(place);
     PGresult *tables = PQexec(conn, "SELECT quote_ident(nspname) || '.' || quote_ident(relname) FROM pg_class c JOIN"
                                     " pg_namespace n ON n.oid = c.relnamespace WHERE relkind = 'r' AND nspname IN"
                                     " ('outbox', 'public') ORDER BY 1");
@@ -115,13 +114,13 @@ static void digest_of(const char *place, char text[TEXT_MAX])
         snprintf(sql, sizeof(sql),
                  "SELECT count(*) || ':' || left(md5(string_agg(t::text, E'\\n' ORDER BY t::text)), 8) FROM %s t",
                  PQgetvalue(tables, i, 0));
-        query(conn, sql, NULL, 0, sum);
+        pg_query(conn, sql, NULL, 0, sum);
         if (sum[0])
             n += (size_t)snprintf(text + n, TEXT_MAX - n, " %s %s", PQgetvalue(tables, i, 0), sum);
     }
     PQclear(tables);
     if (n >= TEXT_MAX)
-        give_up("digest", "too long");
+        pg_give_up("digest", "too long");
 }
 
 static void setup(void)
@@ -131,14 +130,14 @@ static void setup(void)
     admin("CREATE DATABASE", template_name, "");
     place_make(template_place, template_name, false);
     if (ob_pg_migrate(template_place, NULL, &(struct ob_migrate){0}, &err))
-        give_up("migrate", err.text);
-    PGconn *conn = back_door(template_place);
-    query(conn,
-          "DO $$ BEGIN CREATE ROLE " APP
-          " NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
-          NULL, 0, NULL);
-    query(conn, "GRANT outbox_producer, outbox_relay, outbox_operator, outbox_auditor TO " APP, NULL, 0, NULL);
-    query(conn, "GRANT CREATE ON SCHEMA public TO " APP, NULL, 0, NULL);
+        pg_give_up("migrate", err.text);
+    PGconn *conn = pg_back_door(template_place);
+    pg_query(conn,
+             "DO $$ BEGIN CREATE ROLE " APP
+             " NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
+             NULL, 0, NULL);
+    pg_query(conn, "GRANT outbox_producer, outbox_relay, outbox_operator, outbox_auditor TO " APP, NULL, 0, NULL);
+    pg_query(conn, "GRANT CREATE ON SCHEMA public TO " APP, NULL, 0, NULL);
     digest_of(template_place, fresh_digest);
     door_close();
 }
@@ -174,23 +173,23 @@ static void create(char place[PLACE_MAX])
 static bool wash(const char *place)
 {
     char text[TEXT_MAX];
-    PGconn *conn = back_door(place);
-    query(conn,
-          "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database()"
-          " AND pid <> pg_backend_pid()",
-          NULL, 0, NULL);
-    query(conn, "SET session_replication_role = replica", NULL, 0, NULL);
-    query(conn,
-          "DO $$ DECLARE c regclass; used boolean; BEGIN"
-          " FOR c IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP"
-          "  EXECUTE format('DROP TABLE %s', c); END LOOP;"
-          " FOR c IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'outbox'::regnamespace"
-          "  AND relname NOT IN ('namespace', 'migration') LOOP"
-          "  EXECUTE format('SELECT EXISTS (SELECT FROM %s)', c) INTO used;"
-          "  IF used THEN EXECUTE format('TRUNCATE %s RESTART IDENTITY', c); END IF; END LOOP;"
-          " DELETE FROM outbox.namespace WHERE name <> '*'; END $$",
-          NULL, 0, NULL);
-    query(conn, "RESET session_replication_role", NULL, 0, NULL);
+    PGconn *conn = pg_back_door(place);
+    pg_query(conn,
+             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database()"
+             " AND pid <> pg_backend_pid()",
+             NULL, 0, NULL);
+    pg_query(conn, "SET session_replication_role = replica", NULL, 0, NULL);
+    pg_query(conn,
+             "DO $$ DECLARE c regclass; used boolean; BEGIN"
+             " FOR c IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP"
+             "  EXECUTE format('DROP TABLE %s', c); END LOOP;"
+             " FOR c IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'outbox'::regnamespace"
+             "  AND relname NOT IN ('namespace', 'migration', 'period') LOOP"
+             "  EXECUTE format('SELECT EXISTS (SELECT FROM %s)', c) INTO used;"
+             "  IF used THEN EXECUTE format('TRUNCATE %s RESTART IDENTITY', c); END IF; END LOOP;"
+             " DELETE FROM outbox.namespace WHERE name <> '*'; END $$",
+             NULL, 0, NULL);
+    pg_query(conn, "RESET session_replication_role", NULL, 0, NULL);
     digest_of(place, text);
     return strcmp(text, fresh_digest) == 0;
 }
@@ -199,7 +198,7 @@ static void destroy(const char *place)
 {
     char name[64];
     if (sscanf(place, "dbname=%63s", name) != 1)
-        give_up("place", place);
+        pg_give_up("place", place);
     if (wash(place))
         memcpy(washed, name, sizeof(washed));
     else
@@ -241,23 +240,23 @@ static void age(const char *place, char id[37], int days)
     char interval[32], older[TEXT_MAX];
     snprintf(interval, sizeof(interval), "%d days", days);
     const char *params[] = {id, interval, NULL};
-    PGconn *conn = back_door(place);
-    query(conn,
-          "SELECT overlay($1::uuid::text placing left(outbox.uuid_at(clock_timestamp() - $2::interval)::text, 13)"
-          " from 1 for 13)",
-          params, 2, older);
+    PGconn *conn = pg_back_door(place);
+    pg_query(conn,
+             "SELECT overlay($1::uuid::text placing left(outbox.uuid_at(clock_timestamp() - $2::interval)::text, 13)"
+             " from 1 for 13)",
+             params, 2, older);
     /* That day had its partition, made in its time by purge. */
-    query(conn, "SET ROLE outbox_owner", NULL, 0, NULL);
-    query(conn,
-          "SELECT outbox.make_period(day, day + '1 day') FROM date_trunc('day', now() - $1::interval, 'UTC') day"
-          " WHERE NOT EXISTS (SELECT FROM outbox.period p WHERE p.start = day)",
-          &params[1], 1, NULL);
-    query(conn, "RESET ROLE", NULL, 0, NULL);
-    query(conn, "SET session_replication_role = replica", NULL, 0, NULL);
+    pg_query(conn, "SET ROLE outbox_owner", NULL, 0, NULL);
+    pg_query(conn,
+             "SELECT outbox.make_period(day, day + '1 day') FROM date_trunc('day', now() - $1::interval, 'UTC') day"
+             " WHERE NOT EXISTS (SELECT FROM outbox.period p WHERE p.start = day)",
+             &params[1], 1, NULL);
+    pg_query(conn, "RESET ROLE", NULL, 0, NULL);
+    pg_query(conn, "SET session_replication_role = replica", NULL, 0, NULL);
     const char *all[] = {id, older, interval};
     for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]); i++)
-        query(conn, moves[i], all, 3, NULL);
-    query(conn, "RESET session_replication_role", NULL, 0, NULL);
+        pg_query(conn, moves[i], all, 3, NULL);
+    pg_query(conn, "RESET session_replication_role", NULL, 0, NULL);
     memcpy(id, older, 36);
 }
 
@@ -278,4 +277,6 @@ const struct fixture fixture = {
     .age = age,
     .scalar = scalar_of,
     .digest = digest_of,
+    .fill = pg_fill,
+    .plan = pg_plan,
 };

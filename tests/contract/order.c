@@ -222,15 +222,27 @@ static void priority_inside_a_run(struct fx *fx)
 
 static void prefetch_under_one_name(struct fx *fx)
 {
-    put_n(fx, "a", 4);
+    put_n(fx, "a", 2);
     outbox_batch *first = claim(fx, .run = 2, .prefetch = true);
     expect_claim(AT(fx), first, "a1 a2");
-    claim_none(fx, .worker = "w2", .run = 2, .prefetch = true);
-    claim_none(fx, .worker = "w1", .run = 2);
-    outbox_batch *second = claim(fx, .worker = "w1", .run = 2, .prefetch = true);
+    put_n(fx, "a", 2);
+    outbox_batch *second = claim(fx, .run = 2, .prefetch = true);
     expect_claim(AT(fx), second, "a3 a4");
     ack_all(fx, first);
     ack_all(fx, second);
+}
+
+static void prefetch_behind_others(struct fx *fx)
+{
+    put_n(fx, "a", 6);
+    outbox_batch *batch = claim(fx, .run = 2, .prefetch = true);
+    expect_claim(AT(fx), batch, "a1 a2");
+    for (int i = 0; i < 3; i++) {
+        claim_none(fx, .worker = "w2", .run = 2, .prefetch = true);
+        claim_none(fx, .worker = "w1", .run = 2);
+    }
+    ack_all(fx, batch);
+    expect_rest(AT(fx), "a3 a4 a5 a6");
 }
 
 static void released_head_goes_first(struct fx *fx)
@@ -260,7 +272,8 @@ const struct contract_test order_tests[] = {
     {"N2 V10: a lost run comes back in order", lost_run_comes_back_in_order},
     {"N2 M9: priority never reorders inside a key", priority_never_reorders},
     {"N2 M9: nor inside a run", priority_inside_a_run},
-    {"N2: prefetch goes on behind one's own messages, nobody else's", prefetch_under_one_name},
+    {"N2: prefetch goes on behind one's own messages", prefetch_under_one_name},
+    {"N2: prefetch does not go on behind anybody else's", prefetch_behind_others},
     {"N2: a released or limited head goes first", released_head_goes_first},
     {NULL, NULL, 0},
 };

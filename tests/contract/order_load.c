@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-enum { PRODUCERS = 3, WORKERS = 4, TRANSACTIONS = 120, KILL_EVERY_US = 120000 };
+enum { PRODUCERS = 3, WORKERS = 4, TRANSACTIONS = 250, KILL_EVERY_US = 120000 };
 
 struct load {
     struct fx *fx;

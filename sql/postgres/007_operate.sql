@@ -1,12 +1,14 @@
 -- What operators do: retry and discard dead letters, pause and resume, configure. Every act is on record.
 
+-- The actor is what the caller says. Where that is not the role that logged in, the role is on record too.
 create function @schema@.record(actor text, action text, reason text, message_id uuid, tenant_id uuid, detail jsonb)
     returns void
     language sql security definer
     set search_path = @schema@, pg_temp
 as $$
     insert into @schema@.act (actor, action, reason, message_id, tenant_id, detail)
-    values (coalesce(actor, session_user), action, reason, message_id, tenant_id, detail)
+    values (coalesce(actor, session_user), action, reason, message_id, tenant_id, case when actor <> session_user
+        then coalesce(detail, '{}') || jsonb_build_object('login', session_user) else detail end)
 $$;
 
 -- Rings for work that did not come through enqueue.

@@ -34,15 +34,15 @@ int main(int argc, char **argv)
           PQexecParams(conn, "INSERT INTO orders VALUES ($1, 'paid') ON CONFLICT (id) DO UPDATE SET state = 'paid'", 1,
                        NULL, &order, NULL, NULL, 0));
 
+    long number = strtol(order, NULL, 10);
     char payload[64], key[64];
     struct outbox_message msg = OUTBOX_MESSAGE_INIT;
     msg.topic = "orders.paid";
     msg.payload = payload;
-    msg.payload_len = (size_t)snprintf(payload, sizeof payload, "{\"order\": %d}", atoi(order));
+    msg.payload_len = (size_t)snprintf(payload, sizeof payload, "{\"order\": %ld}", number);
     msg.key = order; /* what happens to one order is delivered in order */
-    snprintf(key, sizeof key, "paid-%d", atoi(order));
+    snprintf(key, sizeof key, "paid-%ld", number);
     msg.dedupe_key = key;
-
     struct outbox_receipt receipt;
     struct outbox_error err;
     if (outbox_pq_enqueue(conn, NULL, &msg, &receipt, &err)) {

@@ -52,8 +52,10 @@ bool ob_command_takes(const struct ob_command *command, const struct ob_option *
 {
     if (option->global)
         return true;
+    if (!command)
+        return false;
     size_t len = strlen(option->field);
-    for (const char *at = command ? command->options : ""; (at = strstr(at, option->field)); at += len)
+    for (const char *at = command->options; (at = strstr(at, option->field)); at += len)
         if ((at == command->options || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
             return true;
     return false;

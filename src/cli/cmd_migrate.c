@@ -76,7 +76,7 @@ static void tell_end(struct ob_cli *cli, int count)
 static int run_migrations(struct ob_cli *cli, bool create)
 {
     struct ob_buf buf = OB_BUF_INIT;
-    struct ob_json json;
+    struct ob_json json = {0};
     struct told told = {.cli = cli, .json = cli->args.json ? &json : NULL};
     struct ob_open open = {.schema = cli->schema, .create = create};
     struct ob_migrate how = {.dry_run = cli->args.dry_run, .applied = applied, .ctx = &told};
@@ -142,7 +142,7 @@ static void list_one(void *ctx, const struct ob_migration_row *row)
 static int show_status(struct ob_cli *cli)
 {
     struct ob_buf buf = OB_BUF_INIT;
-    struct ob_json json;
+    struct ob_json json = {0};
     struct told told = {.cli = cli, .json = cli->args.json ? &json : NULL};
     struct ob_open open = {.schema = cli->schema};
     ob_json_init(&json, &buf);

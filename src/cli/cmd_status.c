@@ -67,7 +67,7 @@ static bool status_row(void *ctx, const struct ob_status_row *row)
 int cmd_status(struct ob_cli *cli)
 {
     struct ob_buf buf = OB_BUF_INIT;
-    struct ob_json json;
+    struct ob_json json = {0};
     struct totals totals = {.cli = cli, .json = cli->args.json ? &json : NULL};
     ob_json_init(&json, &buf);
     ob_json_object(&json);

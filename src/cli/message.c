@@ -34,8 +34,8 @@ static void put_base64(struct ob_json *json, const unsigned char *data, size_t l
                          (i + 2 < len ? (unsigned)data[i + 2] : 0);
         ob_buf_putc(&buf, letters[group >> 18]);
         ob_buf_putc(&buf, letters[group >> 12 & 63]);
-        ob_buf_putc(&buf, i + 1 < len ? letters[group >> 6 & 63] : '=');
-        ob_buf_putc(&buf, i + 2 < len ? letters[group & 63] : '=');
+        ob_buf_putc(&buf, (char)(i + 1 < len ? letters[group >> 6 & 63] : '='));
+        ob_buf_putc(&buf, (char)(i + 2 < len ? letters[group & 63] : '='));
     }
     ob_json_string_n(json, ob_buf_text(&buf), buf.len);
     ob_buf_fini(&buf);

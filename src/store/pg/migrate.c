@@ -30,7 +30,7 @@ struct run {
 
 static int version_of(const struct ob_sql_file *file)
 {
-    return atoi(file->name);
+    return (int)strtol(file->name, NULL, 10);
 }
 
 /* "001_roles.sql" is the migration "001_roles". */

@@ -90,7 +90,7 @@ void ob_pg_put_jsonb(struct ob_pg_params *params, const char *text, size_t len)
 
 void ob_pg_put_bool(struct ob_pg_params *params, bool value)
 {
-    ob_buf_putc(begin_value(params), value);
+    ob_buf_putc(begin_value(params), value ? 1 : 0);
 }
 
 void ob_pg_put_int4(struct ob_pg_params *params, int32_t value)

@@ -134,7 +134,7 @@ ob_code ob_pg_list(struct ob_store *base, const struct ob_filter *filter, ob_mes
     put_filter(&params, filter);
     if (!ob_pg_params_seal(&params))
         return ob_error_nomem(err);
-    PGresult *res;
+    PGresult *res = NULL;
     ob_code code = ob_pg_call_once(store, OB_PG_list, &params, &res, err);
     if (code)
         return code;
@@ -168,7 +168,7 @@ static ob_code by_id(struct ob_pg_store *store, enum ob_pg_stmt which, const str
 ob_code ob_pg_attempts(struct ob_store *base, const struct outbox_uuid *id, ob_attempt_fn *fn, void *ctx,
                        struct outbox_error *err)
 {
-    PGresult *res;
+    PGresult *res = NULL;
     ob_code code = by_id(ob_pg_store_of(base), OB_PG_attempts, id, &res, err);
     if (code)
         return code;
@@ -195,7 +195,7 @@ ob_code ob_pg_attempts(struct ob_store *base, const struct outbox_uuid *id, ob_a
 ob_code ob_pg_acts(struct ob_store *base, const struct outbox_uuid *id, ob_act_fn *fn, void *ctx,
                    struct outbox_error *err)
 {
-    PGresult *res;
+    PGresult *res = NULL;
     ob_code code = by_id(ob_pg_store_of(base), OB_PG_acts, id, &res, err);
     if (code)
         return code;
@@ -222,7 +222,7 @@ ob_code ob_pg_status(struct ob_store *base, ob_status_fn *fn, void *ctx, struct 
     ob_pg_params_init(&params, &store->scratch);
     if (!ob_pg_params_seal(&params))
         return ob_error_nomem(err);
-    PGresult *res;
+    PGresult *res = NULL;
     ob_code code = ob_pg_call_once(store, OB_PG_status, &params, &res, err);
     if (code)
         return code;

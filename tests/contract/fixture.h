@@ -20,10 +20,14 @@ enum ability {
 /* Look-ups that must be served by an index (M20). The expired leases of fill have a topic of their own. */
 enum lookup { LOOKUP_DUE, LOOKUP_EXPIRED, LOOKUP_TENANT_DUE, LOOKUP_TENANT, LOOKUP_SUBJECT, LOOKUP_COUNT };
 
+struct lack {
+    enum ability ability;
+    const char *why; /* the reason of the SKIP */
+};
+
 struct fixture {
-    const char *name; /* of the binary */
-    unsigned lacks;   /* abilities */
-    const char *why;  /* why it lacks them: the reason of the SKIP */
+    const char *name;         /* of the binary */
+    const struct lack *lacks; /* what the store cannot have; ends with NEEDS_NOTHING, NULL for nothing */
 
     void (*setup)(void); /* once a binary; leaves the process on failure, saying why */
     void (*teardown)(void);
@@ -47,5 +51,8 @@ struct fixture {
 };
 
 extern const struct fixture fixture;
+
+/* Why the store lacks one of these abilities; NULL when it lacks none. */
+const char *fixture_lacks(unsigned abilities);
 
 #endif

@@ -48,6 +48,14 @@ static void test_run(void **state)
     fx->test->run(fx);
 }
 
+const char *fixture_lacks(unsigned abilities)
+{
+    for (const struct lack *lack = fixture.lacks; lack && lack->ability; lack++)
+        if (lack->ability & abilities)
+            return lack->why;
+    return NULL;
+}
+
 static void test_not_applicable(void **state)
 {
     (void)state;
@@ -57,7 +65,7 @@ static void test_not_applicable(void **state)
 static char *skip_name(const struct contract_test *test)
 {
     char *name = NULL;
-    if (asprintf(&name, "%s # SKIP not applicable: %s", test->name, fixture.why) < 0)
+    if (asprintf(&name, "%s # SKIP not applicable: %s", test->name, fixture_lacks(test->needs)) < 0)
         abort();
     return name;
 }
@@ -89,7 +97,7 @@ static int run_all(const char *pattern)
             if (pattern && !strstr(test->name, pattern))
                 continue;
             tests = realloc(tests, (n + 1) * sizeof(*tests));
-            if (test->needs & fixture.lacks) {
+            if (fixture_lacks(test->needs)) {
                 names = realloc(names, (named + 1) * sizeof(*names));
                 names[named] = skip_name(test);
                 tests[n++] = (struct CMUnitTest){names[named++], test_not_applicable, NULL, NULL, NULL};

@@ -51,7 +51,7 @@ struct fx {
 /* For the few lines of a test that a store cannot follow; a whole test says it in its `needs`. */
 static inline bool store_has(enum ability ability)
 {
-    return !(fixture.lacks & ability);
+    return !fixture_lacks(ability);
 }
 
 struct fx *fx_at(struct fx *fx, const char *file, int line);

@@ -16,14 +16,14 @@ struct ob_pg_options {
 };
 
 /* Connects. conninfo: an URL or libpq's key=value string; what it does not say comes from PG* variables and defaults.
- * options may be NULL. *store is owned by the caller: store->ops->close. */
-ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, struct ob_store **store,
+ * options may be NULL. *out is owned by the caller: ops->close. */
+ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, struct ob_store **out,
                    struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* ---- migrations: see migrate.c ---- */
 
 /* Brings the schema to this version. Safe to run twice and by many at once. */
-ob_code ob_pg_migrate(const char *conninfo, const struct ob_pg_options *options, const struct ob_migrate *run,
+ob_code ob_pg_migrate(const char *conninfo, const struct ob_pg_options *options, const struct ob_migrate *how,
                       struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Calls back for every migration known here or applied there, in order. Changes nothing. */
 ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *options, ob_migration_fn *fn, void *ctx,

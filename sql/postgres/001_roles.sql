@@ -29,12 +29,18 @@ begin
 end
 $$;
 
--- The migrating role hands its objects over to these two, which it may do only as a member. A superuser needs no
--- membership, and gets none.
+-- The migrating role hands its objects over to these three, which it may do only as a member. A superuser needs no
+-- membership and gets none; who is a member already may not be allowed to grant it again.
 do $$
 begin
-    if not (select rolsuper from pg_roles where rolname = current_user) then
-        grant @owner@, @api@, @hooks@ to current_user;
+    if not pg_has_role(@owner_text@, 'member') then
+        grant @owner@ to current_user;
+    end if;
+    if not pg_has_role(@api_text@, 'member') then
+        grant @api@ to current_user;
+    end if;
+    if not pg_has_role(@hooks_text@, 'member') then
+        grant @hooks@ to current_user;
     end if;
 end
 $$;

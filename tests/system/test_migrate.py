@@ -221,26 +221,43 @@ def test_schema_names(empty_db, schema, word):
     assert schemas(empty_db) == {"public"}
 
 
+def follow_the_advice(db, pg_server, user, name):
+    """Runs migrate, and what each refusal tells an administrator to run, until it works; what that was."""
+    granted = []
+    while len(granted) < 5:
+        done = run_cli("migrate", "--store", db.url(user), "--schema", name, check=False)
+        if done.returncode == 0:
+            break
+        assert done.returncode == FORBIDDEN, done.stderr
+        assert name not in schemas(db)
+        granted.append(re.search(r"administrator can run: (.*)", done.stderr).group(1))
+        pg_server.psql(granted[-1])
+    assert migrations(db, name) == FILES
+    return granted
+
+
 def test_without_rights_says_which(name, empty_db, pg_server):
     """S5: each refusal names the statement that an administrator must run; after running them all, it works."""
     pg_server.psql("CREATE ROLE plain_joe LOGIN")
     try:
-        granted = []
-        for _ in range(5):
-            done = run_cli("migrate", "--store", empty_db.url("plain_joe"), "--schema", name, check=False)
-            if done.returncode == 0:
-                break
-            assert done.returncode == FORBIDDEN, done.stderr
-            assert name not in schemas(empty_db)
-            statement = re.search(r"administrator can run: (.*)", done.stderr).group(1)
-            pg_server.psql(statement)
-            granted.append(statement)
-        assert granted == ['ALTER ROLE "plain_joe" CREATEROLE',
-                           'GRANT CREATE ON DATABASE "%s" TO "plain_joe"' % empty_db.name]
-        assert migrations(empty_db, name) == FILES
+        assert follow_the_advice(empty_db, pg_server, "plain_joe", name) == [
+            'ALTER ROLE "plain_joe" CREATEROLE', 'GRANT CREATE ON DATABASE "%s" TO "plain_joe"' % empty_db.name]
     finally:
         drop_database(empty_db)
         pg_server.psql("DROP OWNED BY plain_joe; DROP ROLE plain_joe")
+
+
+def test_with_roles_made_by_an_administrator(name, empty_db, pg_server):
+    """S5: where nobody but administrators may create roles, they make them, and grant three of them."""
+    pg_server.psql("CREATE ROLE plain_jim LOGIN")
+    pg_server.psql("".join('CREATE ROLE "%s_%s" NOLOGIN;' % (name, role) for role in ROLES))
+    try:
+        assert follow_the_advice(empty_db, pg_server, "plain_jim", name) == [
+            'GRANT "{0}_owner", "{0}_api", "{0}_hooks" TO "plain_jim"'.format(name),
+            'GRANT CREATE ON DATABASE "%s" TO "plain_jim"' % empty_db.name]
+    finally:
+        drop_database(empty_db)
+        pg_server.psql("DROP OWNED BY plain_jim; DROP ROLE plain_jim")
 
 
 def test_as_a_role_that_may_create_roles(name, empty_db, pg_server):

@@ -23,7 +23,7 @@ static void first_lines(const char *message, char *text, size_t size)
     size_t len = 0;
     for (; *message && len + 3 < size; message++) {
         if (*message != '\n')
-            text[len++] = *message == '\t' ? ' ' : *message;
+            text[len++] = (char)(*message == '\t' ? ' ' : *message);
         else if (message[1])
             text[len++] = ';', text[len++] = ' ';
     }

@@ -83,27 +83,43 @@ static ob_code query(struct run *run, const char *file, struct ob_pg_params *par
 
 /* ---- before ------------------------------------------------------------------------------------------------------ */
 
-static ob_code refuse_rights(bool roles_lacking, const char *database, const char *user, struct outbox_error *err)
+/* What a first run needs: to create the schema, to have or make the roles, and to be a member of the owning three. */
+struct rights {
+    bool create, roles, join;
+    const char *database, *user;
+};
+
+static ob_code refuse_rights(const struct run *run, const struct rights *rights, struct outbox_error *err)
 {
     struct ob_buf text = OB_BUF_INIT;
-    if (roles_lacking) {
+    if (!rights->roles) {
         ob_buf_puts(&text, "the roles of the outbox are not there, and this role may not create them; "
                            "an administrator can run: ALTER ROLE ");
-        ob_pg_quote(&text, user, "");
+        ob_pg_quote(&text, rights->user, "");
         ob_buf_puts(&text, " CREATEROLE");
+    } else if (!rights->join) {
+        ob_buf_puts(&text, "the roles of the outbox are there, but this role is no member of those that own it; "
+                           "an administrator can run: GRANT ");
+        static const char *const owners[] = {"_owner", "_api", "_hooks"};
+        for (size_t i = 0; i < sizeof owners / sizeof owners[0]; i++) {
+            ob_buf_puts(&text, i ? ", " : "");
+            ob_pg_quote(&text, run->schema, owners[i]);
+        }
+        ob_buf_puts(&text, " TO ");
+        ob_pg_quote(&text, rights->user, "");
     } else {
         ob_buf_puts(&text, "this role may not create a schema in the database; an administrator can run: GRANT CREATE "
                            "ON DATABASE ");
-        ob_pg_quote(&text, database, "");
+        ob_pg_quote(&text, rights->database, "");
         ob_buf_puts(&text, " TO ");
-        ob_pg_quote(&text, user, "");
+        ob_pg_quote(&text, rights->user, "");
     }
     ob_code code = ob_error_set_sqlstate(err, OUTBOX_FORBIDDEN, "42501", "%s", ob_buf_text(&text));
     ob_buf_fini(&text);
     return code;
 }
 
-/* Looks without touching. `run` comes: for a migration, the rights must be there too. */
+/* Looks without touching. To migrate, the rights must be there too. */
 static ob_code look(struct run *run, bool to_migrate, struct outbox_error *err)
 {
     struct ob_buf scratch = OB_BUF_INIT;
@@ -123,15 +139,18 @@ static ob_code look(struct run *run, bool to_migrate, struct outbox_error *err)
     if (code)
         return code;
     run->migrated = ob_pg_bool(res, 0, 0);
-    bool foreign = ob_pg_bool(res, 0, 1), may_create = ob_pg_bool(res, 0, 2);
-    bool roles_lacking = ob_pg_int4(res, 0, 3) > 0 && !ob_pg_bool(res, 0, 4);
-    if (foreign)
+    struct rights rights = {.create = ob_pg_bool(res, 0, 2),
+                            .roles = ob_pg_bool(res, 0, 3),
+                            .join = ob_pg_bool(res, 0, 4),
+                            .database = ob_pg_text(res, 0, 5),
+                            .user = ob_pg_text(res, 0, 6)};
+    if (ob_pg_bool(res, 0, 1))
         code = ob_error_set(err, OUTBOX_SCHEMA,
                             "the schema %s is there, but it holds something else than an outbox; choose another one "
                             "with --schema",
                             run->schema);
-    else if (to_migrate && !run->migrated && (roles_lacking || !may_create))
-        code = refuse_rights(roles_lacking, ob_pg_text(res, 0, 6), ob_pg_text(res, 0, 7), err);
+    else if (to_migrate && !run->migrated && !(rights.create && rights.roles && rights.join))
+        code = refuse_rights(run, &rights, err);
     PQclear(res);
     return code;
 }

@@ -33,6 +33,8 @@ struct ob_cli {
 #undef OUTBOX_OPTION
 #undef OUTBOX_COMMAND
 
+/* A store is named, and with options that fit it; false after it set cli->err. */
+bool ob_cli_has_store(struct ob_cli *cli);
 /* Opens the store; false after it set cli->err. */
 bool ob_cli_open(struct ob_cli *cli);
 /* Says what went wrong (cli->err) and returns the exit status for it. */

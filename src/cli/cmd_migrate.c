@@ -196,23 +196,13 @@ static int print_all(struct ob_cli *cli)
 
 /* ---- the commands ------------------------------------------------------------------------------------------------ */
 
-static bool has_url(struct ob_cli *cli)
-{
-    if (cli->url)
-        return true;
-    ob_error_set(&cli->err, OUTBOX_INVALID,
-                 "no store is given; use --store postgresql://USER@HOST/DATABASE or --store sqlite:PATH, or set "
-                 "OUTBOX_STORE");
-    return false;
-}
-
 int cmd_migrate(struct ob_cli *cli)
 {
     if (cli->args.show_status + cli->args.dry_run + cli->args.print > 1)
         return ob_cli_usage(cli, "--status, --dry-run and --print exclude each other");
     if (cli->args.print)
         return print_all(cli);
-    if (!has_url(cli))
+    if (!ob_cli_has_store(cli))
         return ob_cli_fail(cli);
     return cli->args.show_status ? show_status(cli) : run_migrations(cli, false);
 }
@@ -224,7 +214,7 @@ int cmd_init(struct ob_cli *cli)
             return ob_cli_usage(cli, "the store is given twice: as an argument and with --store");
         cli->url = cli->args.rest[0];
     }
-    if (!has_url(cli))
+    if (!ob_cli_has_store(cli))
         return ob_cli_fail(cli);
     int status = run_migrations(cli, true);
     if (status == OB_EXIT_OK && !cli->args.json) {

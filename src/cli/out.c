@@ -80,14 +80,23 @@ bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...)
 
 /* ---- the store, the actor ---------------------------------------------------------------------------------------- */
 
-bool ob_cli_open(struct ob_cli *cli)
+bool ob_cli_has_store(struct ob_cli *cli)
 {
-    if (!cli->url) {
+    if (!cli->url)
         ob_error_set(&cli->err, OUTBOX_INVALID,
                      "no store is given; use --store postgresql://USER@HOST/DATABASE or --store sqlite:PATH, or set "
                      "OUTBOX_STORE");
+    else if (cli->args.schema && ob_url_kind(cli->url) == OB_URL_SQLITE)
+        ob_error_set(&cli->err, OUTBOX_INVALID, "SQLite has no schemas: leave --schema out, or name another file");
+    else
+        return true;
+    return false;
+}
+
+bool ob_cli_open(struct ob_cli *cli)
+{
+    if (!ob_cli_has_store(cli))
         return false;
-    }
     struct ob_open open = {.schema = cli->schema};
     struct outbox_error err;
     ob_code code = ob_store_open(cli->url, &open, &cli->store, &err);

@@ -100,6 +100,7 @@ def test_help_lists_every_command():
     (["migrate", "--status", "--print"], ["exclude"]),
     (["help", "sned"], ["send"]),
     (["status"], ["no store is given", "OUTBOX_STORE"]),
+    (["list", "--store", "sqlite:x.db", "--schema", "s"], ["SQLite has no schemas"]),
     (["status", "--store", "mysql://x"], ["names no store", "sqlite:PATH"]),
     (["status", "--store", "postgresql://u:secret@[::1/x"], ["not a connection string"]),
 ])

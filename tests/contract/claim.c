@@ -104,7 +104,7 @@ static void many_workers(struct fx *fx)
         put(fx);
     ok(fx, commit);
     for (int i = 0; i < WORKERS; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "w%d", i);
         workers[i] = proc_start(fx, "grabber", name, "7");
         proc_expect(fx, workers[i], "ready");

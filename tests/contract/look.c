@@ -23,7 +23,7 @@ struct text {
     size_t length;
 };
 
-static void text_add(struct text *text, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) text_add(struct text *text, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

@@ -140,7 +140,7 @@ int cmd_send(struct ob_cli *cli)
     msg.payload_len = payload.len;
     if (cli->store->ops->enqueue(cli->store, &msg, &receipt, &cli->err)) {
         status = ob_cli_fail(cli);
-        if (cli->err.code == OUTBOX_INVALID && strncmp(cli->err.text, "payload", 7) == 0 && !msg.content_type)
+        if (cli->err.code == OUTBOX_INVALID && strstr(cli->err.text, "payload") && !msg.content_type)
             ob_cli_note(cli, "A payload is JSON unless --content-type says otherwise, e.g. --content-type text/plain.");
         goto done;
     }

@@ -201,9 +201,9 @@ def test_send_relative_time(box):
     (["t", "1", "--key", ""], ["key"]),
     (["t", "1", "--dedupe-key", "x" * 513], ["dedupe_key", "512"]),
     (["t", "1", "--tenant", "x"], ["tenant", "uuid"]),
-    (["t", "1", "--tenant", TENANT, "--dedupe-key", "d"], ["dedupe key", TENANT]),
+    (["t", "1", "--tenant", TENANT, "--dedupe-key", "d"], ["dedupe", "does not begin with"]),
     (["t", "1", "--header", "bad name=x"], ["header"]),
-    (["t", '"%s"' % ("x" * 100000), "--namespace", "tiny"], ["payload", "bytes"]),
+    (["t", '"%s"' % ("x" * 100000), "--namespace", "tiny"], ["payload", "max_payload"]),
 ])
 def test_send_bad_input(box, args, words):
     """M5 and bad input: exit 2, a clear error, and nothing is changed."""

@@ -11,11 +11,11 @@ as $$
         placing substring(int8send((extract(epoch from at) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid
 $$;
 
--- The lowest uuid v7 of a moment: the bound of a partition.
+-- The lowest uuid v7 of a moment: the bound of a partition. There is none before 1970.
 create function @schema@.uuid_at(at timestamptz) returns uuid
     language sql immutable
 as $$
-    select (lpad(to_hex(floor(extract(epoch from at) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid
+    select (lpad(to_hex(greatest(0, floor(extract(epoch from at) * 1000))::bigint), 12, '0') || '00000000000000000000')::uuid
 $$;
 
 -- 16 bytes that stand for a text. Several texts are joined by chr(31): control characters are refused in all of them.

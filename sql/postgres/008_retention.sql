@@ -4,12 +4,13 @@
 -- a few times, and is a transaction of its own: purge does one step a call, and says whether there is more.
 --
 --   ATTACH       SHARE UPDATE EXCLUSIVE on the parent (producers go on), ACCESS EXCLUSIVE on the default partition
---   TRUNCATE     ACCESS EXCLUSIVE on the old leaf only: an open transaction that enqueued there makes it wait, and so
---                keeps its messages
+--   TRUNCATE     ACCESS EXCLUSIVE on the old leaf only
 --   DROP         ACCESS EXCLUSIVE on the parent, behind any producer's open transaction: may fail, and then the empty
 --                leaf waits for the next purge
 --
--- Whatever is not delivered is copied to message_kept in the transaction that truncates; dead letters have their copy.
+-- What is still wanted is copied in the transaction that truncates, under a SHARE lock on the leaf: a transaction that
+-- enqueued there and is still open makes purge wait, and so keeps its messages. Wanted is what is not delivered, and what
+-- was settled within the retention time, however old it is; dead letters have their copy, and their attempts are wanted.
 
 -- The append-only guard. Only retention and erasure pass it: they run as the owner, as whom nobody logs in, and which no
 -- setting can turn anybody into.
@@ -56,80 +57,229 @@ begin
 end
 $$;
 
--- Copies out of a period what must outlive its partition. Runs as api, which sees all tenants' rows.
-create function @schema@.keep_messages(low uuid, high uuid, stubs boolean) returns bigint
+-- Whether the default partitions hold rows of a period: then it cannot have partitions of its own.
+create function @schema@.default_holds(low uuid, high uuid) returns boolean
+    language sql stable security definer
+    set search_path = @schema@, pg_temp
+as $$
+    select exists (select from @schema@.message_default m where m.id >= low and m.id < high)
+        or exists (select from @schema@.attempt_default a where a.message_id >= low and a.message_id < high)
+$$;
+
+-- Copies out of a period what must outlive its partition; returns how many messages do not. Runs as api, which sees all
+-- tenants' rows.
+create function @schema@.keep_messages(low uuid, high uuid, cutoff timestamptz, stubs boolean) returns bigint
     language plpgsql security definer
     set search_path = @schema@, pg_temp
 as $$
-declare
-    v_total bigint;
-    v_kept bigint;
 begin
-    insert into @schema@.message_kept
-    select m.* from @schema@.message m join @schema@.queue q on q.id = m.id where m.id >= low and m.id < high
-        on conflict (id) do nothing;
     if stubs then
         insert into @schema@.archived
         select m.id, m.created_at, m.tenant_id, m.seq, m.namespace, m.topic, m.key, m.dedupe_key, m.subject, m.correlation_id
           from @schema@.message m where m.id >= low and m.id < high
             on conflict (id) do nothing;
     end if;
-    select count(*), count(*) filter (where exists (select from @schema@.queue q where q.id = m.id)
-                                         or exists (select from @schema@.dead d where d.id = m.id))
-      into v_total, v_kept from @schema@.message m where m.id >= low and m.id < high;
-    return v_total - v_kept;
+    insert into @schema@.message_kept
+    select m.* from @schema@.message m
+     where m.id >= low and m.id < high
+       and m.id in (select q.id from @schema@.queue q where q.id >= low and q.id < high
+                    union all
+                    select a.message_id from @schema@.attempt_stored a
+                     where a.message_id >= low and a.message_id < high and a.completed_at >= cutoff)
+        on conflict (id) do nothing;
+    return (select count(*) from @schema@.message m where m.id >= low and m.id < high
+               and not exists (select from @schema@.message_kept k where k.id = m.id)
+               and not exists (select from @schema@.dead d where d.id = m.id));
 end
 $$;
 
-create function @schema@.keep_attempts(low uuid, high uuid) returns void
+create function @schema@.keep_attempts(low uuid, high uuid, cutoff timestamptz) returns void
     language sql security definer
     set search_path = @schema@, pg_temp
 as $$
     insert into @schema@.attempt_kept
     select a.* from @schema@.attempt a
      where a.message_id >= low and a.message_id < high
-       and (exists (select from @schema@.queue q where q.id = a.message_id)
-         or exists (select from @schema@.dead d where d.id = a.message_id))
+       and (a.completed_at >= cutoff
+         or a.message_id in (select q.id from @schema@.queue q where q.id >= low and q.id < high)
+         or a.message_id in (select d.id from @schema@.dead d where d.id >= low and d.id < high))
         on conflict do nothing
 $$;
 
--- Left-overs of retired periods: a bounded number of rows a call. attempt_kept and the defaults of attempt are emptied
--- as a whole, by the owner, once nothing in them is needed: see purge.
-create function @schema@.sweep_leftovers(before uuid) returns bigint
+-- Left-overs of retired periods: a bounded number of rows a call. attempt_kept and the default of attempt are emptied as a
+-- whole, by the owner, once nothing in them is needed: see purge.
+create function @schema@.sweep_leftovers(messages_before timestamptz, attempts_before timestamptz) returns bigint
     language plpgsql security definer
     set search_path = @schema@, pg_temp
 as $$
 declare
-    v_kept bigint;
-    v_default bigint;
+    v_before constant uuid := @schema@.uuid_at(messages_before);
+    v_messages bigint;
+    v_stubs bigint;
 begin
-    delete from @schema@.message_kept k where k.id in (
-        select x.id from @schema@.message_kept x where x.id < before
-           and not exists (select from @schema@.queue q where q.id = x.id) order by x.id limit 1000);
-    get diagnostics v_kept = row_count;
-    delete from @schema@.message_default k where k.id in (
-        select x.id from @schema@.message_default x where x.id < before
-           and not exists (select from @schema@.queue q where q.id = x.id) order by x.id limit 1000);
-    get diagnostics v_default = row_count;
-    return v_kept + v_default;
+    with gone as (
+        delete from @schema@.message_kept k where k.id in (
+            select x.id from @schema@.message_kept x where x.id < v_before
+               and not exists (select from @schema@.queue q where q.id = x.id)
+               and not exists (select from @schema@.attempt_stored a where a.message_id = x.id
+                                  and a.completed_at >= messages_before) order by x.id limit 1000)
+        returning k.*
+    ), gone_too as (
+        delete from @schema@.message_default k where k.id in (
+            select x.id from @schema@.message_default x where x.id < v_before
+               and not exists (select from @schema@.queue q where q.id = x.id)
+               and not exists (select from @schema@.attempt_stored a where a.message_id = x.id
+                                  and a.completed_at >= messages_before) order by x.id limit 1000)
+        returning k.*
+    ), stub as (
+        insert into @schema@.archived
+        select m.id, m.created_at, m.tenant_id, m.seq, m.namespace, m.topic, m.key, m.dedupe_key, m.subject, m.correlation_id
+          from (select * from gone union all select * from gone_too) m
+         where attempts_before < messages_before
+            on conflict (id) do nothing
+    )
+    select (select count(*) from gone) + (select count(*) from gone_too) into v_messages;
+    delete from @schema@.archived k where k.id in (
+        select x.id from @schema@.archived x where x.id < @schema@.uuid_at(attempts_before)
+           and not exists (select from @schema@.attempt_stored a where a.message_id = x.id) order by x.id limit 1000);
+    get diagnostics v_stubs = row_count;
+    return v_messages + v_stubs;
 end
 $$;
 
-create function @schema@.attempts_needed(which text, before uuid) returns boolean
+-- Whether attempt_kept or attempt_default cannot be emptied, or is empty already.
+create function @schema@.attempts_needed(which text, cutoff timestamptz) returns boolean
     language plpgsql security definer
     set search_path = @schema@, pg_temp
 as $$
 begin
     if which = 'attempt_kept' then
-        return exists (select from @schema@.attempt_kept a where a.message_id >= before
+        return exists (select from @schema@.attempt_kept a where a.completed_at >= cutoff
                 or exists (select from @schema@.queue q where q.id = a.message_id)
                 or exists (select from @schema@.dead d where d.id = a.message_id))
             or not exists (select from @schema@.attempt_kept);
     end if;
-    return exists (select from @schema@.attempt_default a where a.message_id >= before
+    return exists (select from @schema@.attempt_default a where a.completed_at >= cutoff
             or exists (select from @schema@.queue q where q.id = a.message_id)
             or exists (select from @schema@.dead d where d.id = a.message_id))
         or not exists (select from @schema@.attempt_default);
+end
+$$;
+
+-- The steps of purge. Each does at most one thing and says what, or nothing; a lock that is not to be had is an error.
+
+-- Two periods ahead of the present one. A period of which the default partition has rows already stays there: somebody
+-- did not purge for long.
+create function @schema@.purge_create(v_now timestamptz, width interval) returns text
+    language plpgsql
+as $$
+declare
+    v_seconds constant double precision := extract(epoch from width);
+    v_start timestamptz := to_timestamp(floor(extract(epoch from v_now) / v_seconds) * v_seconds);
+begin
+    v_start := greatest(v_start, (select max(x.finish) from @schema@.period x));
+    while v_start < v_now + 2 * width loop
+        if not @schema@.default_holds(@schema@.uuid_at(v_start), @schema@.uuid_at(v_start + width)) then
+            perform @schema@.make_period(v_start, v_start + width);
+            return to_char(v_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI');
+        end if;
+        v_start := v_start + width;
+    end loop;
+    return null;
+end
+$$;
+
+-- A statement that needs a lock, a few times: what the transaction did before need not be done again.
+create function @schema@.patiently(command text) returns void
+    language plpgsql
+as $$
+begin
+    for v_try in 1..5 loop
+        begin
+            execute command;
+            return;
+        exception when lock_not_available or deadlock_detected then
+            perform pg_sleep(0.02 * v_try);
+        end;
+    end loop;
+    raise lock_not_available;
+end
+$$;
+
+create function @schema@.purge_empty(messages_before timestamptz, attempts_before timestamptz, out leaf text, out removed bigint)
+    language plpgsql
+as $$
+declare
+    p @schema@.period;
+begin
+    select * into p from @schema@.period x where x.message and x.finish < messages_before order by x.start limit 1;
+    if found then
+        leaf := 'message_' || p.suffix;
+        perform @schema@.patiently(format('lock table %I.%I in share mode', @schema_text@, leaf));
+        removed := @schema@.keep_messages(@schema@.uuid_at(p.start), @schema@.uuid_at(p.finish), messages_before,
+            attempts_before < messages_before);
+        perform @schema@.patiently(format('truncate %I.%I', @schema_text@, leaf));
+        update @schema@.period x set message = false where x.start = p.start;
+        return;
+    end if;
+    select * into p from @schema@.period x where x.attempt and x.finish < attempts_before order by x.start limit 1;
+    if found then
+        leaf := 'attempt_' || p.suffix;
+        removed := 0;
+        perform @schema@.patiently(format('lock table %I.%I in share mode', @schema_text@, leaf));
+        perform @schema@.keep_attempts(@schema@.uuid_at(p.start), @schema@.uuid_at(p.finish), attempts_before);
+        perform @schema@.patiently(format('truncate %I.%I', @schema_text@, leaf));
+        update @schema@.period x set attempt = false where x.start = p.start;
+    end if;
+end
+$$;
+
+-- Emptied leaves. What came into one since (an attempt of a message that is still under way) is kept like the rest.
+create function @schema@.purge_drop(messages_before timestamptz, attempts_before timestamptz) returns text
+    language plpgsql
+as $$
+declare
+    v_leaf record;
+begin
+    select c.relname as name, c.relname = 'message_' || x.suffix as message, @schema@.uuid_at(x.start) as low,
+           @schema@.uuid_at(x.finish) as high
+      into v_leaf
+      from @schema@.period x, pg_class c
+     where c.relnamespace = '@schema@'::regnamespace and c.relkind = 'r'
+       and ((not x.message and c.relname = 'message_' || x.suffix)
+         or (not x.attempt and c.relname = 'attempt_' || x.suffix))
+     order by c.relname limit 1;
+    if not found then
+        delete from @schema@.period x where not x.message and not x.attempt;
+        return null;
+    end if;
+    if v_leaf.message then
+        lock table only @schema@.message in access exclusive mode;
+        perform @schema@.keep_messages(v_leaf.low, v_leaf.high, messages_before, attempts_before < messages_before);
+    else
+        lock table only @schema@.attempt in access exclusive mode;
+        perform @schema@.keep_attempts(v_leaf.low, v_leaf.high, attempts_before);
+    end if;
+    execute format('drop table %I.%I', @schema_text@, v_leaf.name);
+    return v_leaf.name;
+end
+$$;
+
+create function @schema@.purge_rest(messages_before timestamptz, attempts_before timestamptz) returns bigint
+    language plpgsql
+as $$
+declare
+    v_name text;
+begin
+    foreach v_name in array '{attempt_kept,attempt_default}'::text[] loop
+        if not @schema@.attempts_needed(v_name, attempts_before) then
+            perform @schema@.patiently(format('lock table %I.%I in share mode', @schema_text@, v_name));
+            if not @schema@.attempts_needed(v_name, attempts_before) then
+                perform @schema@.patiently(format('truncate %I.%I', @schema_text@, v_name));
+            end if;
+        end if;
+    end loop;
+    return @schema@.sweep_leftovers(messages_before, attempts_before);
 end
 $$;
 
@@ -139,76 +289,45 @@ create function @schema@.purge() returns table (action text, detail text, remove
     set search_path = @schema@, pg_temp
     set lock_timeout = '50ms'
 as $$
-#variable_conflict use_column
 declare
     v_now constant timestamptz := clock_timestamp();
     s @schema@.namespace;
-    p @schema@.period;
-    v_width double precision;
-    v_start timestamptz;
-    v_removed bigint;
-    v_try int;
-    v_attempts interval;
-    v_name text;
+    v_messages timestamptz;
+    v_attempts timestamptz;
 begin
     if not pg_try_advisory_xact_lock('@schema@.period'::regclass::oid::bigint) then
         return query select 'busy', 'another purge is at work', 0::bigint, false;
         return;
     end if;
     select * into strict s from @schema@.namespace n where n.name = '*';
-    v_attempts := coalesce(s.attempt_retention, s.retention);
-    v_width := extract(epoch from s.partition_width);
+    v_messages := v_now - s.retention;
+    -- A message without its attempts would not know how it ended.
+    v_attempts := v_now - greatest(s.retention, s.attempt_retention);
 
     for v_try in 1..5 loop
         begin
-            -- Two periods ahead of the present one.
-            v_start := to_timestamp(floor(extract(epoch from v_now) / v_width) * v_width);
-            v_start := greatest(v_start, (select max(x.finish) from @schema@.period x));
-            if v_start < v_now + 2 * s.partition_width then
-                perform @schema@.make_period(v_start, v_start + s.partition_width);
-                return query select 'create', to_char(v_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI'), 0::bigint, true;
-                return;
+            removed := 0;
+            more := true;
+            action := 'create';
+            detail := @schema@.purge_create(v_now, s.partition_width);
+            if detail is null then
+                action := 'empty';
+                select e.leaf, coalesce(e.removed, 0) into detail, removed from @schema@.purge_empty(v_messages, v_attempts) e;
             end if;
-
-            select * into p from @schema@.period x where x.message and x.finish < v_now - s.retention order by x.start limit 1;
-            if found then
-                v_removed := @schema@.keep_messages(@schema@.uuid_at(p.start), @schema@.uuid_at(p.finish),
-                    v_attempts > s.retention);
-                execute format('truncate %I.%I', @schema_text@, 'message_' || p.suffix);
-                update @schema@.period x set message = false where x.start = p.start;
-                return query select 'empty', 'message_' || p.suffix, v_removed, true;
-                return;
+            if detail is null then
+                action := 'drop';
+                detail := @schema@.purge_drop(v_messages, v_attempts);
             end if;
-            select * into p from @schema@.period x where x.attempt and x.finish < v_now - v_attempts order by x.start limit 1;
-            if found then
-                perform @schema@.keep_attempts(@schema@.uuid_at(p.start), @schema@.uuid_at(p.finish));
-                execute format('truncate %I.%I', @schema_text@, 'attempt_' || p.suffix);
-                update @schema@.period x set attempt = false where x.start = p.start;
-                return query select 'empty', 'attempt_' || p.suffix, 0::bigint, true;
-                return;
+            if detail is null then
+                action := 'done';
+                removed := @schema@.purge_rest(v_messages, v_attempts);
+                detail := case when removed = 0 then 'nothing is left to do' else 'left-overs' end;
+                more := removed >= 1000;
             end if;
-
-            -- Emptied leaves are dropped; whichever cannot be had now is had next time.
-            for v_name in select c.relname from @schema@.period x, pg_class c
-                           where c.relnamespace = '@schema@'::regnamespace and c.relkind = 'r'
-                             and ((not x.message and c.relname = 'message_' || x.suffix)
-                               or (not x.attempt and c.relname = 'attempt_' || x.suffix)) order by c.relname loop
-                execute format('drop table %I.%I', @schema_text@, v_name);
-                return query select 'drop', v_name, 0::bigint, true;
-                return;
-            end loop;
-            delete from @schema@.period x where not x.message and not x.attempt;
-
-            foreach v_name in array '{attempt_kept,attempt_default}'::text[] loop
-                if not @schema@.attempts_needed(v_name, @schema@.uuid_at(v_now - v_attempts)) then
-                    execute format('truncate %I.%I', @schema_text@, v_name);
-                end if;
-            end loop;
-            v_removed := @schema@.sweep_leftovers(@schema@.uuid_at(v_now - s.retention));
-            return query select 'done', case when v_removed = 0 then 'nothing is left to do' else 'left-overs' end,
-                v_removed, v_removed >= 1000;
+            return next;
             return;
         exception when lock_not_available or deadlock_detected then
+            exit when action in ('empty', 'done'); -- these were patient enough
             perform pg_sleep(0.02 * v_try);
         end;
     end loop;

@@ -3,7 +3,7 @@
 do $$
 declare
     o record;
-    owners constant text[] := '{make_period,purge,erase_tenant}';
+    owners constant text[] := '{make_period,purge,purge_create,purge_empty,purge_drop,purge_rest,patiently,erase_tenant}';
 begin
     for o in select c.relname, c.relkind from pg_class c
               where c.relnamespace = '@schema@'::regnamespace and c.relkind in ('r', 'p', 'v')
@@ -53,8 +53,8 @@ grant select, delete on @schema@.message, @schema@.message_default, @schema@.arc
 grant select on @schema@.attempt_default, @schema@.period to @api@;
 grant execute on function @schema@.call_hook to @api@;
 -- owner: what retention and erasure call.
-grant execute on function @schema@.uuid_at, @schema@.keep_messages, @schema@.keep_attempts, @schema@.sweep_leftovers,
-    @schema@.attempts_needed, @schema@.record, @schema@.append_only to @owner@;
+grant execute on function @schema@.uuid_at, @schema@.default_holds, @schema@.keep_messages, @schema@.keep_attempts,
+    @schema@.sweep_leftovers, @schema@.attempts_needed, @schema@.record, @schema@.append_only to @owner@;
 
 grant execute on function @schema@.enqueue, @schema@.enqueue_bytes, @schema@.enqueue_many to @producer@;
 

@@ -1,0 +1,1 @@
+"""What all measurements share: a server of their own, fillings, samples, reports."""

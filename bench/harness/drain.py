@@ -1,0 +1,33 @@
+"""One drain on a fresh database: filled, measured, dropped."""
+from harness import fill
+
+
+def side(bench, report, label, count, filling=None, floor=False, held=False, **options):
+    """Drains count messages and keeps the sample under the label. filling: arguments of fill.ours. held: while somebody
+    else's transaction holds xmin. options: of pg_bench drain."""
+    extra = 2 * options.get("batch", 500) * options.get("workers", 1)  # taken before the clock starts
+    with bench.fresh() as database:
+        if floor:
+            fill.floor(bench, database, count + extra)
+        else:
+            fill.ours(bench, database, count + extra, **(filling or {}))
+        bench.settle_down(database)
+        holder = hold_xmin(bench, database) if held else None
+        got = bench.pg_bench("drain", database, side="floor" if floor else "ours", count=count, **options)
+        if holder:
+            holder.close()
+    return keep(report, label, got)
+
+
+def keep(report, label, got):
+    return report.sample(label, rate=got["count"] / got["seconds"], cpu_us=got["cpu_seconds"] / got["count"] * 1e6,
+                         claim_us=got["claim_seconds"] / got["count"] * 1e6,
+                         settle_us=got["settle_seconds"] / got["count"] * 1e6, **got)
+
+
+def hold_xmin(bench, database):
+    """An open REPEATABLE READ transaction with a snapshot and an xid: what it holds, nothing can clean up."""
+    holder = bench.connect(database)
+    holder.execute("begin isolation level repeatable read")
+    holder.execute("select txid_current(), count(*) from pg_class")
+    return holder

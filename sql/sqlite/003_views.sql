@@ -1,0 +1,147 @@
+-- Views: the plain meaning of the tables, with the names and columns that PostgreSQL has, under the prefix outbox_.
+-- Times are text in UTC, e.g. 2030-01-31T08:00:00.000000Z: they sort, and SQLite's date functions take them.
+
+-- Where every message stands, in the tables' own terms; the views below and the store read from here.
+CREATE VIEW outbox_state AS
+    SELECT m.n, m.id, l.namespace, l.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
+           m.correlation_id, m.headers, m.content_type, m.payload, m.priority, m.max_attempts,
+           CASE WHEN d.n IS NOT NULL THEN CASE WHEN d.discarded_at IS NULL THEN 'dead' ELSE 'discarded' END
+                WHEN q.state = 1 THEN 'processing'
+                WHEN q.n IS NOT NULL THEN 'pending'
+                ELSE 'delivered' END AS status,
+           coalesce(d.attempts, q.attempts, a.attempt_no, 0) AS attempts,
+           coalesce(d.spent, q.spent, a.spent, 0) AS spent,
+           coalesce(d.redriven, q.redriven, 0) AS redriven,
+           coalesce(q.state = 2, 0) AS parked,
+           CASE WHEN q.state IN (0, 2) THEN q.due END AS next_attempt_at,
+           q.holder AS locked_by,
+           q.until AS locked_until,
+           CASE WHEN d.n IS NOT NULL THEN d.code WHEN a.outcome <> 1 THEN a.code END AS last_code,
+           CASE WHEN d.n IS NOT NULL THEN d.error WHEN a.outcome <> 1 THEN a.error END AS last_error,
+           CASE WHEN d.discarded_at IS NULL THEN d.reason END AS dead_reason,
+           m.created_at,
+           coalesce(d.discarded_at, d.died_at, q.updated_at, a.completed_at, m.created_at) AS updated_at,
+           CASE WHEN a.outcome = 1 AND q.n IS NULL AND d.n IS NULL THEN a.completed_at END AS delivered_at,
+           m.expires_at,
+           coalesce(q.claimed_at, a.claimed_at) AS last_attempt_at,
+           m.deliver_after
+      FROM outbox_message m
+      JOIN outbox_lane l ON l.n = m.lane
+      LEFT JOIN outbox_queue q ON q.n = m.n
+      LEFT JOIN outbox_dead d ON d.n = m.n
+      LEFT JOIN outbox_attempt a
+             ON a.n = m.n AND a.attempt_no = (SELECT max(x.attempt_no) FROM outbox_attempt x WHERE x.n = m.n);
+
+CREATE VIEW outbox_messages AS
+    SELECT s.id, s.namespace, s.topic, s.tenant_id, s.key, s.seq, s.dedupe_key, s.subject, s.recipient, s.correlation_id,
+           s.status, s.attempts, s.spent, s.max_attempts, s.priority,
+           strftime('%Y-%m-%dT%H:%M:%S', s.next_attempt_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.next_attempt_at % 1000000) AS next_attempt_at,
+           s.locked_by,
+           strftime('%Y-%m-%dT%H:%M:%S', s.locked_until / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.locked_until % 1000000) AS locked_until,
+           s.parked, s.redriven, s.last_code, s.last_error, s.dead_reason,
+           strftime('%Y-%m-%dT%H:%M:%S', s.created_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.created_at % 1000000) AS created_at,
+           strftime('%Y-%m-%dT%H:%M:%S', s.updated_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.updated_at % 1000000) AS updated_at,
+           strftime('%Y-%m-%dT%H:%M:%S', s.delivered_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.delivered_at % 1000000) AS delivered_at,
+           strftime('%Y-%m-%dT%H:%M:%S', s.expires_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.expires_at % 1000000) AS expires_at,
+           s.headers, s.content_type,
+           CASE WHEN s.content_type IS NULL THEN s.payload END AS payload,
+           CASE WHEN s.content_type IS NOT NULL THEN s.payload END AS body
+      FROM outbox_state s;
+
+-- A claim still out is a row with the outcome 'processing'.
+CREATE VIEW outbox_attempts AS
+    SELECT coalesce(m.id, x.id) || '/' || a.attempt_no AS attempt_id, coalesce(m.id, x.id) AS message_id, a.attempt_no,
+           l.namespace, l.topic, coalesce(m.tenant_id, x.tenant_id) AS tenant_id, coalesce(m.key, x.key) AS key,
+           coalesce(m.seq, x.seq) AS seq, coalesce(m.subject, x.subject) AS subject,
+           coalesce(m.dedupe_key, x.dedupe_key) AS dedupe_key,
+           coalesce(m.correlation_id, x.correlation_id) AS correlation_id,
+           CASE a.outcome WHEN 0 THEN 'processing' WHEN 1 THEN 'delivered' WHEN 2 THEN 'retry' WHEN 3 THEN 'failed'
+                WHEN 4 THEN 'lost' WHEN 5 THEN 'limited' WHEN 6 THEN 'blocked' ELSE 'unknown' END AS outcome,
+           a.worker,
+           strftime('%Y-%m-%dT%H:%M:%S', a.claimed_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', a.claimed_at % 1000000) AS claimed_at,
+           strftime('%Y-%m-%dT%H:%M:%S', a.completed_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', a.completed_at % 1000000) AS completed_at,
+           a.latency / 1000 AS latency_ms, a.code, a.error, a.reference
+      FROM (SELECT n, attempt_no, outcome, worker, claimed_at, completed_at, latency, code, error, reference
+              FROM outbox_attempt
+            UNION ALL
+            SELECT n, attempts, 0, holder, claimed_at, NULL, NULL, NULL, NULL, NULL FROM outbox_queue WHERE state = 1) a
+      LEFT JOIN outbox_message m ON m.n = a.n
+      LEFT JOIN outbox_archived x ON x.n = a.n
+      LEFT JOIN outbox_lane l ON l.n = coalesce(m.lane, x.lane);
+
+CREATE VIEW outbox_dead_letters AS
+    SELECT m.id, l.namespace, l.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
+           d.reason, d.code, d.error, d.attempts, d.spent, m.max_attempts, m.priority,
+           EXISTS (SELECT 1 FROM outbox_queue q WHERE q.n = d.n) AS held,
+           strftime('%Y-%m-%dT%H:%M:%S', m.created_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', m.created_at % 1000000) AS created_at,
+           strftime('%Y-%m-%dT%H:%M:%S', d.died_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', d.died_at % 1000000) AS died_at,
+           strftime('%Y-%m-%dT%H:%M:%S', m.expires_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', m.expires_at % 1000000) AS expires_at,
+           m.headers, m.content_type,
+           CASE WHEN m.content_type IS NULL THEN m.payload END AS payload,
+           CASE WHEN m.content_type IS NOT NULL THEN m.payload END AS body
+      FROM outbox_dead d
+      JOIN outbox_message m ON m.n = d.n
+      JOIN outbox_lane l ON l.n = m.lane
+     WHERE d.discarded_at IS NULL;
+
+CREATE VIEW outbox_acts AS
+    SELECT a.n AS id,
+           strftime('%Y-%m-%dT%H:%M:%S', a.at / 1000000, 'unixepoch') || printf('.%06dZ', a.at % 1000000) AS at,
+           a.actor, a.action, a.reason, a.message_id, a.tenant_id, a.detail
+      FROM outbox_act a;
+
+CREATE VIEW outbox_status AS
+    SELECT l.namespace, l.topic, coalesce(q.pending, 0) AS pending, coalesce(q.due, 0) AS due,
+           coalesce(q.processing, 0) AS processing, coalesce(q.stuck, 0) AS stuck, coalesce(q.parked, 0) AS parked,
+           coalesce(d.dead, 0) AS dead, coalesce(q.oldest_pending_s, 0.0) AS oldest_pending_s,
+           EXISTS (SELECT 1 FROM outbox_pause p
+                    WHERE p.destination = '' AND (p.namespace = '' OR p.namespace = l.namespace)
+                      AND (p.topic = '' OR p.topic = l.topic)) AS paused
+      FROM outbox_lane l
+      LEFT JOIN (SELECT x.lane, sum(x.state IN (0, 2)) AS pending, sum(x.state = 0 AND x.due <= t.now) AS due,
+                        sum(x.state = 1) AS processing, sum(x.state = 1 AND x.until <= t.now) AS stuck,
+                        sum(x.state = 2) AS parked,
+                        (t.now - min(x.due) FILTER (WHERE x.state IN (0, 2) AND x.due <= t.now)) / 1e6 AS oldest_pending_s
+                   FROM outbox_queue x
+                   JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000 AS now) t
+                  GROUP BY x.lane) q ON q.lane = l.n
+      LEFT JOIN (SELECT x.lane, count(*) AS dead FROM outbox_dead x WHERE x.discarded_at IS NULL GROUP BY x.lane) d
+             ON d.lane = l.n;
+
+-- The producer's view: INSERT INTO outbox (topic, payload, ...); see 004_enqueue.sql. Read, it shows the messages in the
+-- words of a well-known shape of outbox table: pending, publishing, published, failed, dead_lettered.
+CREATE VIEW outbox AS
+    SELECT s.topic, s.payload, s.key, s.dedupe_key, s.tenant_id, s.namespace, s.subject, s.recipient, s.headers,
+           s.priority,
+           strftime('%Y-%m-%dT%H:%M:%S', s.deliver_after / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.deliver_after % 1000000) AS deliver_after,
+           strftime('%Y-%m-%dT%H:%M:%S', s.expires_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.expires_at % 1000000) AS expires_at,
+           s.max_attempts, s.correlation_id, s.content_type,
+           s.id, s.seq, s.payload AS payload_json, s.dedupe_key AS idempotency_key,
+           CASE s.status WHEN 'processing' THEN 'publishing' WHEN 'delivered' THEN 'published'
+                WHEN 'dead' THEN 'dead_lettered'
+                WHEN 'pending' THEN CASE WHEN s.attempts > 0 THEN 'failed' ELSE 'pending' END
+                ELSE s.status END AS status,
+           max(s.attempts - 1, 0) + (s.status = 'pending' AND s.attempts > 0) AS retry_count,
+           s.last_error,
+           strftime('%Y-%m-%dT%H:%M:%S', s.last_attempt_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.last_attempt_at % 1000000) AS last_attempt_at,
+           strftime('%Y-%m-%dT%H:%M:%S', s.next_attempt_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.next_attempt_at % 1000000) AS next_attempt_at,
+           strftime('%Y-%m-%dT%H:%M:%S', s.delivered_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.delivered_at % 1000000) AS published_at,
+           strftime('%Y-%m-%dT%H:%M:%S', s.created_at / 1000000, 'unixepoch')
+               || printf('.%06dZ', s.created_at % 1000000) AS created_at
+      FROM outbox_state s;

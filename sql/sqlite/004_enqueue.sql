@@ -1,0 +1,235 @@
+-- Enqueue: the only way in, for every language.
+--
+--   INSERT INTO outbox (topic, payload) VALUES ('orders.paid', '{"id": 42}');
+--   SELECT id, seq, created FROM outbox_last;        -- in the same transaction
+--
+-- The triggers rely on no pragma of the producer's connection and on no conflict clause: the OR REPLACE or OR IGNORE of
+-- the producer's own statement would override any in here. What is wrong is refused by RAISE(ABORT), which they do not
+-- override; the texts begin with the SQLSTATE that PostgreSQL raises for the same mistake.
+--
+-- JSON is checked by reading it with json_each, which fails with "malformed JSON": SQLite before 3.41 takes json_valid for
+-- unsafe in a trigger when the connection has trusted_schema off.
+--
+-- Steps: 1 refuse what is malformed · 2 make the lane if there is none · 3 resolve duplicate, number and sequence into
+-- outbox_last · 4 refuse what the settings forbid, return for a duplicate · 5 write.
+--
+-- Speed. When an INSERT selects, and its table has triggers or was read anywhere before in the same trigger, SQLite builds
+-- a temporary table for it, each time, which costs more than all the rest. Hence the small triggers on outbox_last, which
+-- are called by an UPDATE that matches only when they are needed; no insert guards on the tables that are written here;
+-- and a queue row that is parked first and looked at afterwards.
+CREATE TRIGGER outbox_enqueue INSTEAD OF INSERT ON outbox
+BEGIN
+    -- 1. The first case is the quick test: plain ASCII within the limits, and none of the rarer fields. substr stops at
+    -- a NUL character, so equality also says that there is none. The other cases find the words for what is wrong, if
+    -- anything is.
+    SELECT CASE
+        WHEN coalesce(NEW.content_type, NEW.headers, NEW.tenant_id, NEW.priority, NEW.max_attempts, NEW.deliver_after,
+                      NEW.expires_at, NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key,
+                      NEW.retry_count, NEW.last_error, NEW.last_attempt_at, NEW.next_attempt_at, NEW.published_at) IS NULL
+             AND NEW.topic NOT GLOB '*[^!-)+->@-~]*' AND substr(NEW.topic, 1, 255) = NEW.topic AND NEW.topic <> ''
+             AND (NEW.namespace IS NULL OR (NEW.namespace NOT GLOB '*[^!-)+->@-~]*'
+                  AND substr(NEW.namespace, 1, 63) = NEW.namespace AND NEW.namespace <> ''))
+             AND (NEW.key IS NULL OR (NEW.key NOT GLOB '*[^ -~]*' AND substr(NEW.key, 1, 512) = NEW.key AND NEW.key <> ''))
+             AND (NEW.dedupe_key IS NULL OR (NEW.dedupe_key NOT GLOB '*[^ -~]*'
+                  AND substr(NEW.dedupe_key, 1, 512) = NEW.dedupe_key AND NEW.dedupe_key <> ''))
+             AND (NEW.subject IS NULL OR (NEW.subject NOT GLOB '*[^ -~]*'
+                  AND substr(NEW.subject, 1, 512) = NEW.subject AND NEW.subject <> ''))
+             AND (NEW.recipient IS NULL OR (NEW.recipient NOT GLOB '*[^ -~]*'
+                  AND substr(NEW.recipient, 1, 1024) = NEW.recipient AND NEW.recipient <> ''))
+             AND (NEW.correlation_id IS NULL OR (NEW.correlation_id NOT GLOB '*[^ -~]*'
+                  AND substr(NEW.correlation_id, 1, 255) = NEW.correlation_id AND NEW.correlation_id <> ''))
+             AND typeof(NEW.payload) = 'text' AND NOT instr(NEW.payload, '\u') AND NOT instr(CAST(NEW.payload AS BLOB), x'00')
+             AND EXISTS (SELECT 1 FROM json_each(NEW.payload)) >= 0
+            THEN NULL
+        WHEN coalesce(NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key, NEW.retry_count,
+                      NEW.last_error, NEW.last_attempt_at, NEW.next_attempt_at, NEW.published_at) IS NOT NULL
+            THEN RAISE(ABORT, 'OB001: "id", "seq", "status", "created_at" and the other columns for readers are not set by producers; "dedupe_key" and "payload" are the columns to write')
+        WHEN NEW.topic IS NULL THEN RAISE(ABORT, 'OB001: "topic" is missing: give 1 to 255 bytes')
+        WHEN 'blob' IN (typeof(NEW.topic), typeof(NEW.namespace), typeof(NEW.key), typeof(NEW.dedupe_key),
+                        typeof(NEW.subject), typeof(NEW.recipient), typeof(NEW.correlation_id), typeof(NEW.content_type),
+                        typeof(NEW.tenant_id), typeof(NEW.headers))
+            THEN RAISE(ABORT, 'OB001: only "payload" takes a blob; the other columns take text')
+        WHEN length(CAST(NEW.topic AS BLOB)) NOT BETWEEN 1 AND 255
+            THEN RAISE(ABORT, 'OB001: "topic" takes 1 to 255 bytes')
+        WHEN length(CAST(NEW.namespace AS BLOB)) NOT BETWEEN 1 AND 63
+            THEN RAISE(ABORT, 'OB001: "namespace" takes 1 to 63 bytes')
+        WHEN length(CAST(NEW.key AS BLOB)) NOT BETWEEN 1 AND 512
+            THEN RAISE(ABORT, 'OB001: "key" takes 1 to 512 bytes')
+        WHEN length(CAST(NEW.dedupe_key AS BLOB)) NOT BETWEEN 1 AND 512
+            THEN RAISE(ABORT, 'OB001: "dedupe_key" takes 1 to 512 bytes')
+        WHEN length(CAST(NEW.subject AS BLOB)) NOT BETWEEN 1 AND 512
+            THEN RAISE(ABORT, 'OB001: "subject" takes 1 to 512 bytes')
+        WHEN length(CAST(NEW.recipient AS BLOB)) NOT BETWEEN 1 AND 1024
+            THEN RAISE(ABORT, 'OB001: "recipient" takes 1 to 1024 bytes')
+        WHEN length(CAST(NEW.correlation_id AS BLOB)) NOT BETWEEN 1 AND 255
+            THEN RAISE(ABORT, 'OB001: "correlation_id" takes 1 to 255 bytes')
+        WHEN length(CAST(NEW.content_type AS BLOB)) NOT BETWEEN 1 AND 255
+            THEN RAISE(ABORT, 'OB001: "content_type" takes 1 to 255 bytes')
+        WHEN NEW.topic || coalesce(NEW.namespace, '')
+                GLOB '*[' || char(1) || '-' || char(32) || '*?' || char(127) || '-' || char(160) || ']*'
+            THEN RAISE(ABORT, 'OB001: "topic" and "namespace" take no spaces, no control characters, no "*" and no "?"')
+        WHEN coalesce(NEW.key, '') || coalesce(NEW.dedupe_key, '') || coalesce(NEW.subject, '')
+                || coalesce(NEW.recipient, '') || coalesce(NEW.correlation_id, '') || coalesce(NEW.content_type, '')
+                GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+            THEN RAISE(ABORT, 'OB001: "key", "dedupe_key", "subject", "recipient", "correlation_id" and "content_type" take no control characters')
+        WHEN instr(CAST(NEW.topic || coalesce(NEW.namespace, '') || coalesce(NEW.key, '') || coalesce(NEW.dedupe_key, '')
+                || coalesce(NEW.subject, '') || coalesce(NEW.recipient, '') || coalesce(NEW.correlation_id, '')
+                || coalesce(NEW.content_type, '') || coalesce(NEW.tenant_id, '') || coalesce(NEW.headers, '') AS BLOB),
+                x'00')
+            THEN RAISE(ABORT, 'OB001: a text contains a NUL character')
+        WHEN NEW.payload IS NULL
+            THEN RAISE(ABORT, 'OB001: "payload" is missing: give JSON text (''null'' is one), or bytes with a content_type')
+        WHEN NEW.content_type IS NULL AND typeof(NEW.payload) = 'blob'
+            THEN RAISE(ABORT, 'OB001: "payload" is a blob: name its content_type, or give JSON as text')
+        WHEN NEW.content_type IS NULL
+             AND (instr(CAST(NEW.payload AS BLOB), x'00') OR EXISTS (SELECT 1 FROM json_each(NEW.payload)) < 0)
+            THEN RAISE(ABORT, 'OB001: "payload" is not valid JSON: correct it, or name its content_type')
+        -- An escape that stands for no character: NUL, or half of a surrogate pair. Escaped backslashes go first, and
+        -- the padding lets the patterns look back from the very beginning.
+        WHEN NEW.content_type IS NULL AND instr(NEW.payload, '\u')
+             AND EXISTS (SELECT 1 FROM (SELECT 'xxxxxx' || replace(NEW.payload, '\\', '') AS text) j
+                          WHERE instr(j.text, '\u0000')
+                             OR j.text GLOB '*\u[dD][89abAB]??[^\]*'
+                             OR j.text GLOB '*\u[dD][89abAB]??\[^u]*'
+                             OR j.text GLOB '*\u[dD][89abAB]??\u[^dD]*'
+                             OR j.text GLOB '*\u[dD][89abAB]??\u[dD][^c-fC-F]*'
+                             OR j.text GLOB '*[^\]?????\u[dD][c-fC-F]*'
+                             OR j.text GLOB '*\[^u]????\u[dD][c-fC-F]*'
+                             OR j.text GLOB '*\u[^dD]???\u[dD][c-fC-F]*'
+                             OR j.text GLOB '*\u[dD][^89abAB]??\u[dD][c-fC-F]*')
+            THEN RAISE(ABORT, 'OB001: "payload" has an escape that is no character: \u0000, or half of a surrogate pair')
+        WHEN NEW.priority IS NOT NULL AND (typeof(NEW.priority) <> 'integer' OR NEW.priority NOT BETWEEN 0 AND 9)
+            THEN RAISE(ABORT, 'OB001: "priority" takes 0 to 9; 9 goes first, 4 is the default')
+        WHEN NEW.max_attempts IS NOT NULL
+                AND (typeof(NEW.max_attempts) <> 'integer' OR NEW.max_attempts NOT BETWEEN 1 AND 1000)
+            THEN RAISE(ABORT, 'OB001: "max_attempts" takes 1 to 1000')
+        WHEN NEW.tenant_id IS NOT NULL AND (NEW.tenant_id NOT GLOB '????????-????-????-????-????????????'
+                OR length(replace(NEW.tenant_id, '-', '')) <> 32 OR replace(NEW.tenant_id, '-', '') GLOB '*[^0-9a-fA-F]*')
+            THEN RAISE(ABORT, 'OB001: "tenant_id" is not a uuid such as 0a0b0c0d-1111-4222-8333-444444444444')
+        WHEN NEW.deliver_after IS NOT NULL
+                AND CASE typeof(NEW.deliver_after) WHEN 'integer' THEN NEW.deliver_after
+                         WHEN 'text' THEN (julianday(NEW.deliver_after) - 2440587.5) * 86400000.0 ELSE -1 END NOT BETWEEN 1
+                    AND 253402300799999999
+            THEN RAISE(ABORT, 'OB001: "deliver_after" takes a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
+        WHEN typeof(NEW.deliver_after) = 'text' AND julianday(NEW.deliver_after) IS NULL
+            THEN RAISE(ABORT, 'OB001: "deliver_after" is no time: give a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
+        WHEN NEW.expires_at IS NOT NULL
+                AND CASE typeof(NEW.expires_at) WHEN 'integer' THEN NEW.expires_at
+                         WHEN 'text' THEN (julianday(NEW.expires_at) - 2440587.5) * 86400000.0 ELSE -1 END NOT BETWEEN 1
+                    AND 253402300799999999
+            THEN RAISE(ABORT, 'OB001: "expires_at" takes a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
+        WHEN typeof(NEW.expires_at) = 'text' AND julianday(NEW.expires_at) IS NULL
+            THEN RAISE(ABORT, 'OB001: "expires_at" is no time: give a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
+        WHEN NEW.headers IS NULL THEN NULL
+        WHEN typeof(NEW.headers) <> 'text' OR (SELECT h.type FROM json_tree(NEW.headers) h LIMIT 1) <> 'object'
+            THEN RAISE(ABORT, 'OB001: "headers" takes a JSON object of strings, e.g. {"traceparent": "00-..."}')
+        WHEN length(CAST(NEW.headers AS BLOB)) > 16384
+            THEN RAISE(ABORT, 'OB006: "headers" takes 16384 bytes at most')
+        WHEN EXISTS (SELECT 1 FROM json_each(NEW.headers) h WHERE h.type <> 'text')
+            THEN RAISE(ABORT, 'OB001: the values of "headers" are strings')
+        WHEN instr(NEW.headers, '\u0000') OR EXISTS (SELECT 1 FROM json_each(NEW.headers) h
+                WHERE h.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*')
+            THEN RAISE(ABORT, 'OB001: a value in "headers" contains a control character')
+        WHEN EXISTS (SELECT 1 FROM json_each(NEW.headers) h
+                      WHERE length(h.key) NOT BETWEEN 1 AND 128 OR h.key GLOB '*[^-A-Za-z0-9!#$%&''*+.^_`|~]*')
+            THEN RAISE(ABORT, 'OB001: a name in "headers" is not valid: 1 to 128 letters, digits or any of !#$%&''*+.^_`|~-')
+    END;
+
+    -- 2. Calls outbox_last_lane.
+    UPDATE outbox_last
+       SET namespace = coalesce(NEW.namespace, 'default'), topic = NEW.topic
+     WHERE one = 1 AND NOT EXISTS (SELECT 1 FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default')
+                                                                 AND l.topic = NEW.topic);
+
+    -- 3. 'now' is the same all through a statement, so the uses of it agree. The id is a uuid v7: time, a count, chance.
+    UPDATE outbox_last
+       SET (n, id, seq, created, lane, at, max_attempts, sid, refused) = (
+            SELECT outbox_last.n + (d.id IS NULL),
+                   coalesce(d.id, printf('%08x-%04x-7%03x-%04x-%012x',
+                       CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) >> 16,
+                       CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
+                       (outbox_last.n + 1) & 4095, 32768 | (random() & 16383), random() & 281474976710655)),
+                   CASE WHEN d.id IS NOT NULL THEN d.seq WHEN NEW.key IS NOT NULL THEN coalesce(s.seq, 0) + 1 END,
+                   d.id IS NULL,
+                   l.n,
+                   CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000,
+                   coalesce(NEW.max_attempts, l.max_attempts),
+                   CASE WHEN NEW.key IS NOT NULL THEN coalesce(s.sid, outbox_last.n + 1) END,
+                   CASE WHEN length(CAST(NEW.payload AS BLOB)) > l.max_payload THEN 'size'
+                        WHEN NEW.dedupe_key IS NULL THEN NULL
+                        WHEN l.tenant_prefix AND substr(NEW.dedupe_key, 1, 37) <> lower(NEW.tenant_id) || '/' THEN 'prefix'
+                        WHEN d.id IS NOT NULL AND d.tenant_id IS NOT lower(NEW.tenant_id) THEN 'tenant' END
+              FROM outbox_lane l
+              LEFT JOIN outbox_dedupe d
+                     ON d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
+              LEFT JOIN outbox_stream s
+                     ON s.namespace = l.namespace AND s.topic = l.order_topic
+                        AND s.tenant_id = coalesce(lower(NEW.tenant_id), '') AND s.key = NEW.key
+             WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
+     WHERE one = 1;
+
+    -- 4. RAISE(IGNORE) ends the trigger without an error and without undoing anything.
+    SELECT CASE t.refused
+        WHEN 'size' THEN RAISE(ABORT, 'OB006: "payload" is over the namespace''s max_payload: store the content elsewhere and send a reference, or raise the limit')
+        WHEN 'prefix' THEN RAISE(ABORT, 'OB003: "dedupe_key" does not begin with the tenant''s uuid and a slash: do that, or switch tenant_prefix off for the namespace')
+        WHEN 'tenant' THEN RAISE(ABORT, 'OB003: "dedupe_key" belongs to a message of another tenant')
+        ELSE RAISE(IGNORE) END
+      FROM outbox_last t WHERE t.one = 1 AND (t.created = 0 OR t.refused IS NOT NULL);
+
+    -- 5. A message with a key is parked, and woken at once by outbox_last_key when nothing is in its way.
+    INSERT INTO outbox_message (n, id, lane, created_at, priority, max_attempts, deliver_after, expires_at, tenant_id, key,
+                                seq, dedupe_key, subject, recipient, correlation_id, headers, content_type, payload)
+    SELECT t.n, t.id, t.lane, t.at, coalesce(NEW.priority, 4), t.max_attempts,
+           CASE typeof(NEW.deliver_after) WHEN 'text'
+                THEN CAST((julianday(NEW.deliver_after) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000
+                ELSE NEW.deliver_after END,
+           CASE typeof(NEW.expires_at) WHEN 'text'
+                THEN CAST((julianday(NEW.expires_at) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000
+                ELSE NEW.expires_at END,
+           lower(NEW.tenant_id), NEW.key, t.seq, NEW.dedupe_key, NEW.subject, NEW.recipient, NEW.correlation_id,
+           NEW.headers, NEW.content_type,
+           CASE WHEN NEW.content_type IS NULL THEN CAST(NEW.payload AS TEXT) ELSE CAST(NEW.payload AS BLOB) END
+      FROM outbox_last t WHERE t.one = 1;
+    INSERT INTO outbox_queue (n, state, lane, prio, due, sid, seq, tenant_id, expires_at, max_attempts, updated_at)
+    SELECT t.n, CASE WHEN t.seq > 1 THEN 2 ELSE 0 END, t.lane, m.priority, coalesce(m.deliver_after, t.at), t.sid, t.seq,
+           m.tenant_id, m.expires_at, m.max_attempts, t.at
+      FROM outbox_last t JOIN outbox_message m ON m.n = t.n WHERE t.one = 1;
+    UPDATE outbox_last SET key = NEW.key, dedupe_key = NEW.dedupe_key, tenant_id = lower(NEW.tenant_id)
+     WHERE one = 1 AND coalesce(NEW.key, NEW.dedupe_key) IS NOT NULL;
+END;
+
+CREATE TRIGGER outbox_last_lane AFTER UPDATE OF topic ON outbox_last
+BEGIN
+    INSERT INTO outbox_lane (namespace, topic, dedupe_topic, order_topic, tenant_prefix, hold, max_payload, max_attempts,
+                             retry_base, retry_cap)
+    SELECT NEW.namespace, NEW.topic,
+           CASE coalesce(o.dedupe_scope, s.dedupe_scope) WHEN 'topic' THEN NEW.topic ELSE '' END,
+           CASE coalesce(o.order_scope, s.order_scope) WHEN 'topic' THEN NEW.topic ELSE '' END,
+           coalesce(o.tenant_prefix, s.tenant_prefix), coalesce(o.on_dead, s.on_dead) = 'hold',
+           coalesce(o.max_payload, s.max_payload), coalesce(o.max_attempts, s.max_attempts),
+           coalesce(o.retry_base, s.retry_base), coalesce(o.retry_cap, s.retry_cap)
+      FROM outbox_namespace s
+      LEFT JOIN outbox_namespace o ON o.name = NEW.namespace
+     WHERE s.name = '*';
+END;
+
+CREATE TRIGGER outbox_last_dedupe AFTER UPDATE OF dedupe_key ON outbox_last WHEN NEW.dedupe_key IS NOT NULL
+BEGIN
+    INSERT INTO outbox_dedupe (namespace, topic, dedupe_key, tenant_id, id, seq)
+    SELECT l.namespace, l.dedupe_topic, NEW.dedupe_key, NEW.tenant_id, NEW.id, NEW.seq
+      FROM outbox_lane l WHERE l.n = NEW.lane;
+END;
+
+CREATE TRIGGER outbox_last_key AFTER UPDATE OF key ON outbox_last WHEN NEW.key IS NOT NULL
+BEGIN
+    INSERT INTO outbox_stream (namespace, topic, tenant_id, key, sid, seq)
+    SELECT l.namespace, l.order_topic, coalesce(NEW.tenant_id, ''), NEW.key, NEW.sid, 1
+      FROM outbox_lane l WHERE l.n = NEW.lane AND NEW.seq = 1;
+    UPDATE outbox_stream SET seq = NEW.seq
+     WHERE NEW.seq > 1 AND key = NEW.key AND tenant_id = coalesce(NEW.tenant_id, '')
+       AND (namespace, topic) = (SELECT l.namespace, l.order_topic FROM outbox_lane l WHERE l.n = NEW.lane);
+    UPDATE outbox_queue SET state = 0
+     WHERE n = NEW.n AND state = 2
+       AND NOT EXISTS (SELECT 1 FROM outbox_queue q
+                        WHERE q.sid = NEW.sid AND q.seq < NEW.seq AND (q.state <> 1 OR NOT q.prefetch));
+END;

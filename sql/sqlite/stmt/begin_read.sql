@@ -1,0 +1,2 @@
+-- begin_read: one snapshot for several reads. Takes no lock that a writer would notice.
+BEGIN

@@ -1,0 +1,2 @@
+-- commit: ends the transaction that is open.
+COMMIT

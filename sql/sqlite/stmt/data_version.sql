@@ -1,0 +1,2 @@
+-- data_version: a number that changes when another connection has committed.
+PRAGMA data_version

@@ -1,0 +1,2 @@
+-- encoding: of the file's texts.
+PRAGMA encoding

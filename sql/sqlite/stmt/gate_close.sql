@@ -1,0 +1,2 @@
+-- gate_close: see gate_open.
+DELETE FROM outbox_gate

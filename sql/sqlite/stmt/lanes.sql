@@ -1,0 +1,10 @@
+-- lanes: those a claim may take from: within its scope, and not paused.
+-- ?1 namespace or null, ?2 topics as a JSON array or null. Columns: n, retry_base, retry_cap.
+SELECT l.n, l.retry_base, l.retry_cap
+  FROM outbox_lane l
+ WHERE (?1 IS NULL OR l.namespace = ?1)
+   AND (?2 IS NULL OR l.topic IN (SELECT value FROM json_each(?2)))
+   AND NOT EXISTS (SELECT 1 FROM outbox_pause p
+                    WHERE p.destination = '' AND (p.namespace = '' OR p.namespace = l.namespace)
+                      AND (p.topic = '' OR p.topic = l.topic))
+ ORDER BY l.n

@@ -1,0 +1,18 @@
+-- list_subject: messages about one domain object. Parameters and columns as in list.
+SELECT s.id, s.status, s.namespace, s.topic, s.tenant_id, s.key, s.dedupe_key, s.subject, s.recipient, s.correlation_id,
+       s.headers, s.content_type, s.locked_by, s.last_code, s.last_error, s.dead_reason,
+       CASE WHEN ?11 THEN s.payload END, s.seq, s.priority, s.attempts, s.spent, s.max_attempts, s.redriven, s.parked,
+       s.created_at, s.updated_at, s.next_attempt_at, s.locked_until, s.delivered_at, s.expires_at
+  FROM outbox_state s
+ WHERE s.subject = ?6
+   AND (?1 IS NULL OR s.id IN (SELECT value FROM json_each(?1)))
+   AND (?2 IS NULL OR s.namespace = ?2)
+   AND (?3 IS NULL OR s.topic = ?3)
+   AND (?4 IS NULL OR s.tenant_id = ?4)
+   AND (?5 IS NULL OR s.key = ?5)
+   AND (?6 IS NULL OR s.subject = ?6)
+   AND (?7 IS NULL OR s.last_code = ?7)
+   AND (?8 IS NULL OR s.status = ?8)
+   AND (?9 IS NULL OR s.created_at < ?9)
+ ORDER BY s.n DESC
+ LIMIT ?10

@@ -1,0 +1,2 @@
+-- rollback: gives the open transaction up.
+ROLLBACK

@@ -1,0 +1,2 @@
+-- savepoint_release: the part is done.
+RELEASE outbox_part

@@ -1,0 +1,2 @@
+-- synchronous_full: a commit survives a power failure.
+PRAGMA synchronous = FULL

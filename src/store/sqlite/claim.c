@@ -1,0 +1,387 @@
+/* claim.c - messages out, under a lease.
+ *
+ *   1 look    without a lock, unless the last claim came back full: an idle relay never writes, and disturbs nobody
+ *   2 choose  under the lock: the best first (pick.c)
+ *   3 order   of a key only its first row may go, or what follows the claim's own; the rest is parked
+ *   4 bury    what has no attempts left, or has expired
+ *   5 lease   the others; the attempt that vanished with an old lease goes on record
+ *   6 read    the messages themselves after the commit: they are immutable, and ours by then
+ *
+ * A claim that dies after the commit has lost nothing: its leases run out. */
+#include "store/sqlite/sqlite.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORKER_MAX = 200, LIMIT_MAX = 10000, ATTEMPTS_MAX = 1000, CHUNK = 500 };
+#define LEASE_MIN_US 100000LL
+#define LEASE_MAX_US 86400000000LL
+#define BASE_MAX_US 86400000000LL
+#define CAP_MAX_US 2592000000000LL
+
+struct claim {
+    struct ob_sqlite_store *store;
+    const struct outbox_claim *want;
+    char tenant_text[37];
+    const char *tenant;
+    struct ob_buf topics; /* JSON */
+    const char *topics_text;
+    struct ob_arena arena; /* of the choice */
+    struct ob_sqlite_pick *pick;
+    int64_t now;
+    struct ob_sqlite_taken *taken;
+    size_t count;       /* taken so far */
+    size_t start, room; /* of this write transaction: what was taken before it, and what may be after it */
+};
+
+/* ---- what is asked for ------------------------------------------------------------------------------------------- */
+
+static ob_code check_range(const char *name, int64_t value, int64_t low, int64_t high, struct outbox_error *err)
+{
+    if (value < low || value > high)
+        return ob_error_set(err, OUTBOX_INVALID, "%s is %lld; it takes %lld to %lld", name, (long long)value,
+                            (long long)low, (long long)high);
+    return OUTBOX_OK;
+}
+
+static ob_code check(struct claim *claim, struct outbox_error *err)
+{
+    const struct outbox_claim *want = claim->want;
+    size_t worker = want->worker ? strlen(want->worker) : 0;
+    if (worker < 1 || worker > WORKER_MAX)
+        return ob_error_set(err, OUTBOX_INVALID, "worker has %zu bytes; give a name of 1 to %d", worker, WORKER_MAX);
+    const struct {
+        const char *name;
+        int64_t value, low, high;
+    } ranges[] = {
+        {"limit", want->limit, 1, LIMIT_MAX},
+        {"lease_us", want->lease_us, LEASE_MIN_US, LEASE_MAX_US},
+        {"run", want->run, 1, LIMIT_MAX},
+        {"max_attempts", want->max_attempts, 0, ATTEMPTS_MAX},
+        {"retry_base_us", want->retry_base_us, 0, BASE_MAX_US},
+        {"retry_cap_us", want->retry_cap_us, 0, CAP_MAX_US},
+    };
+    ob_code code = ob_sqlite_check_utf8("worker", want->worker, err);
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && !code; i++)
+        code = check_range(ranges[i].name, ranges[i].value, ranges[i].low, ranges[i].high, err);
+    return code ? code : ob_sqlite_check_tenant(want->tenant_id, claim->tenant_text, &claim->tenant, err);
+}
+
+static ob_code claim_init(struct claim *claim, struct ob_sqlite_store *store, const struct outbox_claim *want,
+                          struct outbox_error *err)
+{
+    *claim = (struct claim){.store = store, .want = want};
+    ob_buf_init(&claim->topics);
+    ob_arena_init(&claim->arena, 0);
+    ob_code code = check(claim, err);
+    if (code)
+        return code;
+    if (want->topics) {
+        ob_sqlite_json_texts(&claim->topics, want->topics, want->topic_count);
+        if (!ob_buf_ok(&claim->topics))
+            return ob_error_nomem(err);
+        claim->topics_text = ob_buf_text(&claim->topics);
+    }
+    claim->taken = ob_alloc((size_t)want->limit * sizeof *claim->taken);
+    return claim->taken ? OUTBOX_OK : ob_error_nomem(err);
+}
+
+static void claim_fini(struct claim *claim)
+{
+    ob_sqlite_pick_fini(claim->pick);
+    ob_arena_fini(&claim->arena);
+    ob_buf_fini(&claim->topics);
+    ob_free(claim->taken);
+}
+
+/* ---- order ------------------------------------------------------------------------------------------------------- */
+
+/* Where a row stands in its key. */
+struct place {
+    bool behind; /* there are rows before it */
+    bool own;    /* all of them are out under this worker's name */
+    bool spoken; /* all of them are out under a claim that may come back for it */
+};
+
+static ob_code place_of(struct claim *claim, const struct ob_sqlite_entry *entry, struct place *place,
+                        struct outbox_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    *place = (struct place){.own = true, .spoken = true};
+    ob_code code =
+        ob_sqlite_start(claim->store, OB_SQLITE_ahead, OB_ARGS(OB_NUM(entry->sid), OB_NUM(entry->seq)), &stmt, err);
+    while (!code && (place->own || place->spoken)) {
+        code = ob_sqlite_step(claim->store, stmt, &row, err);
+        if (code || !row)
+            return code;
+        const char *holder = ob_sqlite_column(stmt, 1);
+        bool leased = sqlite3_column_int(stmt, 0) == OB_SQLITE_LEASED;
+        bool mine = holder && strcmp(holder, claim->want->worker) == 0 && sqlite3_column_int64(stmt, 2) > claim->now;
+        place->behind = true;
+        place->own = place->own && leased && mine;
+        place->spoken = place->spoken && leased && sqlite3_column_int(stmt, 3);
+    }
+    ob_sqlite_done(stmt);
+    return code;
+}
+
+/* ---- one row ----------------------------------------------------------------------------------------------------- */
+
+static int ceiling_of(const struct claim *claim, const struct ob_sqlite_entry *entry)
+{
+    int limit = claim->want->max_attempts;
+    return limit && limit < entry->max_attempts ? limit : entry->max_attempts;
+}
+
+static bool is_dying(const struct claim *claim, const struct ob_sqlite_entry *entry)
+{
+    return entry->spent >= ceiling_of(claim, entry) || (entry->expires_at && entry->expires_at <= claim->now);
+}
+
+static ob_code record_lost(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
+{
+    return ob_sqlite_run(claim->store, OB_SQLITE_attempt,
+                         OB_ARGS(OB_NUM(entry->n), OB_NUM(entry->attempts), OB_NUM(OUTBOX_LOST), OB_NUM(entry->spent),
+                                 OB_NUM(entry->claimed_at), OB_NUM(claim->now), OB_NULL, OB_TEXT(entry->holder),
+                                 OB_TEXT("lease_expired"), OB_TEXT("the worker did not settle before its lease ended"),
+                                 OB_NULL),
+                         NULL, err);
+}
+
+static ob_code die(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = claim->store;
+    char at[OB_CLOCK_TEXT], text[OB_CLOCK_TEXT + 16];
+    if (entry->expires_at && entry->expires_at <= claim->now) {
+        ob_clock_format(entry->expires_at, at);
+        snprintf(text, sizeof text, "expired at %s", at);
+        return ob_sqlite_bury(store, entry->n, entry->sid, entry->attempts, "expired", "expired", text,
+                              claim->want->worker, claim->now, err);
+    }
+    sqlite3_stmt *stmt;
+    bool row = false;
+    ob_code code = ob_sqlite_start(store, OB_SQLITE_last_failure, OB_ARGS(OB_NUM(entry->n)), &stmt, err);
+    if (!code)
+        code = ob_sqlite_step(store, stmt, &row, err);
+    if (code)
+        return code;
+    code =
+        ob_sqlite_bury(store, entry->n, entry->sid, entry->attempts, "attempts", row ? ob_sqlite_column(stmt, 0) : NULL,
+                       row ? ob_sqlite_column(stmt, 1) : NULL, claim->want->worker, claim->now, err);
+    ob_sqlite_done(stmt);
+    return code;
+}
+
+static ob_code lease(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
+{
+    const struct outbox_claim *want = claim->want;
+    const struct ob_sqlite_lane *lane = ob_sqlite_pick_lane(claim->pick, entry->lane);
+    int ceiling = ceiling_of(claim, entry);
+    int64_t changed = 0;
+    ob_code code = entry->state == OB_SQLITE_LEASED ? record_lost(claim, entry, err) : OUTBOX_OK;
+    if (code)
+        return code;
+    code = ob_sqlite_run(claim->store, OB_SQLITE_lease,
+                         OB_ARGS(OB_NUM(entry->n), OB_NUM(entry->state), OB_NUM(entry->attempts),
+                                 OB_NUM(claim->now + want->lease_us), OB_NUM(claim->now), OB_NUM(ceiling),
+                                 OB_NUM(want->retry_base_us ? want->retry_base_us : lane->retry_base),
+                                 OB_NUM(want->retry_cap_us ? want->retry_cap_us : lane->retry_cap),
+                                 OB_NUM(want->prefetch), OB_TEXT(want->worker)),
+                         &changed, err);
+    if (!code && changed)
+        claim->taken[claim->count++] = (struct ob_sqlite_taken){*entry, ceiling, claim->now};
+    return code;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+
+static bool may_follow(const struct claim *claim, const struct ob_sqlite_entry *entry)
+{
+    return (entry->state == OB_SQLITE_READY || entry->state == OB_SQLITE_PARKED) && entry->due <= claim->now &&
+           !is_dying(claim, entry) && ob_sqlite_pick_lane(claim->pick, entry->lane);
+}
+
+/* The rows of a key after the one just leased. Read as a whole first: leasing changes what is being read. */
+static ob_code read_run(struct claim *claim, const struct ob_sqlite_entry *head, int64_t most,
+                        struct ob_sqlite_entry **run, size_t *count, struct outbox_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    *count = 0;
+    *run = ob_arena_alloc(&claim->arena, (size_t)most * sizeof **run);
+    if (!*run)
+        return ob_error_nomem(err);
+    ob_code code = ob_sqlite_start(claim->store, OB_SQLITE_follow,
+                                   OB_ARGS(OB_NUM(head->sid), OB_NUM(head->seq), OB_NUM(most)), &stmt, err);
+    while (!code) {
+        code = ob_sqlite_step(claim->store, stmt, &row, err);
+        if (code || !row)
+            return code;
+        ob_sqlite_entry_read(stmt, &(*run)[*count]);
+        if (!may_follow(claim, &(*run)[*count]))
+            break;
+        ++*count;
+    }
+    ob_sqlite_done(stmt);
+    return code;
+}
+
+static ob_code take_run(struct claim *claim, const struct ob_sqlite_entry *head, struct outbox_error *err)
+{
+    /* A message on its way again goes alone: where it failed, what follows would only be given back. */
+    int64_t most = head->spent > 0 ? 0 : claim->want->run - 1;
+    if (most > (int64_t)(claim->room - claim->count))
+        most = (int64_t)(claim->room - claim->count);
+    struct ob_sqlite_entry *run;
+    size_t count = 0;
+    int64_t seq = head->seq;
+    ob_code code = most > 0 ? read_run(claim, head, most, &run, &count, err) : OUTBOX_OK;
+    for (size_t i = 0; i < count && !code; i++) {
+        code = lease(claim, &run[i], err);
+        seq = run[i].seq;
+    }
+    if (!code && claim->want->prefetch)
+        code = ob_sqlite_run(claim->store, OB_SQLITE_wake_next, OB_ARGS(OB_NUM(head->sid), OB_NUM(seq)), NULL, err);
+    return code;
+}
+
+/* ---- the choice -------------------------------------------------------------------------------------------------- */
+
+static ob_code take(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err);
+
+/* After a death in a key its next row may be due: it was not, when the choice began. */
+static ob_code take_heir(struct claim *claim, int64_t sid, struct outbox_error *err)
+{
+    struct ob_sqlite_entry heir;
+    sqlite3_stmt *stmt;
+    bool row = false;
+    ob_code code =
+        ob_sqlite_start(claim->store, OB_SQLITE_follow, OB_ARGS(OB_NUM(sid), OB_NUM(0), OB_NUM(1)), &stmt, err);
+    if (!code)
+        code = ob_sqlite_step(claim->store, stmt, &row, err);
+    if (code || !row)
+        return code;
+    ob_sqlite_entry_read(stmt, &heir);
+    ob_sqlite_done(stmt);
+    if (heir.state != OB_SQLITE_READY || heir.due > claim->now || !ob_sqlite_pick_lane(claim->pick, heir.lane))
+        return OUTBOX_OK;
+    return take(claim, &heir, err);
+}
+
+static ob_code take(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
+{
+    struct place place = {0};
+    ob_code code = entry->sid ? place_of(claim, entry, &place, err) : OUTBOX_OK;
+    if (code)
+        return code;
+    if (place.behind && !(place.own && claim->want->prefetch)) {
+        if (place.spoken || entry->state != OB_SQLITE_READY)
+            return OUTBOX_OK;
+        return ob_sqlite_run(claim->store, OB_SQLITE_park, OB_ARGS(OB_NUM(entry->n)), NULL, err);
+    }
+    if (is_dying(claim, entry)) {
+        if (entry->state == OB_SQLITE_LEASED)
+            code = record_lost(claim, entry, err);
+        if (!code)
+            code = die(claim, entry, err);
+        return !code && entry->sid && claim->count < claim->room ? take_heir(claim, entry->sid, err) : code;
+    }
+    size_t before = claim->count;
+    code = lease(claim, entry, err);
+    if (!code && entry->sid && claim->count > before)
+        code = take_run(claim, entry, err);
+    return code;
+}
+
+/* The body of a write transaction; it may run twice. */
+static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
+{
+    struct claim *claim = ctx;
+    claim->count = claim->start;
+    claim->now = ob_clock_wall_us();
+    ob_sqlite_pick_fini(claim->pick);
+    ob_code code = ob_sqlite_pick_new(store, &claim->arena, claim->want, claim->tenant, claim->topics_text, claim->now,
+                                      &claim->pick, err);
+    while (!code && claim->count < claim->room) {
+        struct ob_sqlite_entry entry;
+        bool has;
+        code = ob_sqlite_pick_next(claim->pick, &entry, &has, err);
+        if (code || !has)
+            break;
+        code = take(claim, &entry, err);
+    }
+    return code;
+}
+
+/* Whether anything is there to be taken, without a lock. */
+static ob_code look(struct claim *claim, bool *has, struct outbox_error *err)
+{
+    struct ob_sqlite_entry entry;
+    bool began;
+    *has = false;
+    ob_code code = ob_sqlite_begin_read(claim->store, &began, err);
+    if (code)
+        return code;
+    claim->now = ob_clock_wall_us();
+    code = ob_sqlite_pick_new(claim->store, &claim->arena, claim->want, claim->tenant, claim->topics_text, claim->now,
+                              &claim->pick, err);
+    if (!code)
+        code = ob_sqlite_pick_next(claim->pick, &entry, has, err);
+    ob_sqlite_end_read(claim->store, began);
+    ob_sqlite_pick_fini(claim->pick);
+    claim->pick = NULL;
+    return code;
+}
+
+/* One write transaction: at most CHUNK messages, so that a large claim keeps nobody out for long. */
+static ob_code take_chunk(struct claim *claim, struct outbox_error *err)
+{
+    size_t left = (size_t)claim->want->limit - claim->count;
+    claim->start = claim->count;
+    claim->room = claim->count + (left < CHUNK ? left : CHUNK);
+    ob_code code = ob_sqlite_transact(claim->store, choose, claim, err);
+    if (code)
+        claim->count = claim->start;
+    ob_sqlite_pick_fini(claim->pick);
+    claim->pick = NULL;
+    ob_arena_fini(&claim->arena);
+    return code;
+}
+
+/* ---- the claim --------------------------------------------------------------------------------------------------- */
+
+ob_code ob_sqlite_claim(struct ob_store *base, const struct outbox_claim *want, struct outbox_batch **out,
+                        struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    struct claim claim;
+    bool has = true;
+    *out = NULL;
+    ob_code code = claim_init(&claim, store, want, err);
+    if (!code && store->open_tx)
+        code = ob_error_set(err, OUTBOX_INVALID, "a transaction is open on this handle; end it before you claim");
+    if (!code) {
+        bool full = store->watch.full;
+        code = ob_sqlite_watch_look(store, want, claim.topics_text, err);
+        if (!code && !full)
+            code = look(&claim, &has, err);
+    }
+    while (!code && has && claim.count < (size_t)want->limit) {
+        code = take_chunk(&claim, err);
+        has = !code && claim.count == claim.room;
+        if (claim.count) /* what was taken is ours, and must be handed out */
+            code = OUTBOX_OK;
+    }
+    if (!code) {
+        store->watch.full = claim.count == (size_t)want->limit;
+        store->watch.stale = store->watch.full;
+        store->watch.looked_us = claim.now;
+        code = ob_sqlite_batch_new(store, claim.taken, claim.count, want->lease_us, out, err);
+    }
+    claim_fini(&claim);
+    return code;
+}

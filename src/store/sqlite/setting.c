@@ -1,0 +1,150 @@
+/* setting.c - the settings of a namespace, read from text as PostgreSQL reads them. One table says what there is. */
+#include "store/sqlite/sqlite.h"
+
+#include "base/clock.h"
+#include "base/utf8.h"
+
+#include <string.h>
+
+enum kind { WORD, SWITCH, COUNT, INTERVAL, AGE };
+
+static const struct setting {
+    const char *name;
+    enum kind kind;
+    const char *takes; /* for the error */
+    const char *words[2];
+    int64_t low, high;
+} settings[] = {
+    {"dedupe_scope", WORD, "topic or namespace", {"topic", "namespace"}, 0, 0},
+    {"order_scope", WORD, "topic or namespace", {"topic", "namespace"}, 0, 0},
+    {"tenant_prefix", SWITCH, "on or off", {NULL, NULL}, 0, 1},
+    {"on_dead", WORD, "continue or hold", {"continue", "hold"}, 0, 0},
+    {"max_payload", COUNT, "bytes, 1 to 268435456", {NULL, NULL}, 1, 268435456},
+    {"max_attempts", COUNT, "1 to 1000", {NULL, NULL}, 1, 1000},
+    {"retry_base", INTERVAL, "an interval up to a day, e.g. 30 s", {NULL, NULL}, 1000, 86400000000},
+    {"retry_cap", INTERVAL, "an interval up to 30 days, e.g. 5 min", {NULL, NULL}, 1000, 2592000000000},
+    {"retention", AGE, "an interval such as 7 days, or forever", {NULL, NULL}, 0, 0},
+    {"attempt_retention", AGE, "an interval such as 90 days, or forever", {NULL, NULL}, 0, 0},
+};
+enum { SETTINGS = sizeof settings / sizeof settings[0] };
+
+static const struct setting *find(const char *name)
+{
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (strcmp(settings[i].name, name) == 0)
+            return &settings[i];
+    return NULL;
+}
+
+static bool read_switch(const char *value, int64_t *number)
+{
+    static const char *const words[2][4] = {{"off", "false", "no", "0"}, {"on", "true", "yes", "1"}};
+    for (int on = 0; on < 2; on++)
+        for (size_t i = 0; i < 4; i++)
+            if (strcmp(words[on][i], value) == 0) {
+                *number = on;
+                return true;
+            }
+    return false;
+}
+
+static bool read_count(const char *value, int64_t *number)
+{
+    size_t len = strspn(value, "0123456789");
+    *number = 0;
+    for (size_t i = 0; i < len && len < 18; i++)
+        *number = 10 * *number + (value[i] - '0');
+    return len > 0 && len < 18 && !value[len];
+}
+
+static bool read_value(const struct setting *setting, const char *value, struct ob_sqlite_arg *arg)
+{
+    int64_t number;
+    switch (setting->kind) {
+    case WORD:
+        *arg = OB_TEXT(value);
+        return strcmp(value, setting->words[0]) == 0 || strcmp(value, setting->words[1]) == 0;
+    case SWITCH:
+        if (!read_switch(value, &number))
+            return false;
+        break;
+    case COUNT:
+        if (!read_count(value, &number))
+            return false;
+        break;
+    case INTERVAL:
+    case AGE:
+        if (!ob_sqlite_interval(value, &number))
+            return false;
+        break;
+    }
+    *arg = OB_NUM(number);
+    return setting->kind == AGE || (number >= setting->low && number <= setting->high);
+}
+
+struct change {
+    const char *name_space, *name, *value;
+    struct ob_sqlite_arg arg;
+};
+
+static ob_code check(struct change *change, struct outbox_error *err)
+{
+    size_t len = change->name_space ? strlen(change->name_space) : 0;
+    const struct setting *setting = find(change->name);
+    if (strcmp(change->name, "doorbell") == 0 || strcmp(change->name, "partition_width") == 0)
+        return ob_error_set(err, OUTBOX_UNSUPPORTED, "the setting \"%s\" has no meaning on SQLite", change->name);
+    if (!setting)
+        return ob_error_set(
+            err, OUTBOX_INVALID,
+            "there is no setting \"%.64s\"; there are dedupe_scope, order_scope, tenant_prefix, on_dead, "
+            "max_payload, max_attempts, retry_base, retry_cap, retention, attempt_retention",
+            change->name);
+    if (len < 1 || len > 63 || !ob_utf8_valid(change->name_space, len))
+        return ob_error_set(err, OUTBOX_INVALID, "the namespace has %zu bytes; it takes 1 to 63 of UTF-8", len);
+    bool all = len == 1 && change->name_space[0] == '*';
+    if (setting->kind == AGE && !all)
+        return ob_error_set(err, OUTBOX_INVALID, "the setting \"%s\" is for all namespaces; use the namespace '*'",
+                            change->name);
+    change->arg = OB_NULL;
+    if (!change->value) {
+        if (all && strcmp(change->name, "attempt_retention") != 0)
+            return ob_error_set(err, OUTBOX_INVALID, "the default of \"%s\" cannot be taken away; give a value",
+                                change->name);
+        return OUTBOX_OK;
+    }
+    if (!read_value(setting, change->value, &change->arg))
+        return ob_error_set(err, OUTBOX_INVALID, "the setting \"%s\" does not take \"%.64s\"; it takes %s",
+                            change->name, change->value, setting->takes);
+    return OUTBOX_OK;
+}
+
+static ob_code apply(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
+{
+    const struct change *change = ctx;
+    sqlite3_stmt *stmt;
+    bool row = false;
+    ob_code code = ob_sqlite_run(store, OB_SQLITE_setting_row, OB_ARGS(OB_TEXT(change->name_space)), NULL, err);
+    if (!code)
+        code = ob_sqlite_run(store, OB_SQLITE_setting,
+                             OB_ARGS(OB_TEXT(change->name_space), OB_TEXT(change->name), change->arg), NULL, err);
+    if (code)
+        return code;
+    code = ob_sqlite_start(store, OB_SQLITE_detail_setting,
+                           OB_ARGS(OB_TEXT(change->name_space), OB_TEXT(change->name), OB_TEXT(change->value)), &stmt,
+                           err);
+    if (!code)
+        code = ob_sqlite_step(store, stmt, &row, err);
+    if (!code)
+        code = ob_sqlite_act(store, NULL, "configure", NULL, NULL, row ? ob_sqlite_column(stmt, 0) : NULL,
+                             ob_clock_wall_us(), err);
+    ob_sqlite_done(stmt);
+    return code;
+}
+
+ob_code ob_sqlite_configure(struct ob_store *base, const char *name_space, const char *name, const char *value,
+                            struct outbox_error *err)
+{
+    struct change change = {.name_space = name_space, .name = name ? name : "", .value = value};
+    ob_code code = check(&change, err);
+    return code ? code : ob_sqlite_transact(ob_sqlite_store_of(base), apply, &change, err);
+}

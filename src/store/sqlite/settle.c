@@ -1,0 +1,336 @@
+/* settle.c - how attempts ended, and leases that go on.
+ *
+ * The token of a claim is its attempt number, which never repeats: a late worker finds another number there, or no lease,
+ * and changes nothing. The lease's end is not compared with the clock: an ack after expiry stands as long as nobody has
+ * reclaimed.
+ *
+ * The ids are looked up before the write transaction begins; inside it each item costs two or three statements by row
+ * number. Keys are put right at the end, once each: whatever left or came back, a key's first row is not parked.
+ *
+ * An outcome is never refused because its words are ugly: what is not UTF-8 is replaced, what is too long is cut. */
+#include "store/sqlite/sqlite.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT_MAX = 1000000, CODE_MAX = 1000, ERROR_MAX = 4000, OUTPUT_MAX = 1048576 };
+#define DELAY_MAX_US 31536000000000LL
+#define LEASE_MIN_US 100000LL
+#define LEASE_MAX_US 86400000000LL
+
+struct settle {
+    struct outbox_settle *items;
+    size_t count;
+    int64_t *numbers; /* of the messages; 0: there is none */
+    int64_t *sids;    /* keys to be put right */
+    size_t sid_count;
+    int64_t now, lease_us;
+    struct ob_arena arena; /* of texts that had to be changed */
+};
+
+/* The lease that an item answers. */
+struct held {
+    int64_t n, sid, seq, expires_at, claimed_at, base, cap;
+    int attempt, spent, ceiling;
+    const char *holder; /* in the statement's row: until it is done */
+};
+
+/* ---- before the transaction -------------------------------------------------------------------------------------- */
+
+static ob_code check(const struct outbox_settle *items, size_t count, struct outbox_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].outcome < OUTBOX_DELIVERED || items[i].outcome > OUTBOX_RELEASED ||
+            items[i].outcome == OUTBOX_LOST)
+            return ob_error_set(err, OUTBOX_INVALID, "item %zu: the outcome %d is none that a worker can give", i + 1,
+                                (int)items[i].outcome);
+        if (items[i].delay_us > DELAY_MAX_US)
+            return ob_error_set(err, OUTBOX_INVALID, "item %zu: the delay is over a year; it is in microseconds",
+                                i + 1);
+    }
+    return OUTBOX_OK;
+}
+
+static ob_code settle_init(struct settle *settle, struct outbox_settle *items, size_t count, struct outbox_error *err)
+{
+    *settle = (struct settle){.items = items, .count = count};
+    ob_arena_init(&settle->arena, 0);
+    if (count > COUNT_MAX)
+        return ob_error_set(err, OUTBOX_INVALID, "%zu attempts in one call; settle at most %d at once", count,
+                            COUNT_MAX);
+    settle->numbers = ob_alloc(count * sizeof *settle->numbers);
+    settle->sids = ob_alloc(count * sizeof *settle->sids);
+    return settle->numbers && settle->sids ? OUTBOX_OK : ob_error_nomem(err);
+}
+
+static void settle_fini(struct settle *settle)
+{
+    ob_arena_fini(&settle->arena);
+    ob_free(settle->numbers);
+    ob_free(settle->sids);
+}
+
+static ob_code find_all(struct ob_sqlite_store *store, struct settle *settle, struct outbox_error *err)
+{
+    bool began;
+    ob_code code = ob_sqlite_begin_read(store, &began, err);
+    for (size_t i = 0; i < settle->count && !code; i++) {
+        char id[37];
+        outbox_uuid_format(&settle->items[i].id, id);
+        code = ob_sqlite_number(store, OB_SQLITE_find, OB_ARGS(OB_TEXT_N(id, 36)), 0, &settle->numbers[i], err);
+    }
+    ob_sqlite_end_read(store, began);
+    return code;
+}
+
+/* ---- one item ---------------------------------------------------------------------------------------------------- */
+
+/* M11: min(base * 2^(spent - 1), cap), then uniform in [d/2, d]. */
+static int64_t backoff(const struct held *held)
+{
+    double delay = (double)held->base;
+    uint64_t chance;
+    for (int i = 1; i < held->spent && delay < (double)held->cap; i++)
+        delay *= 2;
+    if (delay > (double)held->cap)
+        delay = (double)held->cap;
+    sqlite3_randomness(sizeof chance, &chance);
+    return (int64_t)(delay / 2 + delay / 2 * ((double)(chance >> 11) / (double)(1ULL << 53)));
+}
+
+static int64_t due_of(const struct settle *settle, const struct held *held, const struct outbox_settle *item)
+{
+    int64_t delay = item->delay_us >= 0 ? item->delay_us : item->outcome == OUTBOX_RELEASED ? 0 : backoff(held);
+    int64_t due = settle->now + delay;
+    /* What expires while it waits is found dead on time. */
+    return held->expires_at && held->expires_at < due ? held->expires_at : due;
+}
+
+static void touch(struct settle *settle, const struct held *held)
+{
+    if (held->sid)
+        settle->sids[settle->sid_count++] = held->sid;
+}
+
+static ob_code record(struct ob_sqlite_store *store, struct settle *settle, const struct held *held,
+                      const struct outbox_settle *item, int outcome, int spent, struct outbox_error *err)
+{
+    return ob_sqlite_run(store, OB_SQLITE_attempt,
+                         OB_ARGS(OB_NUM(held->n), OB_NUM(held->attempt), OB_NUM(outcome), OB_NUM(spent),
+                                 OB_NUM(held->claimed_at), OB_NUM(settle->now),
+                                 item->latency_us < 0 ? OB_NULL : OB_NUM(item->latency_us), OB_TEXT(held->holder),
+                                 OB_TEXT(item->code), OB_TEXT(item->error), OB_TEXT(item->reference)),
+                         NULL, err);
+}
+
+static ob_code fire(struct ob_sqlite_store *store, const struct settle *settle, const struct held *held,
+                    const struct outbox_settle *item, const char *event, const char *status, struct outbox_error *err)
+{
+    return ob_sqlite_fire(store,
+                          &(struct ob_sqlite_event){.n = held->n,
+                                                    .now = settle->now,
+                                                    .event = event,
+                                                    .status = status,
+                                                    .attempt = held->attempt,
+                                                    .actor = held->holder,
+                                                    .code = item->code,
+                                                    .error = item->error,
+                                                    .reference = item->reference,
+                                                    .output = item->output},
+                          err);
+}
+
+static ob_code delivered(struct ob_sqlite_store *store, struct settle *settle, const struct held *held,
+                         const struct outbox_settle *item, struct outbox_error *err)
+{
+    ob_code code = record(store, settle, held, item, OUTBOX_DELIVERED, held->spent, err);
+    if (!code)
+        code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(held->n)), NULL, err);
+    return code ? code : fire(store, settle, held, item, "delivered", "delivered", err);
+}
+
+static ob_code dead(struct ob_sqlite_store *store, struct settle *settle, const struct held *held,
+                    const struct outbox_settle *item, struct outbox_error *err)
+{
+    bool terminal = item->outcome == OUTBOX_FAILED;
+    int outcome = item->outcome == OUTBOX_UNKNOWN ? OUTBOX_UNKNOWN : OUTBOX_FAILED;
+    ob_code code = record(store, settle, held, item, outcome, held->spent, err);
+    if (code)
+        return code;
+    return ob_sqlite_bury(store, held->n, held->sid, held->attempt, terminal ? "terminal" : "attempts", item->code,
+                          item->error, held->holder, settle->now, err);
+}
+
+static ob_code back(struct ob_sqlite_store *store, struct settle *settle, const struct held *held,
+                    const struct outbox_settle *item, struct outbox_error *err)
+{
+    bool unspent =
+        item->outcome == OUTBOX_LIMITED || item->outcome == OUTBOX_BLOCKED || item->outcome == OUTBOX_RELEASED;
+    int spent = held->spent - unspent;
+    ob_code code = OUTBOX_OK;
+    if (item->outcome != OUTBOX_RELEASED)
+        code = record(store, settle, held, item, item->outcome, spent, err);
+    /* A row of a key is parked here and, when it is the first, woken at the end. */
+    if (!code)
+        code = ob_sqlite_run(store, OB_SQLITE_back,
+                             OB_ARGS(OB_NUM(held->n), OB_NUM(held->sid ? OB_SQLITE_PARKED : OB_SQLITE_READY),
+                                     OB_NUM(due_of(settle, held, item)), OB_NUM(spent), OB_NUM(settle->now)),
+                             NULL, err);
+    if (code || (item->outcome != OUTBOX_RETRY && item->outcome != OUTBOX_UNKNOWN))
+        return code;
+    return fire(store, settle, held, item, "retry", "pending", err);
+}
+
+static bool is_dying(const struct held *held, const struct outbox_settle *item)
+{
+    return item->outcome == OUTBOX_FAILED ||
+           ((item->outcome == OUTBOX_RETRY || item->outcome == OUTBOX_UNKNOWN) && held->spent >= held->ceiling);
+}
+
+/* The words in a form that can be stored. False when memory ran out. */
+static bool tidy(struct settle *settle, const struct outbox_settle *given, struct outbox_settle *item)
+{
+    *item = *given;
+    item->code = ob_sqlite_lossy(&settle->arena, given->code, CODE_MAX);
+    item->error = ob_sqlite_lossy(&settle->arena, given->error, ERROR_MAX);
+    item->reference = ob_sqlite_lossy(&settle->arena, given->reference, CODE_MAX);
+    item->output = ob_sqlite_lossy(&settle->arena, given->output, OUTPUT_MAX);
+    return !item->code == !given->code && !item->error == !given->error && !item->reference == !given->reference &&
+           !item->output == !given->output;
+}
+
+static ob_code end_attempt(struct ob_sqlite_store *store, struct settle *settle, const struct held *held,
+                           struct outbox_settle *given, struct outbox_error *err)
+{
+    struct outbox_settle item;
+    if (!tidy(settle, given, &item))
+        return ob_error_nomem(err);
+    touch(settle, held);
+    given->result = OUTBOX_SETTLED;
+    given->dead = is_dying(held, &item);
+    if (given->dead)
+        return dead(store, settle, held, &item, err);
+    return item.outcome == OUTBOX_DELIVERED ? delivered(store, settle, held, &item, err)
+                                            : back(store, settle, held, &item, err);
+}
+
+static ob_code settle_one(struct ob_sqlite_store *store, struct settle *settle, size_t i, struct outbox_error *err)
+{
+    struct outbox_settle *item = &settle->items[i];
+    sqlite3_stmt *stmt;
+    bool row = false;
+    item->dead = false;
+    item->result = settle->numbers[i] ? OUTBOX_SETTLE_LOST : OUTBOX_SETTLE_UNKNOWN;
+    if (!settle->numbers[i])
+        return OUTBOX_OK;
+    ob_code code =
+        ob_sqlite_start(store, OB_SQLITE_leased, OB_ARGS(OB_NUM(settle->numbers[i]), OB_NUM(item->token)), &stmt, err);
+    if (!code)
+        code = ob_sqlite_step(store, stmt, &row, err);
+    if (code || !row)
+        return code;
+    struct held held = {
+        .n = settle->numbers[i],
+        .attempt = (int)item->token,
+        .sid = sqlite3_column_int64(stmt, 1),
+        .seq = sqlite3_column_int64(stmt, 2),
+        .spent = sqlite3_column_int(stmt, 3),
+        .ceiling = sqlite3_column_int(stmt, 4),
+        .expires_at = sqlite3_column_int64(stmt, 5),
+        .claimed_at = sqlite3_column_int64(stmt, 6),
+        .holder = ob_arena_strdup(&settle->arena, ob_sqlite_column(stmt, 7)),
+        .base = sqlite3_column_int64(stmt, 8),
+        .cap = sqlite3_column_int64(stmt, 9),
+    };
+    ob_sqlite_done(stmt);
+    return held.holder ? end_attempt(store, settle, &held, item, err) : ob_error_nomem(err);
+}
+
+/* ---- the transaction --------------------------------------------------------------------------------------------- */
+
+static int compare_sids(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static ob_code wake_heads(struct ob_sqlite_store *store, struct settle *settle, struct outbox_error *err)
+{
+    ob_code code = OUTBOX_OK;
+    qsort(settle->sids, settle->sid_count, sizeof *settle->sids, compare_sids);
+    for (size_t i = 0; i < settle->sid_count && !code; i++)
+        if (i == 0 || settle->sids[i] != settle->sids[i - 1])
+            code = ob_sqlite_run(store, OB_SQLITE_wake_head, OB_ARGS(OB_NUM(settle->sids[i])), NULL, err);
+    return code;
+}
+
+static ob_code settle_all(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
+{
+    struct settle *settle = ctx;
+    ob_code code = OUTBOX_OK;
+    settle->now = ob_clock_wall_us();
+    settle->sid_count = 0;
+    for (size_t i = 0; i < settle->count && !code; i++)
+        code = settle_one(store, settle, i, err);
+    return code ? code : wake_heads(store, settle, err);
+}
+
+ob_code ob_sqlite_settle(struct ob_store *base, struct outbox_settle *items, size_t count, struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    struct settle settle;
+    if (count == 0)
+        return OUTBOX_OK;
+    ob_code code = check(items, count, err);
+    if (code)
+        return code;
+    code = settle_init(&settle, items, count, err);
+    if (!code)
+        code = find_all(store, &settle, err);
+    if (!code)
+        code = ob_sqlite_transact(store, settle_all, &settle, err);
+    settle_fini(&settle);
+    return code;
+}
+
+static ob_code extend_all(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
+{
+    struct settle *settle = ctx;
+    ob_code code = OUTBOX_OK;
+    int64_t until = ob_clock_wall_us() + settle->lease_us;
+    for (size_t i = 0; i < settle->count && !code; i++) {
+        struct outbox_settle *item = &settle->items[i];
+        int64_t changed = 0;
+        item->dead = false;
+        item->result = OUTBOX_SETTLE_UNKNOWN;
+        if (!settle->numbers[i])
+            continue;
+        code = ob_sqlite_run(store, OB_SQLITE_extend,
+                             OB_ARGS(OB_NUM(settle->numbers[i]), OB_NUM(item->token), OB_NUM(until)), &changed, err);
+        item->result = changed ? OUTBOX_SETTLED : OUTBOX_SETTLE_LOST;
+    }
+    return code;
+}
+
+ob_code ob_sqlite_extend(struct ob_store *base, struct outbox_settle *items, size_t count, int64_t lease_us,
+                         struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    struct settle settle;
+    if (lease_us < LEASE_MIN_US || lease_us > LEASE_MAX_US)
+        return ob_error_set(err, OUTBOX_INVALID, "lease_us is %lld; it takes %lld to %lld", (long long)lease_us,
+                            LEASE_MIN_US, LEASE_MAX_US);
+    if (count == 0)
+        return OUTBOX_OK;
+    ob_code code = settle_init(&settle, items, count, err);
+    settle.lease_us = lease_us;
+    if (!code)
+        code = find_all(store, &settle, err);
+    if (!code)
+        code = ob_sqlite_transact(store, extend_all, &settle, err);
+    settle_fini(&settle);
+    return code;
+}

@@ -1,0 +1,296 @@
+/* sqlite.h - what the files of this folder share: the store's struct, its statements, and how one is run.
+ *
+ * SQLite has one writer. So a write transaction here is short: everything that can be read before it or after it is; and
+ * it is polite: see begin in tx.c. The caller's own transaction:
+ *
+ *   NONE ──begin──▶ OPEN ──commit, rollback──▶ NONE      (enqueue joins it; claims and settles are refused meanwhile)
+ *
+ * Not for sharing between threads: sqlite3 is opened without its mutexes. */
+#ifndef OB_STORE_SQLITE_SQLITE_H
+#define OB_STORE_SQLITE_SQLITE_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "store/sqlite/store.h"
+
+#include <sqlite3.h>
+
+/* Every statement that is prepared: its file in sql/sqlite/stmt. */
+#define OB_SQLITE_STATEMENTS(X) \
+    X(begin) \
+    X(begin_read) \
+    X(commit) \
+    X(rollback) X(savepoint) X(savepoint_undo) X(savepoint_release) X(data_version) X(schema_version) X(enqueue) \
+        X(receipt) X(lanes) X(lower_prio) X(lower_prio_tenant) X(ready) X(ready_tenant) X(expired) X(next_due) \
+            X(next_expiry) X(ahead) X(follow) X(lease) X(park) X(wake_next) X(wake_head) X(message) X(find) X(leased) \
+                X(attempt) X(last_failure) X(gone) X(back) X(bury) X(hold) X(extend) X(pick_dead) X(redrive) \
+                    X(redrive_held) X(undead) X(discard) X(act) X(detail_dead) X(detail_scope) X(detail_setting) \
+                        X(detail_erasure) X(pause) X(resume) X(setting_row) X(setting) X(retention) X(gate_open) \
+                            X(gate_close) X(purge_window) X(purge_pick) X(purge_archive) X(purge_attempts) \
+                                X(purge_message) X(purge_archived_pick) X(purge_archived) X(erase_attempts) \
+                                    X(erase_queue) X(erase_dead) X(erase_messages) X(erase_archived) X(erase_dedupe) \
+                                        X(erase_stream) X(erase_hook_failure) X(erase_acts) X(list) X(list_ids) \
+                                            X(list_subject) X(list_tenant) X(list_queue) X(list_dead) X(attempts) \
+                                                X(acts) X(status) X(hooks) X(event) X(hook_failure) X(failed_event) \
+                                                    X(failed_hooks) X(failed_again) X(failed_done)
+
+enum ob_sqlite_stmt {
+#define X(name) OB_SQLITE_##name,
+    OB_SQLITE_STATEMENTS(X)
+#undef X
+        OB_SQLITE_STMT_COUNT
+};
+
+/* The states of outbox_queue.state: see sql/sqlite/001_tables.sql. */
+enum ob_sqlite_state { OB_SQLITE_READY, OB_SQLITE_LEASED, OB_SQLITE_PARKED, OB_SQLITE_HELD };
+
+/* A row of the queue as a claim sees it, in the order of sql/sqlite/stmt/ready.sql. Times are 0 where there is none. */
+struct ob_sqlite_entry {
+    int64_t n, lane, due, sid, seq, expires_at, claimed_at;
+    int state, prio, max_attempts, attempts, spent;
+    bool redriven;
+    char *holder; /* in the arena of the claim; NULL unless leased */
+};
+
+/* How the write transactions share the file with producers; times are of the monotonic clock. See tx.c. */
+struct ob_sqlite_pace {
+    int64_t began_us, released_us, held_us; /* of the last write transaction */
+    int64_t window_us, window_held_us;      /* since when, and for how long of it, the lock was ours */
+    int64_t contended_until_us;             /* somebody else wrote not long ago */
+    int64_t version;
+};
+
+/* What wait.c remembers of the last claim. */
+struct ob_sqlite_watch {
+    int fd, directory, file;               /* inotify and its two watches; -1: none */
+    char *wal_path;                        /* what is watched */
+    const char *wal_name;                  /* its last component, within wal_path */
+    char *name_space, *topics, *tenant_id; /* the scope of the last claim */
+    int64_t version;                       /* data_version when it looked */
+    int64_t looked_us;                     /* up to when it saw what was due; wall clock */
+    bool full;                             /* it took as much as it was allowed to */
+    bool stale;                            /* it may have left something, or we have written since */
+};
+
+struct ob_sqlite_store {
+    struct ob_store base; /* first: the ops find us by a cast */
+    sqlite3 *db;
+    char *path;
+    bool open_tx; /* the caller's */
+    int64_t schema_version;
+    bool hooked;          /* the application has triggers on outbox_event, as of schema_version */
+    bool hooks_muted;     /* a trigger has rolled our transaction back: keep the events, call nobody */
+    char hook_error[256]; /* what that trigger said; "" for none */
+    bool checkpoint;      /* the log is long enough */
+    struct ob_sqlite_pace pace;
+    struct ob_sqlite_watch watch;
+    sqlite3_stmt *stmts[OB_SQLITE_STMT_COUNT];
+};
+
+static inline struct ob_sqlite_store *ob_sqlite_store_of(struct ob_store *store)
+{
+    return (struct ob_sqlite_store *)(void *)store;
+}
+
+/* ---- statements: stmt.c ---- */
+
+enum ob_sqlite_type { OB_SQLITE_ARG_NULL, OB_SQLITE_ARG_INT, OB_SQLITE_ARG_TEXT, OB_SQLITE_ARG_BYTES };
+
+struct ob_sqlite_arg {
+    enum ob_sqlite_type type;
+    int64_t number; /* or the length */
+    const void *data;
+};
+#define OB_NULL ((struct ob_sqlite_arg){OB_SQLITE_ARG_NULL, 0, NULL})
+#define OB_NUM(n) ((struct ob_sqlite_arg){OB_SQLITE_ARG_INT, (n), NULL})
+#define OB_NUM_OR_NULL(n) ((n) ? OB_NUM(n) : OB_NULL)
+#define OB_TEXT(t) ((struct ob_sqlite_arg){OB_SQLITE_ARG_TEXT, -1, (t)}) /* NULL binds null */
+#define OB_TEXT_N(t, n) ((struct ob_sqlite_arg){OB_SQLITE_ARG_TEXT, (int64_t)(n), (t)})
+#define OB_BYTES(p, n) ((struct ob_sqlite_arg){OB_SQLITE_ARG_BYTES, (int64_t)(n), (p)})
+#define OB_ARGS(...) \
+    (const struct ob_sqlite_arg[]){__VA_ARGS__}, \
+        sizeof((const struct ob_sqlite_arg[]){__VA_ARGS__}) / sizeof(struct ob_sqlite_arg)
+#define OB_NO_ARGS NULL, 0
+
+/* The text of a file in sql/sqlite/stmt. */
+const char *ob_sqlite_text(const char *file);
+/* Prepares on first use and binds; the arguments must live until the statement is reset. Then step it with
+ * ob_sqlite_step and, unless that said "no row" or failed, end with ob_sqlite_done. */
+ob_code ob_sqlite_start(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
+                        size_t count, sqlite3_stmt **stmt, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* *row is false at the end, when the statement is reset too. */
+ob_code ob_sqlite_step(struct ob_sqlite_store *store, sqlite3_stmt *stmt, bool *row,
+                       struct outbox_error *err) OUTBOX_MUST_CHECK;
+void ob_sqlite_done(sqlite3_stmt *stmt);
+/* Runs to the end. *changed, when wanted, says how many rows it changed. */
+ob_code ob_sqlite_run(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
+                      size_t count, int64_t *changed, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Undoing and tidying up, where a second error would only hide the first. */
+void ob_sqlite_try(struct ob_sqlite_store *store, enum ob_sqlite_stmt which);
+/* The first column of the first row as a number; none when it is null or there is no row. */
+ob_code ob_sqlite_number(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
+                         size_t count, int64_t none, int64_t *number, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* NULL where the column is. */
+static inline const char *ob_sqlite_column(sqlite3_stmt *stmt, int i)
+{
+    return (const char *)sqlite3_column_text(stmt, i);
+}
+void ob_sqlite_entry_read(sqlite3_stmt *stmt, struct ob_sqlite_entry *entry);
+
+/* ---- errors: error.c ---- */
+
+/* From what SQLite says last on this connection. */
+ob_code ob_sqlite_error(sqlite3 *db, int rc, struct outbox_error *err);
+
+/* ---- connections: conn.c ---- */
+
+struct ob_sqlite_target {
+    char *path;  /* owned; without the settings behind "?" */
+    bool normal; /* synchronous */
+    int busy_ms;
+};
+
+ob_code ob_sqlite_target_parse(const char *text, struct ob_sqlite_target *target,
+                               struct outbox_error *err) OUTBOX_MUST_CHECK;
+void ob_sqlite_target_fini(struct ob_sqlite_target *target);
+/* Opens and reads a page, so that a file that is no database is known by now. Writes nothing. */
+ob_code ob_sqlite_connect(const struct ob_sqlite_target *target, bool create, sqlite3 **db,
+                          struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* What a file is. */
+struct ob_sqlite_schema {
+    int64_t tables; /* not SQLite's own */
+    bool ours;      /* it has our record of migrations */
+    char clash[64]; /* an object whose name we would need, when it is not ours; "" for none */
+};
+
+ob_code ob_sqlite_look(sqlite3 *db, struct ob_sqlite_schema *schema, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* OUTBOX_OK when the file has exactly the migrations that this program knows. */
+ob_code ob_sqlite_check(sqlite3 *db, const char *path, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Applies what is missing on an open connection. */
+ob_code ob_sqlite_migrate_on(sqlite3 *db, const char *path, const struct ob_migrate *how,
+                             struct outbox_error *err) OUTBOX_MUST_CHECK;
+ob_code ob_sqlite_exec(sqlite3 *db, const char *sql, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* ---- transactions: tx.c ---- */
+
+/* A write transaction of our own. Refused inside the caller's. */
+ob_code ob_sqlite_begin(struct ob_sqlite_store *store, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Commits when code is OUTBOX_OK, rolls back otherwise; returns code, or why the commit failed. */
+ob_code ob_sqlite_end(struct ob_sqlite_store *store, ob_code code, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* A whole write transaction. The body may run twice: see hook.c. */
+typedef ob_code ob_sqlite_body(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err);
+ob_code ob_sqlite_transact(struct ob_sqlite_store *store, ob_sqlite_body *body, void *ctx,
+                           struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* The caller's transaction: begin, commit and rollback of the store. */
+ob_code ob_sqlite_open_tx(struct ob_store *base, struct outbox_error *err);
+ob_code ob_sqlite_commit_tx(struct ob_store *base, struct outbox_error *err);
+ob_code ob_sqlite_rollback_tx(struct ob_store *base, struct outbox_error *err);
+/* One snapshot for several reads; joins a transaction that is open. Ends with ob_sqlite_end_read. */
+ob_code ob_sqlite_begin_read(struct ob_sqlite_store *store, bool *began, struct outbox_error *err) OUTBOX_MUST_CHECK;
+void ob_sqlite_end_read(struct ob_sqlite_store *store, bool began);
+
+/* ---- shared by claim, settle and operators: outcome.c, hook.c ---- */
+
+struct ob_sqlite_event {
+    int64_t n, now;
+    const char *event, *status;
+    int attempt;
+    const char *actor, *code, *error, *reference, *output;
+};
+
+/* Shows an event to the application's triggers. A trigger that fails is put on record and fails nothing else. */
+ob_code ob_sqlite_fire(struct ob_sqlite_store *store, const struct ob_sqlite_event *event,
+                       struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* A message of the queue becomes a dead letter; its key goes on or is held. */
+ob_code ob_sqlite_bury(struct ob_sqlite_store *store, int64_t n, int64_t sid, int attempt, const char *reason,
+                       const char *code, const char *error, const char *worker, int64_t now,
+                       struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Puts an act on record. detail may be NULL. */
+ob_code ob_sqlite_act(struct ob_sqlite_store *store, const struct ob_actor *actor, const char *action,
+                      const char *message_id, const char *tenant_id, const char *detail, int64_t now,
+                      struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* ---- checks: check.c ---- */
+
+ob_code ob_sqlite_check_utf8(const char *name, const char *text, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Lower-case uuid text; NULL stays NULL. */
+ob_code ob_sqlite_check_tenant(const char *given, char text[37], const char **tenant,
+                               struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Whatever it is becomes UTF-8 of at most max bytes. NULL stays NULL; NULL in case of no memory too. */
+const char *ob_sqlite_lossy(struct ob_arena *arena, const char *text, size_t max);
+/* "30 s", "7 days", "1h30m", "forever" (-1). False for anything else. */
+bool ob_sqlite_interval(const char *text, int64_t *us);
+/* ["a", "b"], for json_each. */
+void ob_sqlite_json_texts(struct ob_buf *buf, const char *const *texts, size_t count);
+void ob_sqlite_json_ids(struct ob_buf *buf, const struct outbox_uuid *ids, size_t count);
+
+/* ---- the choice of a claim: pick.c ---- */
+
+struct ob_sqlite_lane {
+    int64_t n, retry_base, retry_cap;
+};
+struct ob_sqlite_pick;
+
+/* What is due for this claim, best first: by priority, then oldest. It lives in the arena; fini frees the rest. */
+ob_code ob_sqlite_pick_new(struct ob_sqlite_store *store, struct ob_arena *arena, const struct outbox_claim *want,
+                           const char *tenant, const char *topics, int64_t now, struct ob_sqlite_pick **pick,
+                           struct outbox_error *err) OUTBOX_MUST_CHECK;
+void ob_sqlite_pick_fini(struct ob_sqlite_pick *pick);
+/* False when nothing is left. */
+ob_code ob_sqlite_pick_next(struct ob_sqlite_pick *pick, struct ob_sqlite_entry *entry, bool *has,
+                            struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* NULL when the claim may not take from that lane. */
+const struct ob_sqlite_lane *ob_sqlite_pick_lane(const struct ob_sqlite_pick *pick, int64_t lane);
+
+/* ---- what a claim hands out: batch.c ---- */
+
+struct ob_sqlite_taken {
+    struct ob_sqlite_entry entry; /* as it was before the claim */
+    int ceiling;
+    int64_t claimed_at;
+};
+
+/* Reads the messages that were taken. When it fails they stay leased until their lease ends: nothing is lost. */
+ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlite_taken *taken, size_t count,
+                            int64_t lease_us, struct outbox_batch **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* ---- the wake-up: wait.c ---- */
+
+void ob_sqlite_watch_init(struct ob_sqlite_watch *watch);
+void ob_sqlite_watch_fini(struct ob_sqlite_watch *watch);
+/* A claim looks now: what comes after this is news. */
+ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct outbox_claim *want, const char *topics,
+                             struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* ---- the operations, one file per kind ---- */
+
+ob_code ob_sqlite_enqueue(struct ob_store *, const struct outbox_message *, struct outbox_receipt *,
+                          struct outbox_error *);
+ob_code ob_sqlite_enqueue_many(struct ob_store *, const struct outbox_message *, size_t, struct outbox_receipt *,
+                               struct outbox_error *);
+ob_code ob_sqlite_claim(struct ob_store *, const struct outbox_claim *, struct outbox_batch **, struct outbox_error *);
+ob_code ob_sqlite_settle(struct ob_store *, struct outbox_settle *, size_t, struct outbox_error *);
+ob_code ob_sqlite_extend(struct ob_store *, struct outbox_settle *, size_t, int64_t, struct outbox_error *);
+ob_code ob_sqlite_retry(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *,
+                        struct outbox_error *);
+ob_code ob_sqlite_discard(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *,
+                          struct outbox_error *);
+ob_code ob_sqlite_pause(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
+                        struct outbox_error *);
+ob_code ob_sqlite_resume(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
+                         struct outbox_error *);
+ob_code ob_sqlite_configure(struct ob_store *, const char *, const char *, const char *, struct outbox_error *);
+ob_code ob_sqlite_purge(struct ob_store *, int64_t *, struct outbox_error *);
+ob_code ob_sqlite_erase_tenant(struct ob_store *, const char *, const struct ob_actor *, int64_t *,
+                               struct outbox_error *);
+ob_code ob_sqlite_list(struct ob_store *, const struct ob_filter *, ob_message_fn *, void *, struct outbox_error *);
+ob_code ob_sqlite_attempts(struct ob_store *, const struct outbox_uuid *, ob_attempt_fn *, void *,
+                           struct outbox_error *);
+ob_code ob_sqlite_acts(struct ob_store *, const struct outbox_uuid *, ob_act_fn *, void *, struct outbox_error *);
+ob_code ob_sqlite_status(struct ob_store *, ob_status_fn *, void *, struct outbox_error *);
+ob_code ob_sqlite_wait(struct ob_store *, int64_t, bool *, struct outbox_error *);
+
+#endif

@@ -1,0 +1,125 @@
+/* store.c - opens and closes the store. The operations have files of their own. */
+#include "store/sqlite/sqlite.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+static ob_code exec(struct ob_store *base, const char *sql, struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    if (store->open_tx && sqlite3_get_autocommit(store->db))
+        return ob_error_set(err, OUTBOX_FAILED_TRANSACTION,
+                            "the transaction has failed already; roll back, then begin again");
+    store->watch.stale = true;
+    return ob_sqlite_exec(store->db, sql, err);
+}
+
+static void close_store(struct ob_store *base)
+{
+    if (!base)
+        return;
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    for (size_t i = 0; i < OB_SQLITE_STMT_COUNT; i++)
+        sqlite3_finalize(store->stmts[i]);
+    sqlite3_close(store->db);
+    ob_sqlite_watch_fini(&store->watch);
+    ob_free(store->path);
+    ob_free(store);
+}
+
+static const struct ob_store_ops ops = {
+    .kind = "sqlite",
+    .close = close_store,
+    .begin = ob_sqlite_open_tx,
+    .commit = ob_sqlite_commit_tx,
+    .rollback = ob_sqlite_rollback_tx,
+    .exec = exec,
+    .enqueue = ob_sqlite_enqueue,
+    .enqueue_many = ob_sqlite_enqueue_many,
+    .claim = ob_sqlite_claim,
+    .settle = ob_sqlite_settle,
+    .extend = ob_sqlite_extend,
+    .retry = ob_sqlite_retry,
+    .discard = ob_sqlite_discard,
+    .pause = ob_sqlite_pause,
+    .resume = ob_sqlite_resume,
+    .configure = ob_sqlite_configure,
+    .purge = ob_sqlite_purge,
+    .erase_tenant = ob_sqlite_erase_tenant,
+    .list = ob_sqlite_list,
+    .attempts = ob_sqlite_attempts,
+    .acts = ob_sqlite_acts,
+    .status = ob_sqlite_status,
+    .wait = ob_sqlite_wait,
+};
+
+/* SQLite calls this after each commit of ours with the length of the log. The lock is free again, but the statement has
+ * not returned: so the copying back is left to tx.c. */
+static int log_grew(void *ctx, sqlite3 *db, const char *name, int pages)
+{
+    struct ob_sqlite_store *store = ctx;
+    (void)db;
+    (void)name;
+    store->checkpoint = pages >= 1000;
+    return SQLITE_OK;
+}
+
+/* Readers and one writer at the same time. The mode stays with the file, so this writes only the first time. */
+static ob_code use_wal(sqlite3 *db, const char *path, struct outbox_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    ob_code code = OUTBOX_OK;
+    if (sqlite3_db_readonly(db, "main") == 1)
+        return OUTBOX_OK; /* reading needs no log; writing will say what is wrong */
+    int rc = sqlite3_prepare_v2(db, ob_sqlite_text("journal.sql"), -1, &stmt, NULL);
+    if (!rc)
+        rc = sqlite3_step(stmt) == SQLITE_ROW ? SQLITE_OK : sqlite3_errcode(db);
+    const char *mode = rc ? NULL : ob_sqlite_column(stmt, 0);
+    if (rc)
+        code = ob_sqlite_error(db, rc, err);
+    else if (strcmp(mode, "wal") != 0 && strcmp(mode, "memory") != 0)
+        code = ob_error_set(err, OUTBOX_UNSUPPORTED,
+                            "\"%s\" cannot be used in WAL mode (it is in mode \"%s\"); is it on a network file system?",
+                            path, mode);
+    sqlite3_finalize(stmt);
+    return code;
+}
+
+/* A file that is missing or empty becomes an outbox; one with tables of another application does not. */
+static ob_code make(sqlite3 *db, const char *path, struct outbox_error *err)
+{
+    struct ob_sqlite_schema schema;
+    ob_code code = ob_sqlite_look(db, &schema, err);
+    if (code || schema.ours || schema.tables)
+        return code;
+    return ob_sqlite_migrate_on(db, path, NULL, err);
+}
+
+ob_code ob_sqlite_open(const char *path, bool create, struct ob_store **store, struct outbox_error *err)
+{
+    struct ob_sqlite_target target = {0};
+    *store = NULL;
+    struct ob_sqlite_store *made = ob_calloc(1, sizeof *made);
+    if (!made)
+        return ob_error_nomem(err);
+    made->base.ops = &ops;
+    ob_sqlite_watch_init(&made->watch);
+    ob_code code = ob_sqlite_target_parse(path, &target, err);
+    if (!code)
+        code = ob_sqlite_connect(&target, create, &made->db, err);
+    if (!code && create)
+        code = make(made->db, target.path, err);
+    if (!code)
+        code = ob_sqlite_check(made->db, target.path, err);
+    if (!code)
+        code = use_wal(made->db, target.path, err);
+    if (!code)
+        sqlite3_wal_hook(made->db, log_grew, made);
+    made->path = target.path;
+    if (code)
+        close_store(&made->base);
+    else
+        *store = &made->base;
+    return code;
+}

@@ -1,0 +1,243 @@
+/* wait.c - sleeps until there is work: inotify on the write-ahead log, so a commit of any process wakes it.
+ *
+ * What an event says is only that somebody wrote to the log. Whether a commit came of it says PRAGMA data_version; whether
+ * that commit is work for us says a look at the queue. Own writes cause events too.
+ *
+ *   1 The watches are armed before anything is looked at, and stay armed: a commit after the look leaves an event.
+ *   2 Work is what is due in the scope of the last claim and was not seen by it: committed since by others (data_version
+ *     moved) or by us (stale), or come of age since (a due time, the end of a lease). What the last claim saw and left,
+ *     because it was blocked, is no news: otherwise a wait would return at once, over and over.
+ *   3 The log is written before the commit can be seen: the page with the commit, then fsync, then the index in shared
+ *     memory, which causes no event. So after an event one looks again, in doubling steps, until the next event or the
+ *     timeout: a wake-up is late by no more than the commit itself took.
+ *   4 Due times and ends of leases are known: the sleep ends at the next one.
+ *
+ * A log that is deleted and made anew (by the last connection that closes) is found through its directory. Where inotify
+ * is not to be had, the doubling steps alone do it, up to POLL_US. */
+#include "store/sqlite/sqlite.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+enum { STEP_US = 500, POLL_US = 250000 };
+
+void ob_sqlite_watch_init(struct ob_sqlite_watch *watch)
+{
+    *watch = (struct ob_sqlite_watch){.fd = -1, .directory = -1, .file = -1, .stale = true};
+}
+
+void ob_sqlite_watch_fini(struct ob_sqlite_watch *watch)
+{
+    if (watch->fd >= 0)
+        close(watch->fd);
+    ob_free(watch->wal_path);
+    ob_free(watch->name_space);
+    ob_free(watch->topics);
+    ob_free(watch->tenant_id);
+}
+
+/* ---- what the last claim was about ------------------------------------------------------------------------------- */
+
+static bool replace(char **kept, const char *text)
+{
+    if (*kept && text && strcmp(*kept, text) == 0)
+        return true;
+    ob_free(*kept);
+    *kept = text ? ob_strdup(text) : NULL;
+    return !text || *kept;
+}
+
+ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct outbox_claim *want, const char *topics,
+                             struct outbox_error *err)
+{
+    struct ob_sqlite_watch *watch = &store->watch;
+    if (!replace(&watch->name_space, want->name_space) || !replace(&watch->topics, topics) ||
+        !replace(&watch->tenant_id, want->tenant_id))
+        return ob_error_nomem(err);
+    return ob_sqlite_number(store, OB_SQLITE_data_version, OB_NO_ARGS, 0, &watch->version, err);
+}
+
+/* ---- arming ------------------------------------------------------------------------------------------------------ */
+
+static ob_code name_wal(struct ob_sqlite_store *store, struct outbox_error *err)
+{
+    struct ob_buf buf = OB_BUF_INIT;
+    const char *file = sqlite3_db_filename(store->db, "main");
+    if (!file || !*file) /* in memory: nobody else can write */
+        return OUTBOX_OK;
+    ob_buf_printf(&buf, "%s-wal", file);
+    store->watch.wal_path = ob_buf_take(&buf);
+    ob_buf_fini(&buf);
+    if (!store->watch.wal_path)
+        return ob_error_nomem(err);
+    char *slash = strrchr(store->watch.wal_path, '/');
+    store->watch.wal_name = slash ? slash + 1 : store->watch.wal_path;
+    return OUTBOX_OK;
+}
+
+static void watch_file(struct ob_sqlite_watch *watch)
+{
+    watch->file = inotify_add_watch(watch->fd, watch->wal_path, IN_MODIFY | IN_DELETE_SELF | IN_MOVE_SELF);
+}
+
+static ob_code arm(struct ob_sqlite_store *store, struct outbox_error *err)
+{
+    struct ob_sqlite_watch *watch = &store->watch;
+    if (watch->wal_path)
+        return OUTBOX_OK;
+    ob_code code = name_wal(store, err);
+    if (code || !watch->wal_path)
+        return code;
+    watch->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (watch->fd < 0)
+        return OUTBOX_OK;
+    char saved = *watch->wal_name, *cut = watch->wal_path + (watch->wal_name - watch->wal_path);
+    *cut = '\0';
+    watch->directory =
+        inotify_add_watch(watch->fd, *watch->wal_path ? watch->wal_path : ".", IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
+    *cut = saved;
+    watch_file(watch);
+    return OUTBOX_OK;
+}
+
+/* Whether anybody wrote since the last time. Watches a log that was made anew. */
+static bool take_events(struct ob_sqlite_watch *watch)
+{
+    char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    bool any = false;
+    for (ssize_t len; watch->fd >= 0 && (len = read(watch->fd, buffer, sizeof buffer)) > 0;) {
+        for (char *at = buffer; at < buffer + len;) {
+            const struct inotify_event *event = (const struct inotify_event *)(const void *)at;
+            bool about_log = event->len && strcmp(event->name, watch->wal_name) == 0;
+            any = any || event->wd != watch->directory || about_log || event->mask & IN_Q_OVERFLOW;
+            if ((event->wd == watch->file && event->mask & (IN_IGNORED | IN_DELETE_SELF | IN_MOVE_SELF)) || about_log)
+                watch_file(watch);
+            at += sizeof *event + event->len;
+        }
+    }
+    return any;
+}
+
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
+
+struct look {
+    int64_t now;
+    bool due;        /* something can be claimed */
+    int64_t next_us; /* when the next thing can be; 0: nothing in sight */
+};
+
+static void sooner(struct look *look, int64_t when)
+{
+    if (when && when <= look->now)
+        look->due = true;
+    else if (when && (!look->next_us || when < look->next_us))
+        look->next_us = when;
+}
+
+/* after: what was due or had ended by then does not count. */
+static ob_code look_at_lane(struct ob_sqlite_store *store, int64_t lane, int64_t after, struct look *look,
+                            struct outbox_error *err)
+{
+    int64_t prio = 10, when;
+    ob_code code = ob_sqlite_number(store, OB_SQLITE_next_expiry, OB_ARGS(OB_NUM(lane), OB_NUM(after)), 0, &when, err);
+    if (code)
+        return code;
+    sooner(look, when);
+    while (!look->due) {
+        code = ob_sqlite_number(store, OB_SQLITE_lower_prio, OB_ARGS(OB_NUM(lane), OB_NUM(prio)), -1, &prio, err);
+        if (code || prio < 0)
+            return code;
+        code = ob_sqlite_number(store, OB_SQLITE_next_due, OB_ARGS(OB_NUM(lane), OB_NUM(prio), OB_NUM(after)), 0, &when,
+                                err);
+        if (code)
+            return code;
+        sooner(look, when);
+    }
+    return OUTBOX_OK;
+}
+
+/* The tenant is left out: a claim that looks for one in vain costs less than an index for this. */
+static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struct look *look, struct outbox_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row, began;
+    *look = (struct look){.now = ob_clock_wall_us()};
+    ob_code code = ob_sqlite_begin_read(store, &began, err);
+    if (code)
+        return code;
+    code = ob_sqlite_start(store, OB_SQLITE_lanes,
+                           OB_ARGS(OB_TEXT(store->watch.name_space), OB_TEXT(store->watch.topics)), &stmt, err);
+    while (!code && !look->due) {
+        code = ob_sqlite_step(store, stmt, &row, err);
+        if (code || !row)
+            break;
+        code = look_at_lane(store, sqlite3_column_int64(stmt, 0), after, look, err);
+    }
+    ob_sqlite_done(stmt);
+    ob_sqlite_end_read(store, began);
+    return code;
+}
+
+/* Whether there is news, and until when there is none. */
+static ob_code look(struct ob_sqlite_store *store, struct look *look, struct outbox_error *err)
+{
+    struct ob_sqlite_watch *watch = &store->watch;
+    int64_t version;
+    ob_code code = ob_sqlite_number(store, OB_SQLITE_data_version, OB_NO_ARGS, 0, &version, err);
+    if (code)
+        return code;
+    bool news = watch->stale || version != watch->version;
+    watch->version = version;
+    watch->stale = false;
+    code = look_at_queue(store, news ? 0 : watch->looked_us, look, err);
+    if (!code && news && !look->due)
+        watch->looked_us = look->now;
+    return code;
+}
+
+/* ---- sleeping ---------------------------------------------------------------------------------------------------- */
+
+static void doze(const struct ob_sqlite_watch *watch, int64_t us)
+{
+    struct pollfd fd = {.fd = watch->fd, .events = POLLIN};
+    struct timespec left = {us / 1000000, us % 1000000 * 1000};
+    (void)ppoll(&fd, 1, &left, NULL); /* a signal only makes us look once more */
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+ob_code ob_sqlite_wait(struct ob_store *base, int64_t timeout_us, bool *woken, struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    struct ob_sqlite_watch *watch = &store->watch;
+    int64_t deadline = ob_clock_mono_us() + (timeout_us > 0 ? timeout_us : 0), step = STEP_US;
+    *woken = false;
+    ob_code code = arm(store, err);
+    while (!code) {
+        struct look found;
+        bool wrote = take_events(watch);
+        code = look(store, &found, err);
+        if (code)
+            break;
+        int64_t left = deadline - ob_clock_mono_us();
+        *woken = found.due;
+        if (found.due || left <= 0)
+            break;
+        step = wrote ? STEP_US : least(2 * step, 1000000000);
+        if (watch->fd < 0)
+            step = least(step, POLL_US);
+        if (found.next_us)
+            left = least(left, found.next_us - found.now);
+        doze(watch, least(left, step));
+    }
+    return code;
+}

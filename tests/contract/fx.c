@@ -25,11 +25,13 @@ void blame(struct fx *fx, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (fx->is_child) {
-        fprintf(stderr, "%s:%d: %s\n", fx->file, fx->line, text);
+    FILE *out = fx->is_child ? stderr : stdout;
+    fprintf(out, "# %s:%d:\n", fx->file, fx->line);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        fprintf(out, "#   %s\n", line); /* a comment in TAP, however long it is */
+    fflush(out);
+    if (fx->is_child)
         _Exit(1);
-    }
-    print_message("# %s:%d: %s\n", fx->file, fx->line, text);
     _fail(fx->file, fx->line);
     abort();
 }

@@ -9,6 +9,8 @@
 
 #include "suite.h"
 
+enum { TRANSACTION_MAX = 3 }; /* messages of one producer's transaction */
+
 struct ledger_line {
     char deed; /* 'A', 'P' */
     char id[37];

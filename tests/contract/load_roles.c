@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { KEYS = 12, MESSAGES_MAX = 3, HELD_MAX = 64 };
+enum { KEYS = 12, HELD_MAX = 64 };
 #define LEASE_US (SECOND * 4 / 10)
 
 static struct ledger_line line_of(struct fx *fx, char deed, struct outbox_uuid id, const char *key, int64_t seq)
@@ -23,9 +23,9 @@ static struct ledger_line line_of(struct fx *fx, char deed, struct outbox_uuid i
 /* Keys in rising order, so that producers never deadlock; the last is none at all. */
 static void produce(struct fx *fx, struct dice *dice, int ledger)
 {
-    struct ledger_line lines[MESSAGES_MAX];
+    struct ledger_line lines[TRANSACTION_MAX];
     bool ghost = dice_roll(dice, 100) < 20;
-    uint32_t n = 1 + dice_roll(dice, MESSAGES_MAX), number = dice_roll(dice, KEYS);
+    uint32_t n = 1 + dice_roll(dice, TRANSACTION_MAX), number = dice_roll(dice, KEYS);
     ok(fx, begin);
     for (uint32_t i = 0; i < n; i++, number += dice_roll(dice, 3)) {
         char key[32];

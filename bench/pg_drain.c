@@ -19,7 +19,7 @@ struct part {
 
 struct report {
     int count, calls, empty, part_count;
-    double started, ended, take, settle, cpu;
+    double started, ended, take, settle, take_cpu, settle_cpu, cpu;
     struct part parts[PARTS_MAX];
 };
 
@@ -28,27 +28,38 @@ struct shared {
     struct report reports[WORKERS_MAX];
 };
 
-/* One batch, or none; returns how many. */
+/* Adds what has passed since the last lap to wall and cpu; wall may be NULL. */
+static void lap(const struct side *side, double last[2], double *wall, double *cpu)
+{
+    double now[2] = {seconds_now(), cpu_of(side->backend)};
+    if (wall) {
+        *wall += now[0] - last[0];
+        *cpu += now[1] - last[1];
+    }
+    last[0] = now[0];
+    last[1] = now[1];
+}
+
+/* One batch, or none; returns how many. With one_tx, what the last step took is settled in the transaction that takes
+ * the next. */
 static int step(struct side *side, bool one_tx, struct report *report)
 {
-    double start = seconds_now();
+    double last[2];
+    int got;
+    lap(side, last, NULL, NULL);
     if (one_tx) {
-        /* What the last step took is settled in the transaction that takes the next. */
         side->ops->begin(side);
         side->ops->settle(side);
-        double middle = seconds_now();
-        int got = side->ops->take(side);
+        lap(side, last, &report->settle, &report->settle_cpu);
+        got = side->ops->take(side);
         side->ops->commit(side);
-        report->settle += middle - start;
-        report->take += seconds_now() - middle;
-        return got;
-    }
-    int got = side->ops->take(side);
-    double middle = seconds_now();
-    report->take += middle - start;
-    if (got > 0) {
-        side->ops->settle(side);
-        report->settle += seconds_now() - middle;
+        lap(side, last, &report->take, &report->take_cpu);
+    } else {
+        got = side->ops->take(side);
+        lap(side, last, &report->take, &report->take_cpu);
+        if (got > 0)
+            side->ops->settle(side);
+        lap(side, last, &report->settle, &report->settle_cpu);
     }
     return got;
 }
@@ -112,13 +123,17 @@ static void print(const struct bench_options *options, const struct shared *shar
         sum.empty += one->empty;
         sum.take += one->take;
         sum.settle += one->settle;
+        sum.take_cpu += one->take_cpu;
+        sum.settle_cpu += one->settle_cpu;
         sum.cpu += one->cpu;
         sum.started = one->started < sum.started ? one->started : sum.started;
         sum.ended = one->ended > sum.ended ? one->ended : sum.ended;
     }
     printf("{\"count\": %d, \"seconds\": %.6f, \"cpu_seconds\": %.6f, \"claim_seconds\": %.6f, "
-           "\"settle_seconds\": %.6f, \"calls\": %d, \"empty\": %d, \"parts\": [",
-           sum.count, sum.ended - sum.started, sum.cpu, sum.take, sum.settle, sum.calls, sum.empty);
+           "\"settle_seconds\": %.6f, \"claim_cpu_seconds\": %.6f, \"settle_cpu_seconds\": %.6f, \"calls\": %d, "
+           "\"empty\": %d, \"parts\": [",
+           sum.count, sum.ended - sum.started, sum.cpu, sum.take, sum.settle, sum.take_cpu, sum.settle_cpu, sum.calls,
+           sum.empty);
     for (int i = 0; i < sum.part_count; i++)
         printf("%s{\"count\": %d, \"seconds\": %.6f, \"cpu_seconds\": %.6f}", i ? ", " : "", sum.parts[i].count,
                sum.parts[i].seconds, sum.parts[i].cpu);

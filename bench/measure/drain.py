@@ -28,11 +28,12 @@ def measure(bench, report):
     rows = []
     for label in ["floor", "floor, one transaction"] + [row[0] for row in VARIANTS]:
         rate, cpu = report.median(label, "rate"), report.median(label, "cpu_us")
-        rows.append([label, rate, rate / floor, cpu, floor_cpu / cpu, report.median(label, "claim_us"),
-                     report.median(label, "settle_us")])
+        rows.append([label, rate, rate / floor, cpu, floor_cpu / cpu] +
+                    [report.median(label, field) for field in ("claim_us", "settle_us", "claim_cpu_us", "settle_cpu_us")])
     print("  %d messages of 200 bytes, batches of 500, one connection, medians of %d; us per message" %
           (count, bench.rounds))
-    report.table(["", "msg/s", "/ floor", "backend CPU us", "floor / CPU", "claim us", "settle us"], rows)
+    report.table(["", "msg/s", "/ floor", "backend CPU us", "floor / CPU", "claim us", "settle us", "claim CPU",
+                  "settle CPU"], rows)
     ratio = {row[0]: (row[2], row[4]) for row in rows}
     for label, _, _ in VARIANTS[:1]:
         report.check("drain, %s / floor" % label, ratio[label][0], BAR, cpu=ratio[label][1])

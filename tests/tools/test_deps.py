@@ -37,6 +37,12 @@ def test_a_missing_package_is_reported_and_not_installed(tmp_path):
     assert not (tmp_path / "installed").exists()
 
 
+def test_a_command_from_elsewhere_will_do(tmp_path):
+    fake(tmp_path, "dpkg-query", 'for last; do :; done\n[ "$last" = nodejs ] || printf installed\n')
+    fake(tmp_path, "node", "")
+    assert deps("--check", "examples", path=tmp_path) == (0, "tools/deps: nothing is missing\n")
+
+
 def test_a_wrong_set_is_refused():
     code, text = deps("everything")
     assert code == 2

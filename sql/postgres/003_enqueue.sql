@@ -79,7 +79,7 @@ begin
     if not has_payload then
         raise exception '%"payload" is missing', at using errcode = 'OB001',
             hint = case when ord is null then 'Give a payload; JSON null is one: ''null''::jsonb.'
-                else 'Give a payload that is not null, or payload_base64 with a content_type.' end;
+                else 'Give a payload, or payload_base64 with a content_type.' end;
     end if;
     if priority is null or priority not between 0 and 9 then
         raise exception '%"priority" is %', at, coalesce(priority::text, 'null') using errcode = 'OB001',
@@ -172,15 +172,17 @@ end
 $$;
 
 -- M5, and no tenant ever learns of another's messages through a dedupe key.
-create function @schema@.complain_dedupe(dedupe_key text, tenant uuid, other boolean) returns void
+create function @schema@.complain_dedupe(ord int, dedupe_key text, tenant uuid, other boolean) returns void
     language plpgsql
 as $$
+declare
+    at constant text := case when ord is null then '' else 'message ' || ord || ': ' end;
 begin
     if other then
-        raise exception 'the dedupe key "%" belongs to a message of another tenant', left(dedupe_key, 64)
+        raise exception '%the dedupe key "%" belongs to a message of another tenant', at, left(dedupe_key, 64)
             using errcode = 'OB003', hint = 'Begin dedupe keys with the tenant''s uuid and a slash.';
     end if;
-    raise exception 'the dedupe key "%" does not begin with "%/"', left(dedupe_key, 64), tenant using errcode = 'OB003',
+    raise exception '%the dedupe key "%" does not begin with "%/"', at, left(dedupe_key, 64), tenant using errcode = 'OB003',
         hint = format('Begin it with the tenant''s uuid and a slash, or let an operator run: select %I.configure(<namespace>, '
             '''tenant_prefix'', ''off'').', @schema_text@);
 end
@@ -254,7 +256,7 @@ begin
 
     if p_dedupe_key is not null then
         if v_tenant is not null and v_prefix and not starts_with(p_dedupe_key, v_tenant::text || '/') then
-            perform @schema@.complain_dedupe(p_dedupe_key, v_tenant, false);
+            perform @schema@.complain_dedupe(null, p_dedupe_key, v_tenant, false);
         end if;
         v_digest := @schema@.digest(p_namespace || chr(31) || v_dedupe_topic || chr(31) || p_dedupe_key);
         insert into @schema@.dedupe (digest, id, tenant_id) values (v_digest, v_id, v_tenant)
@@ -263,7 +265,7 @@ begin
             select d.id, d.seq, d.tenant_id into strict v_first, v_seq, v_owner
               from @schema@.dedupe d where d.digest = v_digest;
             if v_owner is distinct from v_tenant then
-                perform @schema@.complain_dedupe(p_dedupe_key, v_tenant, true);
+                perform @schema@.complain_dedupe(null, p_dedupe_key, v_tenant, true);
             end if;
             return row (v_first, false, v_seq)::@schema@.receipt;
         end if;
@@ -380,15 +382,41 @@ as $$
                coalesce(n.max_payload, s.max_payload))::@schema@.item order by o.ordinality)
       from jsonb_array_elements(messages) with ordinality o(value, ordinality)
      cross join lateral (select r.*, coalesce(r.name_space, 'default') as namespace, @schema@.tenant_for(r.tenant_id) as tenant
-              from (select x.*, o.value ->> 'namespace' as name_space from jsonb_to_record(o.value) as x(topic text, payload jsonb,
-                    payload_base64 text, content_type text, key text, dedupe_key text, tenant_id uuid, subject text,
-                    recipient text, headers jsonb, priority int, deliver_after timestamptz, expires_at timestamptz,
-                    max_attempts int, correlation_id text)) r) m
+              from (select x.*, o.value ->> 'namespace' as name_space,
+                           -- JSON null is a payload, unless there are bytes.
+                           case when x.payload_base64 is null then o.value -> 'payload'
+                                else nullif(o.value -> 'payload', 'null') end as payload
+                      from jsonb_to_record(o.value) as x(topic text, payload_base64 text, content_type text, key text,
+                           dedupe_key text, tenant_id uuid, subject text, recipient text, headers jsonb, priority int,
+                           deliver_after timestamptz, expires_at timestamptz, max_attempts int, correlation_id text)) r) m
       join @schema@.namespace s on s.name = '*'
       left join @schema@.namespace n on n.name = m.namespace
      cross join lateral (select case coalesce(n.order_scope, s.order_scope) when 'topic' then m.topic else '' end as order_topic) t
       left join lateral (select x.id, x.bell from @schema@.lane x
                           where x.namespace = m.namespace and x.topic = m.topic limit 1) l on true
+$$;
+
+-- Called when the array could not be read: says which message is to blame.
+create function @schema@.blame_item(messages jsonb, v_now timestamptz) returns void
+    language plpgsql
+as $$
+declare
+    o record;
+    v_hint text;
+begin
+    for o in select * from jsonb_array_elements(messages) with ordinality o(value, ordinality) order by ordinality loop
+        begin
+            perform @schema@.read_items(jsonb_build_array(o.value), v_now);
+        exception
+            when data_exception then
+                raise exception 'message %: %', o.ordinality, sqlerrm using errcode = 'OB001',
+                    hint = 'The fields have the types of the arguments of enqueue; bytes are base64.';
+            when sqlstate 'OB002' then
+                get stacked diagnostics v_hint = pg_exception_hint;
+                raise exception 'message %: %', o.ordinality, sqlerrm using errcode = 'OB002', hint = v_hint;
+        end;
+    end loop;
+end
 $$;
 
 create function @schema@.check_items(messages jsonb, items @schema@.item[]) returns void
@@ -417,7 +445,7 @@ begin
     perform @schema@.complain_size(i.ord, coalesce(octet_length(i.body), octet_length(i.payload::text)), i.max_payload)
        from unnest(items) i
       where coalesce(octet_length(i.body), octet_length(i.payload::text)) > i.max_payload;
-    perform @schema@.complain_dedupe(i.dedupe_key, i.tenant_id, false) from unnest(items) i
+    perform @schema@.complain_dedupe(i.ord, i.dedupe_key, i.tenant_id, false) from unnest(items) i
       where i.prefix and not starts_with(i.dedupe_key, i.tenant_id::text || '/');
 end
 $$;
@@ -445,7 +473,12 @@ begin
         raise exception 'there are % messages', jsonb_array_length(messages) using errcode = 'OB001',
             hint = 'One call takes 10000 at most.';
     end if;
-    v_items := @schema@.read_items(messages, v_now);
+    begin
+        v_items := @schema@.read_items(messages, v_now);
+    exception when data_exception or sqlstate 'OB002' then
+        perform @schema@.blame_item(messages, v_now);
+        raise;
+    end;
     perform @schema@.check_items(messages, v_items);
     if exists (select from unnest(v_items) i where i.lane is null) then
         perform @schema@.lane_new(n.namespace, n.topic)
@@ -459,7 +492,7 @@ begin
         select distinct on (i.dedupe_digest) i.dedupe_digest, i.id, i.tenant_id
           from unnest(v_items) i where i.dedupe_digest is not null order by i.dedupe_digest, i.ord
             on conflict (digest) do nothing;
-        perform @schema@.complain_dedupe(i.dedupe_key, i.tenant_id, true)
+        perform @schema@.complain_dedupe(i.ord, i.dedupe_key, i.tenant_id, true)
            from unnest(v_items) i join @schema@.dedupe d on d.digest = i.dedupe_digest
           where d.tenant_id is distinct from i.tenant_id;
         -- From here on only the new ones have an id; the others are looked up at the end.

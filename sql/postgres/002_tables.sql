@@ -24,7 +24,7 @@ create table @schema@.namespace (
     max_payload       int check (max_payload between 1 and 268435456),
     max_attempts      int check (max_attempts between 1 and 1000),
     retry_base        interval check (retry_base > '0' and retry_base <= '1 day'),
-    retry_cap         interval check (retry_cap > '0' and retry_cap <= '30 days'),
+    retry_cap         interval check (retry_cap > '0' and retry_cap <= '24 days'),
     doorbell          boolean,
     retention         interval check (name = '*' or retention is null),
     attempt_retention interval check (name = '*' or attempt_retention is null),

@@ -298,7 +298,7 @@ begin
     perform @schema@.check_range('run', run, 1, 10000, '');
     perform @schema@.check_range('max_attempts', coalesce(claim.max_attempts, 1), 1, 1000, '');
     perform @schema@.check_range('retry_base', coalesce(extract(epoch from retry_base), 1)::numeric, 0.001, 86400, ' s');
-    perform @schema@.check_range('retry_cap', coalesce(extract(epoch from retry_cap), 1)::numeric, 0.001, 2592000, ' s');
+    perform @schema@.check_range('retry_cap', coalesce(extract(epoch from retry_cap), 1)::numeric, 0.001, 2073600, ' s');
 
     if current_setting('app.current_tenant_id', true) <> '' then
         tenant := @schema@.tenant_for(tenant);

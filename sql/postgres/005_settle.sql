@@ -94,7 +94,8 @@ begin
     ), written as (
         insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id,
             worker, code, reference)
-        select g.id, g.attempts, 1, g.spent, t.latency / 1000, g.since, v_now, g.tenant_id, g.holder, t.code, t.ref
+        select g.id, g.attempts, 1, g.spent, least(t.latency / 1000, 2147483647), g.since, v_now, g.tenant_id, g.holder,
+               left(t.code, 1000), left(t.ref, 1000)
           from gone g join t on t.id = g.id
     )
     select array_agg(id), array_agg(sid) filter (where sid is not null), array_agg(seq) filter (where sid is not null)
@@ -142,8 +143,8 @@ begin
     ), written as (
         insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id,
             worker, code, error, reference)
-        select id, attempts, case when dying and outcome = 2 then 3 else outcome end, spent - unspent::int, latency / 1000,
-               since, v_now, tenant_id, holder, code, error, ref
+        select id, attempts, case when dying and outcome = 2 then 3 else outcome end, spent - unspent::int,
+               least(latency / 1000, 2147483647), since, v_now, tenant_id, holder, left(code, 1000), error, left(ref, 1000)
           from mine where outcome <> 8
     ), back as (
         update @schema@.queue q
@@ -212,10 +213,11 @@ begin
             hint = '1 delivered, 2 retry, 3 failed, 5 limited, 6 blocked, 7 unknown, 8 released.';
     end if;
     if exists (select from unnest(ids) i group by i having count(*) > 1) then
-        -- A token works once: the first of each message counts.
+        -- A token works once: of each message the newest counts, and of that the first.
         return query
             with t as (
-                select row_number() over (partition by u.id order by u.ordinality) = 1 as first, u.*
+                select row_number() over (partition by u.id order by u.token desc nulls last, u.ordinality) = 1 as first,
+                       u.*
                   from unnest(ids, tokens, outcomes, codes, errors, refs, outputs, delays, latencies, places)
                        with ordinality u(id, token, outcome, code, error, ref, output, delay, latency, place, ordinality)
             ), a as (
@@ -287,7 +289,7 @@ begin
         end if;
         if v_dying is not null then
             select array_agg(t.id) as ids, array_agg(case t.outcome when 3 then 'terminal' else 'attempts' end) as reasons,
-                   array_agg(t.code) as codes, array_agg(left(t.error, 4000)) as errors
+                   array_agg(left(t.code, 1000)) as codes, array_agg(left(t.error, 4000)) as errors
               into r
               from unnest(ids, outcomes, codes, errors) t(id, outcome, code, error) where t.id = any (v_dying);
             perform @schema@.bury(r.ids, r.reasons, r.codes, r.errors, v_now);
@@ -321,7 +323,8 @@ create function @schema@.ack(ids uuid[], tokens bigint[], refs text[] default nu
     language sql
 as $$
     select s.id, s.result
-      from @schema@.settle(ids, tokens, array_fill(1, array[cardinality(ids)]), null, null, refs, null, null, latencies) s
+      from @schema@.settle(ids, tokens, array_fill(1, array[coalesce(cardinality(ids), 0)]), null, null, refs, null, null,
+               latencies) s
 $$;
 
 create function @schema@.nack(ids uuid[], tokens bigint[], errors text[], codes text[] default null,
@@ -330,7 +333,7 @@ create function @schema@.nack(ids uuid[], tokens bigint[], errors text[], codes 
     language sql
 as $$
     select s.id, s.result, s.dead
-      from @schema@.settle(ids, tokens, array_fill(2, array[cardinality(ids)]), codes, errors, null, null,
+      from @schema@.settle(ids, tokens, array_fill(2, array[coalesce(cardinality(ids), 0)]), codes, errors, null, null,
                (select array_agg((extract(epoch from d) * 1000000)::bigint order by o)
                   from unnest(delays) with ordinality u(d, o))) s
 $$;
@@ -341,8 +344,9 @@ create function @schema@.release(ids uuid[], tokens bigint[], delay interval def
     language sql
 as $$
     select s.id, s.result
-      from @schema@.settle(ids, tokens, array_fill(8, array[cardinality(ids)]), null, null, null, null,
-               array_fill((extract(epoch from coalesce(delay, '0')) * 1000000)::bigint, array[cardinality(ids)])) s
+      from @schema@.settle(ids, tokens, array_fill(8, array[coalesce(cardinality(ids), 0)]), null, null, null, null,
+               array_fill((extract(epoch from coalesce(delay, '0')) * 1000000)::bigint,
+                   array[coalesce(cardinality(ids), 0)])) s
 $$;
 
 create function @schema@.extend(ids uuid[], tokens bigint[], lease interval default '30 s')
@@ -359,8 +363,9 @@ begin
     perform @schema@.check_isolation();
     perform @schema@.check_own(ids);
     perform @schema@.check_range('lease', extract(epoch from lease)::numeric, 0.1, 86400, ' s');
-    if cardinality(ids) is distinct from cardinality(tokens) then
-        raise exception 'the arrays have different lengths' using errcode = 'OB001', hint = 'Give one token per id.';
+    if cardinality(ids) is null or cardinality(ids) > 10000 or cardinality(ids) is distinct from cardinality(tokens) then
+        raise exception 'the arrays have different lengths, or more than 10000 elements' using errcode = 'OB001',
+            hint = 'Give one token per id.';
     end if;
     with t as (
         select * from unnest(ids, tokens) t(id, token) order by id

@@ -1,0 +1,35 @@
+-- An order is paid and the message about it is sent, or neither: both are one transaction.
+--
+--     psql postgresql://app@localhost/shop -f orders.sql
+--
+-- Run it with -v ON_ERROR_STOP=1 in scripts: an error then ends psql, and the server rolls back.
+\set ON_ERROR_STOP on
+\set QUIET on
+\pset tuples_only on
+\pset format unaligned
+\set order 42
+
+create table if not exists orders (id int primary key, state text not null);
+
+begin;
+insert into orders values (:order, 'paid') on conflict do nothing;
+select format('paid %s: message %s, created %s, seq %s', :order, id, created::text, seq)
+  from outbox.enqueue('orders.paid', jsonb_build_object('order', :order),
+           key => 'order-' || :order,         -- what happens to one order is delivered in order
+           dedupe_key => 'paid-' || :order);  -- and is told once, however often this runs
+commit;
+
+-- Again: the same message, and no second one.
+begin;
+insert into orders values (:order, 'paid') on conflict do nothing;
+select format('paid %s: message %s, created %s, seq %s', :order, id, created::text, seq)
+  from outbox.enqueue('orders.paid', jsonb_build_object('order', :order), key => 'order-' || :order,
+           dedupe_key => 'paid-' || :order);
+commit;
+
+-- What rolls back never was: no order, no message, and its dedupe key is free.
+begin;
+insert into orders values (43, 'paid');
+select outbox.enqueue('orders.paid', '{"order": 43}', key => 'order-43', dedupe_key => 'paid-43') \g /dev/null
+rollback;
+\echo rolled back 43

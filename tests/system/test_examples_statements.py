@@ -182,6 +182,13 @@ def test_a_star_calls_once_per_column(db):
     assert db.sql("SELECT count(*) FROM outbox.messages WHERE topic = 'u'") == [(3,)]
 
 
+def test_a_join_calls_once_per_row_that_it_uses(db):
+    """M1: and once for all where it uses none."""
+    db.sql("SELECT 1 FROM generate_series(1, 5) i, outbox.enqueue('t', to_jsonb(i))")
+    db.sql("SELECT 1 FROM generate_series(1, 5) i, outbox.enqueue('u', '{}')")
+    assert db.sql("SELECT topic, count(*) FROM outbox.messages GROUP BY 1 ORDER BY 1") == [("t", 5), ("u", 1)]
+
+
 STATES = [
     ("OB001", "SELECT outbox.enqueue('a b', '{}')"),
     ("OB002", "SET LOCAL app.current_tenant_id = '%s'; SELECT outbox.enqueue('t', '{}', tenant_id => gen_random_uuid())" % TENANT),

@@ -189,10 +189,18 @@ static void fill(const char *place, long rows)
 
 static void plan_of(const char *place, enum lookup what, char text[TEXT_MAX])
 {
-    static const char *const names[LOOKUP_COUNT] = {"ready", "expired", "ready_tenant", "list_tenant", "list_subject"};
+    static const struct {
+        const char *statement, *search; /* what the index must be asked for */
+    } lookups[LOOKUP_COUNT] = {
+        [LOOKUP_DUE] = {"ready", "lane=? AND prio=? AND due>"},
+        [LOOKUP_EXPIRED] = {"expired", "lane=? AND until<"},
+        [LOOKUP_TENANT_DUE] = {"ready_tenant", "tenant_id=? AND lane=? AND prio=? AND due>"},
+        [LOOKUP_TENANT] = {"list_tenant", "tenant_id=?"},
+        [LOOKUP_SUBJECT] = {"list_subject", "subject=?"},
+    };
     char path[PLACE_MAX], sql[8192] = "EXPLAIN QUERY PLAN ";
     size_t n = strlen(sql);
-    snprintf(path, sizeof path, "%s/%s.sql", CONTRACT_SQLITE_STATEMENTS, names[what]);
+    snprintf(path, sizeof path, "%s/%s.sql", CONTRACT_SQLITE_STATEMENTS, lookups[what].statement);
     FILE *file = fopen(path, "r");
     if (!file)
         give_up(path, "cannot be read");
@@ -201,16 +209,15 @@ static void plan_of(const char *place, enum lookup what, char text[TEXT_MAX])
 
     sqlite3 *db = back_door(place);
     sqlite3_stmt *stmt = prepare(db, sql);
-    bool whole = false, index = false;
-    for (n = 0, text[0] = '\0'; sqlite3_step(stmt) == SQLITE_ROW;) {
+    bool whole = false;
+    for (n = 0, text[0] = '\0'; sqlite3_step(stmt) == SQLITE_ROW && n < TEXT_MAX;) {
         const char *line = (const char *)sqlite3_column_text(stmt, 3);
         whole |= strncmp(line, "SCAN ", 5) == 0 && !strstr(line, "CONSTANT") && !strstr(line, "json_each");
-        index |= strncmp(line, "SEARCH ", 7) == 0;
-        n += (size_t)snprintf(text + n, n < TEXT_MAX ? TEXT_MAX - n : 0, "%s\n", line);
+        n += (size_t)snprintf(text + n, TEXT_MAX - n, "%s\n", line);
     }
     sqlite3_finalize(stmt);
     sqlite3_close(db);
-    if (!whole && index)
+    if (!whole && strstr(text, lookups[what].search))
         text[0] = '\0';
 }
 

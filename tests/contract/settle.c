@@ -168,6 +168,24 @@ static void blocked_until_expiry(struct fx *fx)
     assert_string_equal(look(fx, id)->dead_reason, "expired");
 }
 
+/* Expiry does not wait for the end of a delay that lies behind it. */
+static void expires_while_it_waits(struct fx *fx)
+{
+    int64_t expiry = now_us() + SECOND / 4;
+    struct outbox_uuid ids[2] = {
+        put(fx, .expires_at_us = expiry, .priority = 9).id,
+        put(fx, .expires_at_us = expiry, .priority = 8).id,
+    };
+    settle(fx, take(fx), .outcome = OUTBOX_RETRY, .delay_us = HOUR);
+    settle(fx, take(fx), .outcome = OUTBOX_LIMITED, .delay_us = HOUR);
+    until_us(expiry + 1000);
+    claim_none(fx);
+    expect_state(fx, ids[0], "dead attempts 1 spent 1");
+    expect_state(fx, ids[1], "dead attempts 1 spent 0");
+    for (int i = 0; i < 2; i++)
+        assert_string_equal(look(fx, ids[i])->dead_reason, "expired");
+}
+
 static void nothing_to_settle(struct fx *fx)
 {
     ok(fx, settle, NULL, 0);
@@ -186,6 +204,7 @@ const struct contract_test settle_tests[] = {
     {"M13: delivered and dead are terminal", terminal_states},
     {"N10: a message past its expiry is never claimed, and dead", expired_before_claim},
     {"N10: a blocked message ends at its expiry", blocked_until_expiry},
+    {"N10: expiry does not wait for a retry that lies behind it", expires_while_it_waits},
     {"M6: settling nothing is fine", nothing_to_settle},
     {NULL, NULL, 0},
 };

@@ -17,7 +17,7 @@ static const int64_t fence_first_us = 2 * MS;
 static const int64_t cancel_first_us = 20 * MS;
 static const int64_t reopen_first_us = 50 * MS;
 static const int64_t reopen_most_us = 5000 * MS;
-enum { UNLOCK_TRIES = 3, STALE_WINDOWS = 10 };
+enum { UNLOCK_TRIES = 3, STALE_WINDOWS = 10, CROWD_SHARE = 20, CROWD_WINDOWS = 120 };
 
 #define BIT(n) (1u << (n))
 
@@ -30,16 +30,17 @@ static const struct {
     [OB_BELL_OPENING] = {"opening", BIT(OB_BELL_OFF) | BIT(OB_BELL_POLLING) | BIT(OB_BELL_CALM) | BIT(OB_BELL_FENCING),
                          BIT(OB_BELL_OPEN)},
     [OB_BELL_POLLING] = {"polling", 0, 0},
-    [OB_BELL_CALM] = {"calm", BIT(OB_BELL_OFF) | BIT(OB_BELL_ASKED), 0},
+    [OB_BELL_CALM] = {"calm", BIT(OB_BELL_OFF) | BIT(OB_BELL_ASKED), BIT(OB_BELL_CROWD)},
     [OB_BELL_ASKED] = {"asked", BIT(OB_BELL_OFF) | BIT(OB_BELL_HELD) | BIT(OB_BELL_CALMING), BIT(OB_BELL_ASK)},
     [OB_BELL_HELD] = {"held", BIT(OB_BELL_OFF) | BIT(OB_BELL_CALMING), BIT(OB_BELL_BEAT)},
     [OB_BELL_CALMING] = {"calming", BIT(OB_BELL_OFF) | BIT(OB_BELL_FENCING),
                          BIT(OB_BELL_ASK) | BIT(OB_BELL_BEAT) | BIT(OB_BELL_UNLOCK)},
     [OB_BELL_FENCING] = {"fencing", BIT(OB_BELL_OFF) | BIT(OB_BELL_CALM) | BIT(OB_BELL_ASKED),
-                         BIT(OB_BELL_MARK) | BIT(OB_BELL_PROBE)},
+                         BIT(OB_BELL_MARK) | BIT(OB_BELL_PROBE) | BIT(OB_BELL_CROWD)},
 };
 
-static const char *const job_names[] = {"nothing", "open", "close", "ask", "cancel", "unlock", "mark", "probe", "beat"};
+static const char *const job_names[] = {"nothing", "open", "close", "ask",  "cancel",
+                                        "unlock",  "mark", "probe", "beat", "crowd"};
 static const char *const look_names[] = {"not", "rang", "busy", "fence", "unheard", "fallback"};
 _Static_assert(sizeof job_names / sizeof job_names[0] == OB_BELL_JOB_COUNT, "a job without a name");
 _Static_assert(sizeof look_names / sizeof look_names[0] == OB_LOOK_COUNT, "a look without a name");
@@ -87,6 +88,8 @@ void ob_doorbell_init(struct ob_doorbell *bell, const struct ob_doorbell_setting
         .window_from_us = now_us,
         .full_from_us = -1,
         .full_us = -1,
+        .crowd_us = now_us,
+        .crowded_until_us = now_us,
     };
     if (bell->set.polling) {
         bell->state = OB_BELL_POLLING;
@@ -169,10 +172,28 @@ static bool backlogged(const struct ob_doorbell *bell, int64_t now_us)
            now_us - bell->full_us <= STALE_WINDOWS * bell->set.window_us;
 }
 
+static double window_share(const struct ob_doorbell *bell, double per_s)
+{
+    return per_s * (double)bell->set.window_us / 1e6;
+}
+
+/* Every ringer holds a lock of the whole server over its flush: on a slow disk a few hundred commits a second are all
+ * there can be, and we would wait for the rate that our own rings prevent. So a trickle is reason enough to ask whether
+ * somebody stands in line, and if so, to be busy with a trickle for a while. */
+static bool may_be_crowded(struct ob_doorbell *bell, int64_t now_us)
+{
+    double few = window_share(bell, (double)bell->set.busy_per_s / CROWD_SHARE);
+    if (now_us < bell->crowd_us || count_window(bell, now_us) <= few)
+        return false;
+    bell->crowd_us = now_us + bell->set.window_us;
+    return true;
+}
+
 static bool weigh(struct ob_doorbell *bell, int64_t now_us)
 {
     roll_window(bell, now_us);
-    double most = (double)bell->set.busy_per_s * (double)bell->set.window_us / 1e6;
+    bool crowded = now_us < bell->crowded_until_us;
+    double most = window_share(bell, (double)bell->set.busy_per_s / (crowded ? CROWD_SHARE : 1));
     bell->busy = count_window(bell, now_us) > (bell->busy ? most / 2 : most) || backlogged(bell, now_us);
     return bell->busy;
 }
@@ -265,6 +286,10 @@ void ob_doorbell_answered(struct ob_doorbell *bell, enum ob_bell_job job, enum o
         break;
     case OB_BELL_PROBE: probed(bell, answer, now_us); break;
     case OB_BELL_BEAT: bell->next_us = now_us + bell->set.beat_us; break;
+    case OB_BELL_CROWD:
+        if (answer == OB_BELL_DONE)
+            bell->crowded_until_us = now_us + CROWD_WINDOWS * bell->set.window_us;
+        break;
     default: assert(!"a job that has no answer"); break;
     }
     assert(!ob_doorbell_check(bell));
@@ -315,7 +340,10 @@ static enum ob_bell_job wanted(struct ob_doorbell *bell, int64_t now_us)
             return OB_BELL_NOTHING;
         set_state(bell, OB_BELL_OPENING);
         return OB_BELL_OPEN;
-    case OB_BELL_CALM: return weigh(bell, now_us) ? ask(bell) : OB_BELL_NOTHING;
+    case OB_BELL_CALM:
+        if (weigh(bell, now_us))
+            return ask(bell);
+        return may_be_crowded(bell, now_us) ? OB_BELL_CROWD : OB_BELL_NOTHING;
     case OB_BELL_HELD:
         if (weigh(bell, now_us))
             return now_us >= bell->next_us ? OB_BELL_BEAT : OB_BELL_NOTHING;
@@ -325,7 +353,9 @@ static enum ob_bell_job wanted(struct ob_doorbell *bell, int64_t now_us)
     case OB_BELL_FENCING:
         if (weigh(bell, now_us))
             return ask(bell);
-        return now_us < bell->next_us ? OB_BELL_NOTHING : bell->marked ? OB_BELL_PROBE : OB_BELL_MARK;
+        if (now_us >= bell->next_us)
+            return bell->marked ? OB_BELL_PROBE : OB_BELL_MARK;
+        return may_be_crowded(bell, now_us) ? OB_BELL_CROWD : OB_BELL_NOTHING;
     default: return OB_BELL_NOTHING;
     }
 }

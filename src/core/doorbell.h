@@ -47,12 +47,13 @@ enum ob_bell_job {
     OB_BELL_MARK,   /* take a transaction number, in a statement of its own: the fence */
     OB_BELL_PROBE,  /* have all transactions below the fence ended? DONE or NOT_YET */
     OB_BELL_BEAT,   /* show that the holder of the lock is alive */
+    OB_BELL_CROWD,  /* do producers stand in line to ring? DONE or NOT_YET */
     OB_BELL_JOB_COUNT
 };
 
 enum ob_bell_answer {
     OB_BELL_DONE,
-    OB_BELL_NOT_YET, /* of a probe */
+    OB_BELL_NOT_YET, /* of a probe, or crowd: no */
     OB_BELL_FAILED,  /* refused or cancelled; the connection lives */
     OB_BELL_POOLED,  /* of an open: the connection is not a session of ours */
 };
@@ -69,7 +70,8 @@ enum ob_bell_look {
 };
 
 struct ob_doorbell_settings {
-    int busy_per_s;      /* more messages than this in a second: busy; calm again below half of it. 400 */
+    int busy_per_s;      /* more messages than this in a second: busy; calm again below half of it. 400. Where producers
+                            stand in line to ring, which a slow disk makes of far fewer, a twentieth is enough. */
     int64_t window_us;   /* over which they are counted. 500 ms */
     int64_t debounce_us; /* between looks while busy. 25 ms; 25 to 50 */
     int64_t fallback_us; /* between looks when the bell cannot be heard, at most. 500 ms; 250 to 1000 */
@@ -99,6 +101,8 @@ struct ob_doorbell {
     uint64_t counted, counted_before;
     int64_t full_from_us, full_us; /* claims have come back full since, until; -1: the last one did not */
     bool busy;
+    int64_t crowd_us;         /* when to ask next whether producers stand in line */
+    int64_t crowded_until_us; /* they did */
 };
 
 void ob_doorbell_init(struct ob_doorbell *bell, const struct ob_doorbell_settings *settings, int64_t now_us);

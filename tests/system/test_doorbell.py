@@ -5,10 +5,12 @@ Proves: S9, N4.
 import os
 import shutil
 import signal
+import threading
 
 import psycopg
 import pytest
 
+from support import database
 from support.bell import Bell, Pooler, eventually, locks
 
 ENQUEUE = "select outbox.enqueue('t', '1')"
@@ -110,6 +112,43 @@ def test_an_old_ringer_does_not_keep_a_calm_relay_in_the_queue(db, relay, hears)
     producer.rollback()
     relay.until("calm")
     producer.close()
+
+
+def test_producers_in_line_to_ring_make_a_relay_busy(own_pg_server):
+    """N4: on a slow disk rings hold producers back so far that the rate of a busy relay is never reached. Here the disk is
+    as slow as can be: a standby that never answers, for which the first ringer waits with the lock of NOTIFY."""
+    db = database.create_database(own_pg_server, "bell")
+    db.cli("migrate")
+    db.sql("alter database bell set synchronous_commit = local")
+    with Bell(db, window_ms=2000) as relay, db.connect() as first, db.connect() as second:
+        relay.sleep()
+        relay.claimed(300)  # 150 a second, and nobody in line
+        assert relay.wait(100)[1] == "calm"
+        wait_for_standby(db, "nobody")
+        try:
+            first.execute("set synchronous_commit = on")
+            first.execute(ENQUEUE)
+            second.execute(ENQUEUE)
+            ringers = [threading.Thread(target=conn.commit) for conn in (first, second)]
+            for ringer in ringers:
+                ringer.start()
+            eventually(lambda: db.sql("select count(*) from pg_locks where locktype = 'object' and not granted")
+                       == [(1,)], "the second stands in line")
+            relay.claimed(300)
+            relay.until("asked")
+            put(db)  # this one does not ring, and so does not wait
+        finally:
+            wait_for_standby(db, "")
+        for ringer in ringers:
+            ringer.join()
+        relay.claimed(300)
+        relay.until("held")
+
+
+def wait_for_standby(db, name):
+    db.sql("alter system set synchronous_standby_names = '%s'" % name)
+    db.sql("select pg_reload_conf()")
+    eventually(lambda: db.sql("show synchronous_standby_names") == [(name,)], "the server has read its settings")
 
 
 # ---- the fence ----
@@ -362,7 +401,6 @@ def test_a_holder_that_lost_its_connection_owes_the_fence(db, relay):
 
 def test_without_a_server_it_looks_by_itself(own_pg_server):
     """S9: the fallback poll alone drives everything; and when the server is back, the bell is too."""
-    from support import database
     db = database.create_database(own_pg_server, "bell")
     db.cli("migrate")
     with Bell(db, fallback_ms=250) as relay:

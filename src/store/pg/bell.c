@@ -175,6 +175,7 @@ static void start(struct ob_pg_bell *bell, enum ob_bell_job job, int64_t now_us)
     case OB_BELL_MARK: send_file(bell, "bell_mark.sql", 0, NULL, now_us); break;
     case OB_BELL_PROBE: send_file(bell, "bell_probe.sql", 1, (const char *const[]){bell->fence}, now_us); break;
     case OB_BELL_BEAT: send_file(bell, "bell_beat.sql", 0, NULL, now_us); break;
+    case OB_BELL_CROWD: send_file(bell, "bell_crowd.sql", 0, NULL, now_us); break;
     default: break;
     }
 }
@@ -288,7 +289,8 @@ static enum ob_bell_answer answer_of(struct ob_pg_bell *bell)
         return OB_BELL_FAILED;
     if (bell->core.out == OB_BELL_MARK)
         snprintf(bell->fence, sizeof bell->fence, "%s", PQgetvalue(bell->res, 0, 0));
-    if (bell->core.out == OB_BELL_PROBE && strcmp(PQgetvalue(bell->res, 0, 0), "true") != 0)
+    bool asks = bell->core.out == OB_BELL_PROBE || bell->core.out == OB_BELL_CROWD;
+    if (asks && strcmp(PQgetvalue(bell->res, 0, 0), "true") != 0)
         return OB_BELL_NOT_YET;
     return OB_BELL_DONE;
 }

@@ -36,6 +36,17 @@ static void answer(struct rig *rig, enum ob_bell_job job, enum ob_bell_answer ho
     ob_doorbell_answered(&rig->bell, job, how, rig->now);
 }
 
+/* Nothing is to be done, except to see whether producers stand in line; they do not. */
+static void expect_quiet(struct rig *rig)
+{
+    enum ob_bell_job job = ob_doorbell_next(&rig->bell, rig->now);
+    if (job == OB_BELL_CROWD)
+        answer(rig, job, OB_BELL_NOT_YET);
+    else
+        assert_int_equal(job, OB_BELL_NOTHING);
+    expect_job(rig, "nothing");
+}
+
 static void claim(struct rig *rig, size_t count)
 {
     ob_doorbell_claimed(&rig->bell, count, false, false, rig->now);
@@ -157,7 +168,7 @@ static void more_than_the_rate_is_busy(void **state)
     (void)state;
     struct rig rig = calm();
     claim(&rig, 200);
-    expect_job(&rig, "nothing");
+    expect_quiet(&rig);
     claim(&rig, 1);
     expect_job(&rig, "ask");
 }
@@ -168,12 +179,13 @@ static void spread_over_time_it_is_not(void **state)
     struct rig rig = calm();
     for (int i = 0; i < 100; i++) {
         claim(&rig, 17); /* 340 a second */
-        expect_job(&rig, "nothing");
+        expect_quiet(&rig);
         pass(&rig, 50 * MS);
     }
     for (int i = 0; i < 100 && rig.bell.state == OB_BELL_CALM; i++) {
         claim(&rig, 22); /* 440 a second */
-        ob_doorbell_next(&rig.bell, rig.now);
+        if (ob_doorbell_next(&rig.bell, rig.now) == OB_BELL_CROWD)
+            answer(&rig, OB_BELL_CROWD, OB_BELL_NOT_YET);
         pass(&rig, 50 * MS);
     }
     expect_state(&rig, "asked");
@@ -204,7 +216,7 @@ static void a_backlog_is_busy(void **state)
     struct rig rig = calm();
     for (int i = 0; i < 5; i++) {
         ob_doorbell_claimed(&rig.bell, 10, true, false, rig.now);
-        expect_job(&rig, "nothing");
+        expect_quiet(&rig);
         pass(&rig, 100 * MS);
     }
     ob_doorbell_claimed(&rig.bell, 10, true, false, rig.now);
@@ -237,9 +249,59 @@ static void one_message_at_a_time_is_not(void **state)
     for (int i = 0; i < 1000; i++) {
         ob_doorbell_claimed(&rig.bell, 1, true, false, rig.now);
         ob_doorbell_claimed(&rig.bell, 0, false, false, rig.now);
-        expect_job(&rig, "nothing");
+        expect_quiet(&rig);
         pass(&rig, 10 * MS);
     }
+}
+
+/* A slow disk: rings hold producers back, so the rate that would end the ringing is never reached. */
+static void a_crowd_is_busy_with_a_trickle(void **state)
+{
+    (void)state;
+    struct rig rig = calm();
+    claim(&rig, 10); /* 20 a second */
+    expect_job(&rig, "nothing");
+    claim(&rig, 1);
+    expect_job(&rig, "crowd");
+    expect_job(&rig, "nothing");
+    answer(&rig, OB_BELL_CROWD, OB_BELL_NOT_YET);
+    claim(&rig, 1);
+    expect_job(&rig, "nothing"); /* once a window */
+    pass(&rig, 500 * MS);
+    claim(&rig, 5);
+    expect_job(&rig, "crowd");
+    answer(&rig, OB_BELL_CROWD, OB_BELL_DONE);
+    expect_job(&rig, "ask");
+    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    for (int i = 0; i < 1100; i++) {
+        pass(&rig, 50 * MS);
+        claim(&rig, 2); /* 40 a second */
+        if (rig.now < rig.bell.next_us)
+            expect_job(&rig, "nothing");
+        else
+            rig.bell.next_us += 10 * (int64_t)SECOND;
+    }
+    for (int i = 0; i < 200 && rig.bell.state == OB_BELL_HELD; i++) {
+        pass(&rig, 50 * MS);
+        claim(&rig, 2);
+        ob_doorbell_next(&rig.bell, rig.now);
+    }
+    expect_state(&rig, "calming"); /* after a minute it tries whether it is over */
+}
+
+static void a_crowd_is_looked_for_at_the_fence(void **state)
+{
+    (void)state;
+    struct rig rig = fencing();
+    expect_job(&rig, "probe");
+    answer(&rig, OB_BELL_PROBE, OB_BELL_NOT_YET);
+    expect_job(&rig, "nothing");
+    claim(&rig, 20);
+    expect_job(&rig, "crowd");
+    answer(&rig, OB_BELL_CROWD, OB_BELL_FAILED);
+    expect_state(&rig, "fencing");
+    pass(&rig, 2 * MS);
+    expect_job(&rig, "probe");
 }
 
 static void a_filter_never_holds_the_common_bell(void **state)
@@ -619,6 +681,8 @@ int main(void)
         cmocka_unit_test(a_backlog_is_busy),
         cmocka_unit_test(a_backlog_left_alone_is_not),
         cmocka_unit_test(one_message_at_a_time_is_not),
+        cmocka_unit_test(a_crowd_is_busy_with_a_trickle),
+        cmocka_unit_test(a_crowd_is_looked_for_at_the_fence),
         cmocka_unit_test(a_filter_never_holds_the_common_bell),
         cmocka_unit_test(looks_are_debounced_while_busy),
         cmocka_unit_test(the_fence_comes_before_sleep),

@@ -187,6 +187,9 @@ static void at_server(struct sim *sim, int who, enum ob_bell_job job)
         reply(sim, who, job,
               sim->variant == NO_FENCE || lowest_running(sim) >= relay->fence ? OB_BELL_DONE : OB_BELL_NOT_YET);
         break;
+    case OB_BELL_CROWD:
+        reply(sim, who, job, sim->variant == RIGHT && roll(sim, 10) == 0 ? OB_BELL_DONE : OB_BELL_NOT_YET);
+        break;
     default: reply(sim, who, job, OB_BELL_DONE); break;
     }
 }

@@ -1,0 +1,422 @@
+/* test_relay.c - the relay's core, step by step: one scene a test. The simulator (tests/sim) covers what scenes do not. */
+#include "core/relay.h"
+#include "ob_test.h"
+
+#include <string.h>
+
+enum { MS = 1000, SECOND = 1000000, LEASE = 30 * SECOND };
+
+struct rig {
+    struct ob_relay *relay;
+    int64_t now;
+    struct ob_action act;
+    struct ob_dest_settings dests[2];
+    struct ob_relay_settings set;
+};
+
+static int by_priority(void *ctx, const struct outbox_delivery *msg)
+{
+    (void)ctx;
+    return msg->priority; /* stands for the destination here */
+}
+
+static struct rig *rig_new(struct rig *rig)
+{
+    rig->now = 5000 * (int64_t)SECOND;
+    rig->set.dests = rig->dests;
+    rig->set.dest_count = 2;
+    rig->set.route = by_priority;
+    assert_int_equal(ob_relay_new(&rig->set, rig->now, &rig->relay, NULL), OUTBOX_OK);
+    return rig;
+}
+
+static void rig_end(struct rig *rig)
+{
+    assert_null(ob_relay_check(rig->relay));
+    ob_relay_free(rig->relay);
+}
+
+static void tell(struct rig *rig, struct ob_event event)
+{
+    ob_relay_event(rig->relay, rig->now, &event);
+    assert_null(ob_relay_check(rig->relay));
+}
+
+static void pass(struct rig *rig, int64_t us)
+{
+    rig->now += us;
+    tell(rig, (struct ob_event){.kind = OB_EVENT_TICK});
+}
+
+#define expect(rig, kind_) \
+    do { \
+        ob_relay_next((rig)->relay, (rig)->now, &(rig)->act); \
+        assert_string_equal(ob_action_name((rig)->act.kind), ob_action_name(kind_)); \
+        assert_null(ob_relay_check((rig)->relay)); \
+    } while (0)
+
+static struct outbox_delivery msg(int number, const char *key, int64_t seq, int dest)
+{
+    struct outbox_delivery made = {.size = sizeof made,
+                                   .token = 1,
+                                   .name_space = "n",
+                                   .topic = "t",
+                                   .key = key,
+                                   .seq = seq,
+                                   .payload = "{}",
+                                   .payload_len = 2,
+                                   .attempt = 1,
+                                   .spent = 1,
+                                   .max_attempts = 5};
+    made.id.bytes[0] = (uint8_t)number;
+    made.priority = dest;
+    return made;
+}
+
+static void claimed(struct rig *rig, const struct outbox_delivery *msgs, int count)
+{
+    tell(rig, (struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = msgs, .count = count});
+}
+
+static void verdict(struct rig *rig, uint64_t handle, enum outbox_sink_outcome outcome, bool unreachable)
+{
+    struct outbox_verdict said = OUTBOX_VERDICT_INIT;
+    said.outcome = outcome;
+    said.unreachable = unreachable;
+    said.code = "code";
+    tell(rig, (struct ob_event){.kind = OB_EVENT_DELIVERED, .handle = handle, .verdict = &said});
+}
+
+/* The next settle is of this one message and outcome. */
+static void expect_settle(struct rig *rig, int number, enum outbox_outcome outcome)
+{
+    expect(rig, OB_ACTION_SETTLE);
+    assert_int_equal(rig->act.count, 1);
+    assert_int_equal(rig->act.settles[0].id.bytes[0], number);
+    assert_int_equal(rig->act.settles[0].outcome, outcome);
+    tell(rig, (struct ob_event){.kind = OB_EVENT_SETTLED});
+}
+
+/* M11, S8: claim, deliver, settle; an outcome that comes while a settle is out joins the next one, without a timer. */
+static void settles_grow_only_while_one_is_out_m11(void **state)
+{
+    (void)state;
+    struct rig rig = {0};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    assert_int_equal(rig.act.lease_us, LEASE);
+    const struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0), msg(3, NULL, 0, 0)};
+    claimed(&rig, msgs, 3);
+    expect(&rig, OB_ACTION_DELIVER);
+    assert_int_equal(rig.act.count, 3);
+    uint64_t handles[3] = {rig.act.items[0].handle, rig.act.items[1].handle, rig.act.items[2].handle};
+    expect(&rig, OB_ACTION_NONE);
+    verdict(&rig, handles[1], OUTBOX_SINK_ACCEPTED, false);
+    expect(&rig, OB_ACTION_SETTLE);
+    assert_int_equal(rig.act.count, 1);
+    verdict(&rig, handles[0], OUTBOX_SINK_RETRY, false);
+    verdict(&rig, handles[2], OUTBOX_SINK_TERMINAL, false);
+    expect(&rig, OB_ACTION_NONE);
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_SETTLED});
+    expect(&rig, OB_ACTION_SETTLE);
+    assert_int_equal(rig.act.count, 2);
+    assert_int_equal(rig.act.settles[0].outcome, OUTBOX_RETRY);
+    assert_true(rig.act.settles[0].delay_us >= SECOND / 2 && rig.act.settles[0].delay_us <= SECOND);
+    assert_string_equal(rig.act.settles[0].code, "code");
+    assert_int_equal(rig.act.settles[1].outcome, OUTBOX_FAILED);
+    rig_end(&rig);
+}
+
+/* N2: of a key one at a time; a failure sends back what is behind it, unspent. */
+static void a_failure_releases_the_rest_n2(void **state)
+{
+    (void)state;
+    struct rig rig = {0};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    const struct outbox_delivery msgs[] = {msg(1, "k", 1, 0), msg(2, "k", 2, 0), msg(3, "k", 3, 0),
+                                           msg(4, "other", 1, 0)};
+    claimed(&rig, msgs, 4);
+    expect(&rig, OB_ACTION_DELIVER);
+    assert_int_equal(rig.act.count, 2);
+    uint64_t first = rig.act.items[0].handle;
+    verdict(&rig, first, OUTBOX_SINK_ACCEPTED, false);
+    expect_settle(&rig, 1, OUTBOX_DELIVERED);
+    expect(&rig, OB_ACTION_DELIVER);
+    assert_int_equal(rig.act.count, 1);
+    assert_int_equal(rig.act.items[0].msg->seq, 2);
+    verdict(&rig, rig.act.items[0].handle, OUTBOX_SINK_RETRY, false);
+    expect(&rig, OB_ACTION_SETTLE);
+    assert_int_equal(rig.act.count, 2);
+    assert_int_equal(rig.act.settles[0].outcome, OUTBOX_RETRY);
+    assert_int_equal(rig.act.settles[1].id.bytes[0], 3);
+    assert_int_equal(rig.act.settles[1].outcome, OUTBOX_RELEASED);
+    rig_end(&rig);
+}
+
+/* N2: a claim that was on its way when its predecessor failed and was settled is refused. */
+static void a_claim_behind_a_failure_is_refused_n2(void **state)
+{
+    (void)state;
+    struct rig rig = {.set = {.prefetch = true}};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    const struct outbox_delivery one = msg(1, "k", 1, 0), two = msg(2, "k", 2, 0);
+    claimed(&rig, &one, 1);
+    expect(&rig, OB_ACTION_DELIVER);
+    uint64_t handle = rig.act.items[0].handle;
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_WAKE});
+    expect(&rig, OB_ACTION_CLAIM);
+    assert_true(rig.act.prefetch);
+    verdict(&rig, handle, OUTBOX_SINK_RETRY, false);
+    expect_settle(&rig, 1, OUTBOX_RETRY);
+    claimed(&rig, &two, 1);
+    expect_settle(&rig, 2, OUTBOX_RELEASED);
+    rig_end(&rig);
+}
+
+/* N2: after a claim without an answer the worker's name changes, or the store would take its messages for known. */
+static void an_unanswered_claim_changes_the_name_n2(void **state)
+{
+    (void)state;
+    struct rig rig = {.set = {.prefetch = true}};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    uint32_t before = rig.act.incarnation;
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_CLAIM_FAILED});
+    expect(&rig, OB_ACTION_NONE); /* the store has its rest first */
+    rig.now = ob_relay_deadline_us(rig.relay);
+    expect(&rig, OB_ACTION_CLAIM);
+    assert_int_not_equal(rig.act.incarnation, before);
+    rig_end(&rig);
+}
+
+/* M10: what is queued goes back at half time; what is out is renewed; a failure after the lease is settled by nobody, a
+ * success still is. */
+static void leases_m10(void **state)
+{
+    (void)state;
+    struct rig rig = {.dests = {{.concurrency = 2, .timeout_us = 300 * (int64_t)SECOND}}};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    const struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0), msg(3, NULL, 0, 0)};
+    claimed(&rig, msgs, 3);
+    expect(&rig, OB_ACTION_DELIVER);
+    assert_int_equal(rig.act.count, 2);
+    uint64_t handles[] = {rig.act.items[0].handle, rig.act.items[1].handle};
+    pass(&rig, LEASE / 2);
+    expect_settle(&rig, 3, OUTBOX_RELEASED);
+    expect(&rig, OB_ACTION_EXTEND);
+    assert_int_equal(rig.act.count, 2);
+    rig.act.settles[0].result = OUTBOX_SETTLED;
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_EXTEND_FAILED});
+    rig.now += LEASE;
+    verdict(&rig, handles[0], OUTBOX_SINK_RETRY, false);
+    verdict(&rig, handles[1], OUTBOX_SINK_ACCEPTED, false);
+    expect_settle(&rig, 2, OUTBOX_DELIVERED);
+    struct ob_relay_stats stats;
+    ob_relay_stats(rig.relay, &stats);
+    assert_int_equal(stats.held, 0);
+    rig_end(&rig);
+}
+
+/* M10: a lease that the store says is lost ends the delivery, and nothing is settled. */
+static void a_lost_lease_is_dropped_m10(void **state)
+{
+    (void)state;
+    struct rig rig = {.dests = {{.timeout_us = 300 * (int64_t)SECOND}}};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    const struct outbox_delivery one = msg(1, NULL, 0, 0);
+    claimed(&rig, &one, 1);
+    expect(&rig, OB_ACTION_DELIVER);
+    uint64_t handle = rig.act.items[0].handle;
+    pass(&rig, LEASE / 2);
+    expect(&rig, OB_ACTION_EXTEND);
+    rig.act.settles[0].result = OUTBOX_SETTLE_LOST;
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_EXTENDED});
+    expect(&rig, OB_ACTION_CANCEL);
+    assert_true(rig.act.handle == handle);
+    verdict(&rig, handle, OUTBOX_SINK_RETRY, false);
+    expect(&rig, OB_ACTION_CLAIM);
+    expect(&rig, OB_ACTION_NONE);
+    rig_end(&rig);
+}
+
+/* N5: an outage opens the breaker, costs nothing from then on, shuts its claims; a probe of one closes it again. */
+static void an_outage_spends_nothing_n5(void **state)
+{
+    (void)state;
+    struct rig rig = {.dests = {{.concurrency = 2, .breaker = {.threshold = 2, .base_us = 100 * MS}}}};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    assert_false(rig.act.shut[0]);
+    const struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0), msg(3, NULL, 0, 0)};
+    claimed(&rig, msgs, 3);
+    expect(&rig, OB_ACTION_DELIVER);
+    uint64_t handles[] = {rig.act.items[0].handle, rig.act.items[1].handle};
+    verdict(&rig, handles[0], OUTBOX_SINK_RETRY, true);
+    expect_settle(&rig, 1, OUTBOX_RETRY);
+    expect(&rig, OB_ACTION_DELIVER);
+    uint64_t third = rig.act.items[0].handle;
+    verdict(&rig, handles[1], OUTBOX_SINK_RETRY, true);
+    assert_int_equal(ob_relay_breaker(rig.relay, 0), OB_BREAKER_OPEN);
+    expect_settle(&rig, 2, OUTBOX_BLOCKED);
+    verdict(&rig, third, OUTBOX_SINK_RETRY, true);
+    expect_settle(&rig, 3, OUTBOX_BLOCKED);
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_WAKE});
+    expect(&rig, OB_ACTION_CLAIM);
+    assert_true(rig.act.shut[0]);
+    assert_false(rig.act.shut[1]);
+    claimed(&rig, msgs, 1); /* a store that could not tell: it goes back until the probe */
+    expect_settle(&rig, 1, OUTBOX_RELEASED);
+    pass(&rig, 100 * MS);
+    expect(&rig, OB_ACTION_CLAIM);
+    assert_int_equal(rig.act.only, 0);
+    assert_int_equal(rig.act.limit, 1);
+    claimed(&rig, msgs, 1);
+    expect(&rig, OB_ACTION_DELIVER);
+    verdict(&rig, rig.act.items[0].handle, OUTBOX_SINK_ACCEPTED, false);
+    assert_int_equal(ob_relay_breaker(rig.relay, 0), OB_BREAKER_CLOSED);
+    expect_settle(&rig, 1, OUTBOX_DELIVERED);
+    expect(&rig, OB_ACTION_CLAIM);
+    assert_false(rig.act.shut[0]);
+    rig_end(&rig);
+}
+
+/* Y9: without a route a message waits, on record, or is dead at once. */
+static void unrouted_y9(void **state)
+{
+    (void)state;
+    for (int dead = 0; dead < 2; dead++) {
+        struct rig rig = {.set = {.unrouted_dead = dead}};
+        rig_new(&rig);
+        expect(&rig, OB_ACTION_CLAIM);
+        const struct outbox_delivery one = msg(1, NULL, 0, -1);
+        claimed(&rig, &one, 1);
+        expect(&rig, OB_ACTION_SETTLE);
+        assert_int_equal(rig.act.settles[0].outcome, dead ? OUTBOX_FAILED : OUTBOX_BLOCKED);
+        assert_string_equal(rig.act.settles[0].code, "unrouted");
+        rig_end(&rig);
+    }
+}
+
+/* M15: stop claims nothing more, gives back what was not sent, waits for what was, and gives up at the end of the grace. */
+static void stop_m15(void **state)
+{
+    (void)state;
+    struct rig rig = {.dests = {{.concurrency = 2}}};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    const struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0), msg(3, NULL, 0, 0)};
+    claimed(&rig, msgs, 3);
+    expect(&rig, OB_ACTION_DELIVER);
+    uint64_t handle = rig.act.items[0].handle;
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_STOP, .grace_us = SECOND});
+    expect_settle(&rig, 3, OUTBOX_RELEASED);
+    expect(&rig, OB_ACTION_NONE);
+    verdict(&rig, handle, OUTBOX_SINK_ACCEPTED, false);
+    expect_settle(&rig, 1, OUTBOX_DELIVERED);
+    expect(&rig, OB_ACTION_NONE);
+    pass(&rig, SECOND);
+    expect(&rig, OB_ACTION_CANCEL);
+    expect_settle(&rig, 2, OUTBOX_UNKNOWN);
+    expect(&rig, OB_ACTION_STOPPED);
+    expect(&rig, OB_ACTION_NONE);
+    rig_end(&rig);
+}
+
+/* S10: the window bounds what is held, whatever the store would give. */
+static void the_window_s10(void **state)
+{
+    (void)state;
+    struct rig rig = {.set = {.window = 3, .claim_limit = 2}, .dests = {{.concurrency = 1, .batch = 1}}};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    assert_int_equal(rig.act.limit, 2);
+    const struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0)};
+    claimed(&rig, msgs, 2);
+    expect(&rig, OB_ACTION_DELIVER);
+    assert_int_equal(rig.act.count, 1);
+    expect(&rig, OB_ACTION_CLAIM); /* the next batch while this one is out, one destination being idle */
+    assert_int_equal(rig.act.limit, 1);
+    rig_end(&rig);
+}
+
+/* Style: no memory for the tables: no relay. No memory for a message: it goes back unspent, and nothing is leaked. */
+static bool with_allocations(size_t n)
+{
+    struct rig rig = {.now = SECOND};
+    ob_fail_alloc(n);
+    rig.set.dests = rig.dests;
+    rig.set.dest_count = 2;
+    rig.set.route = by_priority;
+    rig.set.window = 4;
+    enum outbox_code code = ob_relay_new(&rig.set, rig.now, &rig.relay, NULL);
+    if (code == OUTBOX_OK) {
+        const struct outbox_delivery one = msg(1, "k", 1, 0);
+        expect(&rig, OB_ACTION_CLAIM);
+        claimed(&rig, &one, 1);
+        ob_relay_next(rig.relay, rig.now, &rig.act);
+        if (rig.act.kind == OB_ACTION_DELIVER) {
+            verdict(&rig, rig.act.items[0].handle, OUTBOX_SINK_TERMINAL, false);
+            expect(&rig, OB_ACTION_SETTLE);
+            assert_int_equal(rig.act.settles[0].outcome, OUTBOX_FAILED); /* with or without its texts */
+        } else {
+            assert_int_equal(rig.act.kind, OB_ACTION_SETTLE);
+            assert_int_equal(rig.act.settles[0].outcome, OUTBOX_RELEASED);
+        }
+    } else {
+        assert_int_equal(code, OUTBOX_NOMEM);
+    }
+    ob_relay_free(rig.relay);
+    return ob_fail_alloc_end();
+}
+
+/* S10: bounded memory, and the lack of it survived at every allocation. */
+static void survives_every_allocation_failing_s10(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    while (with_allocations(n))
+        n++;
+    assert_true(n > 10);
+}
+
+/* V11: settings that cannot work are refused. */
+static void bad_settings_v11(void **state)
+{
+    (void)state;
+    struct ob_relay *relay;
+    struct outbox_error err;
+    const struct ob_relay_settings bad[] = {
+        {.window = -1}, {.claim_limit = 20000}, {.lease_us = 1}, {.poll_us = -1}, {.window = 1000000},
+    };
+    struct ob_dest_settings dest = {0};
+    for (size_t i = 0; i < OB_COUNT(bad); i++) {
+        struct ob_relay_settings set = bad[i];
+        set.dests = &dest, set.dest_count = 1, set.route = by_priority;
+        assert_int_equal(ob_relay_new(&set, 0, &relay, &err), OUTBOX_INVALID);
+        assert_null(relay);
+    }
+    assert_int_equal(ob_relay_new(&(struct ob_relay_settings){0}, 0, &relay, &err), OUTBOX_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settles_grow_only_while_one_is_out_m11),
+        cmocka_unit_test(a_failure_releases_the_rest_n2),
+        cmocka_unit_test(a_claim_behind_a_failure_is_refused_n2),
+        cmocka_unit_test(an_unanswered_claim_changes_the_name_n2),
+        cmocka_unit_test(leases_m10),
+        cmocka_unit_test(a_lost_lease_is_dropped_m10),
+        cmocka_unit_test(an_outage_spends_nothing_n5),
+        cmocka_unit_test(unrouted_y9),
+        cmocka_unit_test(stop_m15),
+        cmocka_unit_test(the_window_s10),
+        cmocka_unit_test(survives_every_allocation_failing_s10),
+        cmocka_unit_test(bad_settings_v11),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

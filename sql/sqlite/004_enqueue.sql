@@ -26,17 +26,19 @@ BEGIN
         WHEN coalesce(NEW.content_type, NEW.headers, NEW.tenant_id, NEW.priority, NEW.max_attempts, NEW.deliver_after,
                       NEW.expires_at, NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key,
                       NEW.retry_count, NEW.last_error, NEW.last_attempt_at, NEW.next_attempt_at, NEW.published_at) IS NULL
-             AND NEW.topic NOT GLOB '*[^!-)+->@-~]*' AND substr(NEW.topic, 1, 255) = NEW.topic AND NEW.topic <> ''
-             AND (NEW.namespace IS NULL OR (NEW.namespace NOT GLOB '*[^!-)+->@-~]*'
+             AND typeof(NEW.topic) = 'text' AND NEW.topic NOT GLOB '*[^!-)+->@-~]*'
+             AND substr(NEW.topic, 1, 255) = NEW.topic AND NEW.topic <> ''
+             AND (NEW.namespace IS NULL OR (typeof(NEW.namespace) = 'text' AND NEW.namespace NOT GLOB '*[^!-)+->@-~]*'
                   AND substr(NEW.namespace, 1, 63) = NEW.namespace AND NEW.namespace <> ''))
-             AND (NEW.key IS NULL OR (NEW.key NOT GLOB '*[^ -~]*' AND substr(NEW.key, 1, 512) = NEW.key AND NEW.key <> ''))
-             AND (NEW.dedupe_key IS NULL OR (NEW.dedupe_key NOT GLOB '*[^ -~]*'
+             AND (NEW.key IS NULL OR (typeof(NEW.key) = 'text' AND NEW.key NOT GLOB '*[^ -~]*'
+                  AND substr(NEW.key, 1, 512) = NEW.key AND NEW.key <> ''))
+             AND (NEW.dedupe_key IS NULL OR (typeof(NEW.dedupe_key) = 'text' AND NEW.dedupe_key NOT GLOB '*[^ -~]*'
                   AND substr(NEW.dedupe_key, 1, 512) = NEW.dedupe_key AND NEW.dedupe_key <> ''))
-             AND (NEW.subject IS NULL OR (NEW.subject NOT GLOB '*[^ -~]*'
+             AND (NEW.subject IS NULL OR (typeof(NEW.subject) = 'text' AND NEW.subject NOT GLOB '*[^ -~]*'
                   AND substr(NEW.subject, 1, 512) = NEW.subject AND NEW.subject <> ''))
-             AND (NEW.recipient IS NULL OR (NEW.recipient NOT GLOB '*[^ -~]*'
+             AND (NEW.recipient IS NULL OR (typeof(NEW.recipient) = 'text' AND NEW.recipient NOT GLOB '*[^ -~]*'
                   AND substr(NEW.recipient, 1, 1024) = NEW.recipient AND NEW.recipient <> ''))
-             AND (NEW.correlation_id IS NULL OR (NEW.correlation_id NOT GLOB '*[^ -~]*'
+             AND (NEW.correlation_id IS NULL OR (typeof(NEW.correlation_id) = 'text' AND NEW.correlation_id NOT GLOB '*[^ -~]*'
                   AND substr(NEW.correlation_id, 1, 255) = NEW.correlation_id AND NEW.correlation_id <> ''))
              AND typeof(NEW.payload) = 'text' AND NOT instr(NEW.payload, '\u') AND NOT instr(CAST(NEW.payload AS BLOB), x'00')
              AND EXISTS (SELECT 1 FROM json_each(NEW.payload)) >= 0

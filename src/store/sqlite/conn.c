@@ -1,4 +1,4 @@
-/* conn.c - from a path to a connection, and what kind of file it leads to. Writes nothing.
+/* conn.c - from a path to a connection, and what kind of file it leads to.
  *
  * A file can be: missing or empty; ours; an application's own without an outbox; one that a newer version has migrated;
  * damaged, or no database at all. Each has its answer, given before anything is written. */
@@ -114,6 +114,22 @@ static ob_code first_row(sqlite3 *db, const char *file, sqlite3_stmt **stmt, str
     if (!rc)
         rc = sqlite3_step(*stmt) == SQLITE_ROW ? SQLITE_OK : sqlite3_errcode(db);
     return rc ? ob_sqlite_error(db, rc, err) : OUTBOX_OK;
+}
+
+/* Readers and one writer at the same time. The mode stays with the file, so this writes only the first time. */
+ob_code ob_sqlite_use_wal(sqlite3 *db, const char *path, struct outbox_error *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    if (sqlite3_db_readonly(db, "main") == 1)
+        return OUTBOX_OK; /* reading needs no log; writing will say what is wrong */
+    ob_code code = first_row(db, "journal.sql", &stmt, err);
+    const char *mode = code ? NULL : ob_sqlite_column(stmt, 0);
+    if (mode && strcmp(mode, "wal") != 0 && strcmp(mode, "memory") != 0)
+        code = ob_error_set(err, OUTBOX_UNSUPPORTED,
+                            "\"%s\" cannot be used in WAL mode (it is in mode \"%s\"); is it on a network file system?",
+                            path, mode);
+    sqlite3_finalize(stmt);
+    return code;
 }
 
 ob_code ob_sqlite_look(sqlite3 *db, struct ob_sqlite_schema *schema, struct outbox_error *err)

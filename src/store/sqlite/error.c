@@ -8,10 +8,28 @@
 #include <errno.h>
 #include <string.h>
 
+static bool no_room(int cause)
+{
+    return cause == ENOSPC || cause == EDQUOT || cause == EFBIG;
+}
+
+/* SQLite says "full" only for ENOSPC; a quota or a limit is an I/O error to it. What the operating system said last is kept
+ * by the connection, and by the database file and its log, each for itself. */
 static bool is_full(sqlite3 *db)
 {
-    int cause = db ? sqlite3_system_errno(db) : 0;
-    return cause == ENOSPC || cause == EDQUOT || cause == EFBIG;
+    sqlite3_file *log = NULL;
+    int cause = 0;
+    if (!db)
+        return false;
+    if (no_room(sqlite3_system_errno(db)))
+        return true;
+    if (sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &cause) == SQLITE_OK && no_room(cause))
+        return true;
+    cause = 0;
+    sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, (void *)&log);
+    if (log && log->pMethods)
+        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &cause);
+    return no_room(cause);
 }
 
 static ob_code code_of(sqlite3 *db, int rc)

@@ -211,9 +211,15 @@ ob_code ob_sqlite_migrate(const char *path, bool create, const struct ob_migrate
     /* A dry run makes no file either: it runs in memory. */
     bool imaginary = how && how->dry_run && create && access(target.path, F_OK) != 0;
     struct ob_sqlite_target nowhere = {.path = (char *)":memory:", .busy_ms = target.busy_ms};
+    struct ob_sqlite_schema schema = {0};
     code = ob_sqlite_connect(imaginary ? &nowhere : &target, create, &db, err);
     if (!code)
+        code = ob_sqlite_look(db, &schema, err);
+    if (!code)
         code = ob_sqlite_migrate_on(db, target.path, how, err);
+    /* A file of our own; an application's gets it when a relay first opens it. */
+    if (!code && schema.tables == 0 && !(how && how->dry_run))
+        code = ob_sqlite_use_wal(db, target.path, err);
     sqlite3_close(db);
     ob_sqlite_target_fini(&target);
     return code;

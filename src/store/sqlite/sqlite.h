@@ -21,19 +21,20 @@
     X(begin) \
     X(begin_read) \
     X(commit) \
-    X(rollback) X(savepoint) X(savepoint_undo) X(savepoint_release) X(data_version) X(schema_version) X(enqueue) \
-        X(receipt) X(lanes) X(lower_prio) X(lower_prio_tenant) X(ready) X(ready_tenant) X(expired) X(next_due) \
-            X(next_expiry) X(ahead) X(follow) X(lease) X(park) X(wake_next) X(wake_head) X(message) X(find) X(leased) \
-                X(attempt) X(last_failure) X(gone) X(back) X(bury) X(hold) X(extend) X(pick_dead) X(redrive) \
-                    X(redrive_held) X(undead) X(discard) X(act) X(detail_dead) X(detail_scope) X(detail_setting) \
-                        X(detail_erasure) X(pause) X(resume) X(setting_row) X(setting) X(retention) X(gate_open) \
-                            X(gate_close) X(purge_window) X(purge_pick) X(purge_archive) X(purge_attempts) \
-                                X(purge_message) X(purge_archived_pick) X(purge_archived) X(erase_attempts) \
-                                    X(erase_queue) X(erase_dead) X(erase_messages) X(erase_archived) X(erase_dedupe) \
-                                        X(erase_stream) X(erase_hook_failure) X(erase_acts) X(list) X(list_ids) \
-                                            X(list_subject) X(list_tenant) X(list_queue) X(list_dead) X(attempts) \
-                                                X(acts) X(status) X(hooks) X(event) X(hook_failure) X(failed_event) \
-                                                    X(failed_hooks) X(failed_again) X(failed_done)
+    X(rollback) \
+    X(savepoint) X(savepoint_undo) X(savepoint_release) X(data_version) X(schema_version) X(enqueue) X(receipt) \
+        X(lanes) X(lower_prio) X(lower_prio_tenant) X(ready) X(ready_tenant) X(expired) X(next_due) X(next_expiry) \
+            X(ahead) X(follow) X(lease) X(park) X(wake_next) X(wake_head) X(message) X(find) X(leased) X(attempt) \
+                X(last_failure) X(gone) X(back) X(bury) X(hold) X(extend) X(pick_dead) X(redrive) X(redrive_held) \
+                    X(undead) X(discard) X(act) X(detail_dead) X(detail_scope) X(detail_setting) X(detail_erasure) \
+                        X(pause) X(resume) X(setting_row) X(setting) X(retention) X(gate_open) X(gate_close) \
+                            X(purge_window) X(purge_pick) X(purge_archive) X(purge_attempts) X(purge_message) \
+                                X(purge_archived_pick) X(purge_archived) X(erase_attempts) X(erase_queue) \
+                                    X(erase_dead) X(erase_messages) X(erase_archived) X(erase_dedupe) X(erase_stream) \
+                                        X(erase_hook_failure) X(erase_acts) X(list) X(list_ids) X(list_subject) \
+                                            X(list_tenant) X(list_queue) X(list_dead) X(attempts) X(acts) X(status) \
+                                                X(hooks) X(event) X(hook_failure) X(failed_event) X(failed_hooks) \
+                                                    X(failed_again) X(failed_done)
 
 enum ob_sqlite_stmt {
 #define X(name) OB_SQLITE_##name,
@@ -157,6 +158,9 @@ void ob_sqlite_target_fini(struct ob_sqlite_target *target);
 /* Opens and reads a page, so that a file that is no database is known by now. Writes nothing. */
 ob_code ob_sqlite_connect(const struct ob_sqlite_target *target, bool create, sqlite3 **db,
                           struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* WAL mode, which stays with the file. */
+ob_code ob_sqlite_use_wal(sqlite3 *db, const char *path, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* What a file is. */
 struct ob_sqlite_schema {

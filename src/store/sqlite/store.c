@@ -3,8 +3,6 @@
 
 #include "base/alloc.h"
 
-#include <string.h>
-
 static ob_code exec(struct ob_store *base, const char *sql, struct outbox_error *err)
 {
     struct ob_sqlite_store *store = ob_sqlite_store_of(base);
@@ -65,27 +63,6 @@ static int log_grew(void *ctx, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-/* Readers and one writer at the same time. The mode stays with the file, so this writes only the first time. */
-static ob_code use_wal(sqlite3 *db, const char *path, struct outbox_error *err)
-{
-    sqlite3_stmt *stmt = NULL;
-    ob_code code = OUTBOX_OK;
-    if (sqlite3_db_readonly(db, "main") == 1)
-        return OUTBOX_OK; /* reading needs no log; writing will say what is wrong */
-    int rc = sqlite3_prepare_v2(db, ob_sqlite_text("journal.sql"), -1, &stmt, NULL);
-    if (!rc)
-        rc = sqlite3_step(stmt) == SQLITE_ROW ? SQLITE_OK : sqlite3_errcode(db);
-    const char *mode = rc ? NULL : ob_sqlite_column(stmt, 0);
-    if (rc)
-        code = ob_sqlite_error(db, rc, err);
-    else if (strcmp(mode, "wal") != 0 && strcmp(mode, "memory") != 0)
-        code = ob_error_set(err, OUTBOX_UNSUPPORTED,
-                            "\"%s\" cannot be used in WAL mode (it is in mode \"%s\"); is it on a network file system?",
-                            path, mode);
-    sqlite3_finalize(stmt);
-    return code;
-}
-
 /* A file that is missing or empty becomes an outbox; one with tables of another application does not. */
 static ob_code make(sqlite3 *db, const char *path, struct outbox_error *err)
 {
@@ -113,7 +90,7 @@ ob_code ob_sqlite_open(const char *path, bool create, struct ob_store **store, s
     if (!code)
         code = ob_sqlite_check(made->db, target.path, err);
     if (!code)
-        code = use_wal(made->db, target.path, err);
+        code = ob_sqlite_use_wal(made->db, target.path, err);
     if (!code)
         sqlite3_wal_hook(made->db, log_grew, made);
     made->path = target.path;

@@ -4,8 +4,8 @@
 -- repeats, so a late worker finds another number there (or no lease, or no row) and changes nothing. The row's lease end
 -- is not compared with the clock: an ack after expiry still stands as long as nobody has reclaimed.
 --
--- Locks: queue rows in id order, then the parked successor of each settled row. A settle waits only for claims, and
--- claims wait for nobody, so settles cannot deadlock.
+-- Locks: queue rows in the order of their places, then the parked successor of each settled row. A settle waits only for
+-- claims and for other settles of the same messages, and claims wait for nobody, so settles cannot deadlock.
 --
 --   outcome   1 delivered  2 retry  3 failed  4 lost  5 limited  6 blocked  7 unknown  8 released
 
@@ -104,21 +104,23 @@ begin
 end
 $$;
 
--- Where the rows are now: given places are trusted only as far as they lead to the row; others are looked up by id. Locks
--- in id order, so that two settles of the same messages cannot deadlock.
+-- Locks the rows that these tokens hold, wherever they are now, and says where. In the order of places, as a scan by place
+-- does it, so that two settles of the same messages cannot deadlock. The next statement sees each row as it was locked:
+-- one that locks and changes at once would miss a row that moved while it waited (its lease was extended).
 create function @schema@.places_of(ids uuid[], tokens bigint[]) returns tid[]
     language plpgsql
 as $$
 begin
     return (select coalesce(array_agg(q.ctid), '{}')
       from (select q.ctid
-              from (select * from unnest(ids, tokens) t(id, token) order by id) t
-             cross join lateral (select q.ctid from @schema@.queue q
-                                  where q.id = t.id and q.attempts = t.token and q.until is not null for update) q) q);
+              from unnest(ids, tokens) t(id, token)
+              join @schema@.queue q on q.id = t.id and q.attempts = t.token and q.until is not null
+             order by q.ctid
+               for update of q) q);
 end
 $$;
 
--- The others. Those that go on get a due time; the ids that are to be buried come back in dying.
+-- The others; the caller holds their locks. Those that go on get a due time; the ids to be buried come back in dying.
 create function @schema@.settle_others(ids uuid[], tokens bigint[], outcomes int[], codes text[], errors text[],
     refs text[], delays bigint[], latencies bigint[], v_now timestamptz, out done uuid[], out dying uuid[])
     language plpgsql
@@ -127,7 +129,7 @@ as $$
 begin
     with t as (
         select * from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies)
-                   t(id, token, outcome, code, error, ref, delay, latency) order by id
+                   t(id, token, outcome, code, error, ref, delay, latency)
     ), mine as (
         select q.ctid as tid, q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, t.outcome, t.code, t.error, t.ref,
                t.latency, t.outcome = 3 or (t.outcome in (2, 7) and q.spent >= q.ceiling) as dying,
@@ -138,8 +140,6 @@ begin
                             * interval '1 ms') as delay
           from t
           join @schema@.queue q on q.id = t.id and q.attempts = t.token and q.until is not null
-         order by q.id
-           for update of q
     ), written as (
         insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id,
             worker, code, error, reference)
@@ -262,6 +262,7 @@ begin
         end if;
         perform @schema@.fire('delivered', v_done, @schema@.outputs_of(v_done, ids, outputs));
     else
+        perform @schema@.places_of(ids, tokens);
         -- Those that return before those that leave: bury and wake_successors then see the batch as it ends.
         select o.* into r
           from (select array_agg(t.id) as ids, array_agg(t.token) as tokens, array_agg(t.outcome) as outcomes,
@@ -367,11 +368,10 @@ begin
         raise exception 'the arrays have different lengths, or more than 10000 elements' using errcode = 'OB001',
             hint = 'Give one token per id.';
     end if;
-    with t as (
-        select * from unnest(ids, tokens) t(id, token) order by id
-    ), longer as (
+    perform @schema@.places_of(ids, tokens);
+    with longer as (
         update @schema@.queue q set until = clock_timestamp() + lease
-          from t where q.id = t.id and q.attempts = t.token and q.until is not null
+          from unnest(ids, tokens) t(id, token) where q.id = t.id and q.attempts = t.token and q.until is not null
         returning q.id
     )
     select array_agg(id) into v_done from longer;

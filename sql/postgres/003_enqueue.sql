@@ -132,6 +132,16 @@ as $$
         and concat(key, dedupe_key, subject, recipient, correlation_id, content_type) !~ '[[:cntrl:]]'
 $$;
 
+-- A key would wait forever behind a message that is due at infinity.
+create function @schema@.complain_time(ord int) returns void
+    language plpgsql
+as $$
+begin
+    raise exception '%"deliver_after" or "expires_at" is infinite', case when ord is null then '' else 'message ' || ord || ': ' end
+        using errcode = 'OB001', hint = 'Give a moment, or leave it out: at once, and never.';
+end
+$$;
+
 create function @schema@.complain_size(ord int, bytes bigint, most int) returns void
     language plpgsql
 as $$
@@ -249,6 +259,9 @@ begin
         v_bell := 0;
     end if;
 
+    if not isfinite(coalesce(p_deliver_after, v_now)) or not isfinite(coalesce(p_expires_at, v_now)) then
+        perform @schema@.complain_time(null);
+    end if;
     v_bytes := coalesce(octet_length(p_body), octet_length(p_payload::text));
     if v_bytes > v_max_payload then
         perform @schema@.complain_size(null, v_bytes, v_max_payload);
@@ -442,6 +455,8 @@ begin
         raise exception 'message %: "payload" is JSON, "payload_base64" is bytes with a "content_type"', bad.ord
             using errcode = 'OB001', hint = 'Give one of the two.';
     end loop;
+    perform @schema@.complain_time(i.ord) from unnest(items) i
+      where not isfinite(i.deliver_after) or not isfinite(i.expires_at);
     perform @schema@.complain_size(i.ord, coalesce(octet_length(i.body), octet_length(i.payload::text)), i.max_payload)
        from unnest(items) i
       where coalesce(octet_length(i.body), octet_length(i.payload::text)) > i.max_payload;

@@ -137,7 +137,7 @@ begin
           from (select c.*, p.probe
                   from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
                                ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
-                          from unnest(marks) with ordinality m order by m.ordinality) p,
+                          from unnest(marks) with ordinality m where m.low <= v_now order by m.ordinality) p,
                        lateral (select q.ctid as tid, q.due, q.sid is not null as keyed, q.until is not null as expired,
                                        q.spent >= least(q.max_attempts, attempts_limit)
                                            or coalesce(q.expires_at <= v_now, false) as dying
@@ -153,7 +153,7 @@ begin
           from (select c.*, p.probe
                   from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
                                ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
-                          from unnest(marks) with ordinality m order by m.ordinality) p,
+                          from unnest(marks) with ordinality m where m.low <= v_now order by m.ordinality) p,
                        lateral (select q.ctid as tid, q.due, q.sid is not null as keyed, q.until is not null as expired,
                                        q.spent >= least(q.max_attempts, attempts_limit)
                                            or coalesce(q.expires_at <= v_now, false) as dying
@@ -231,13 +231,14 @@ begin
                     window w as (partition by g.sid order by g.seq)) r
              where r.seq = r.first_seq + r.place - 1 and r.place <= case when r.first_spent > 0 then 1 else run end) o;
 
-    update @schema@.queue q set parked = true
-      from (select g.tid
-              from unnest(h.tids, h.sids, h.seqs) g(tid, sid, seq),
-                   lateral (select from @schema@.queue p where p.sid = g.sid and p.seq = g.seq - 1
-                               for update skip locked) locked_predecessor
-             where g.tid not in (select unnest(take || die))) blocked
-     where q.ctid = blocked.tid and not q.parked;
+    -- What is left waits for its predecessor. First all locks, then the update: a row changed by the same statement
+    -- cannot be locked any more. Who prefetches comes back for the rest of its own keys.
+    select array_agg(g.tid) as tids into more
+      from unnest(h.tids, h.sids, h.seqs) g(tid, sid, seq),
+           lateral (select from @schema@.queue p where p.sid = g.sid and p.seq = g.seq - 1
+                       for update skip locked) locked_predecessor
+     where g.tid not in (select unnest(take || die)) and not (prefetch and g.sid = any (coalesce(ready, '{}')));
+    update @schema@.queue q set parked = true where q.ctid = any (more.tids) and not q.parked;
     get diagnostics parked = row_count;
 end
 $$;

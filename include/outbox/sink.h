@@ -1,0 +1,106 @@
+/* sink.h - the interface of an adapter: something that delivers messages to the world and says how it went.
+ *
+ * A sink is asynchronous and batched. deliver hands it some messages and returns at once; later the sink calls
+ * host->done once for each of them, in any order. It may do so before deliver returns.
+ *
+ * Order: an item with `follows` set belongs to the same key as the item before it. It must not be sent before that one
+ * was accepted, and when that one was not, the sink says OUTBOX_SINK_NOT_SENT for it. A sink that cannot promise this
+ * leaves keeps_order false: then it is never given two messages of one key at once.
+ *
+ * Time: the host watches the clock. When a delivery takes too long, or must not go on, it calls cancel: from then on the
+ * sink does nothing more for that handle, and need not answer. An answer that comes all the same does no harm.
+ *
+ * Threads: all calls are made on the thread of the host's loop, and so are the sink's calls of host->done. A sink with
+ * threads of its own calls host->wake, from any thread; its step is then called on the loop's thread.
+ *
+ * Versions: structs begin with their size; new fields are added at the end only. */
+#ifndef OUTBOX_SINK_H
+#define OUTBOX_SINK_H
+
+#include <outbox/outbox.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { OUTBOX_SINK_ABI = 1 };
+
+/* How a delivery ended, as the adapter sees it. Adapters decide by codes, never by the text of a reply. */
+enum outbox_sink_outcome {
+    OUTBOX_SINK_ACCEPTED, /* the receiver has it */
+    OUTBOX_SINK_RETRY,    /* it certainly has not, and may take it later */
+    OUTBOX_SINK_LIMITED,  /* told to slow down */
+    OUTBOX_SINK_TERMINAL, /* this message is wrong: it will never be taken */
+    OUTBOX_SINK_BLOCKED,  /* not the message, but what `scope` names is wrong: credentials, address, account */
+    OUTBOX_SINK_UNKNOWN,  /* bytes left, no verdict came: it may have been taken */
+    OUTBOX_SINK_NOT_SENT, /* nothing was tried; costs nothing */
+    OUTBOX_SINK_OUTCOME_COUNT
+};
+
+/* How far a limit or a block reaches. */
+enum outbox_sink_scope {
+    OUTBOX_SCOPE_MESSAGE,     /* only this message */
+    OUTBOX_SCOPE_RECIPIENT,   /* this recipient; others of the destination go on */
+    OUTBOX_SCOPE_DESTINATION, /* everything that goes this way */
+};
+
+struct outbox_verdict {
+    size_t size;
+    enum outbox_sink_outcome outcome;
+    enum outbox_sink_scope scope; /* of limited and blocked */
+    bool unreachable;      /* of retry and unknown: the destination itself seems to be down; counts for its breaker */
+    const char *code;      /* explicit and stable, such as "http_503"; NULL for none */
+    const char *text;      /* for people; NULL for none. Cut at 4000 bytes. */
+    int64_t not_before_us; /* the receiver asks for so much patience, from now; -1: it did not say */
+    const char *reference; /* the receiver's own id for what it accepted */
+    const char *output;    /* JSON for outcome hooks */
+};
+#define OUTBOX_VERDICT_INIT \
+    { \
+        .size = sizeof(struct outbox_verdict), .not_before_us = -1 \
+    }
+
+/* One message to deliver. msg is borrowed until done or cancel. */
+struct outbox_sink_item {
+    uint64_t handle;
+    const struct outbox_delivery *msg;
+    bool follows; /* see above */
+};
+
+/* What the relay offers a sink. Valid until close returns. */
+struct outbox_sink_host {
+    size_t size;
+    void *ctx;
+    void *loop; /* the uv_loop_t to put one's own handles into */
+    void (*done)(void *ctx, uint64_t handle, const struct outbox_verdict *verdict); /* copies what it is given */
+    void (*wake)(void *ctx);                                                        /* from any thread: call my step */
+    int64_t (*now_us)(void *ctx);                                                   /* the host's monotonic clock */
+};
+
+/* A setting of the sink, as text. Those the sink does not know are its errors to report. */
+struct outbox_sink_option {
+    const char *name, *value;
+    bool secret;
+};
+
+typedef struct outbox_sink outbox_sink;
+
+struct outbox_sink_ops {
+    int abi;          /* OUTBOX_SINK_ABI */
+    const char *kind; /* "http" */
+    bool keeps_order; /* see above */
+    enum outbox_code (*open)(const struct outbox_sink_option *options, size_t count,
+                             const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err);
+    void (*deliver)(outbox_sink *sink, const struct outbox_sink_item *items, size_t count);
+    void (*cancel)(outbox_sink *sink, uint64_t handle);
+    void (*step)(outbox_sink *sink);  /* NULL when the sink never calls wake */
+    void (*close)(outbox_sink *sink); /* forgets what is out; accepts NULL */
+};
+
+/* What a shared object exports under the name "outbox_sink_ops". */
+typedef const struct outbox_sink_ops *outbox_sink_entry(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

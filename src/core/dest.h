@@ -1,0 +1,68 @@
+/* dest.h - a destination as the relay sees it: its breaker, rate, caps, and the queue of what may go there.
+ *
+ * Invariants: out <= concurrency; while the breaker is open nothing is queued and nothing is handed over; while it is half
+ * open one message at a time goes there, the probe.
+ *
+ * Room. How many messages may be held for a destination follows what it can take: it grows while they leave quickly, and
+ * halves when they grew stale in the queue. So a slow destination does not fill the relay. */
+#ifndef OB_CORE_DEST_H
+#define OB_CORE_DEST_H
+
+#include "core/breaker.h"
+#include "core/flight.h"
+#include "core/rate.h"
+
+struct ob_dest_settings {
+    int concurrency;        /* messages at the sink at once. 16 */
+    int batch;              /* handed over at once. 16 */
+    int run;                /* of one key at once; above 1 only for a sink that keeps order. 1 */
+    int64_t rate_count;     /* so many... 0: no limit */
+    int64_t rate_period_us; /* ...in so much time. 1 s */
+    int64_t rate_burst;     /* at once. 1 */
+    int64_t timeout_us;     /* of a delivery. 10 s */
+    struct ob_retry retry;
+    struct ob_breaker_settings breaker;
+    int64_t limited_base_us, limited_cap_us; /* how long to keep off when a limit came without a time. 1 s, 60 s */
+};
+
+struct ob_dest {
+    struct ob_dest_settings set;
+    struct ob_breaker breaker;
+    struct ob_rate rate;
+    struct ob_list ready; /* flights, oldest first */
+    int held, out;        /* of the flights: WAITING, READY, OUT; and OUT */
+    int room, room_most;
+    int64_t shrunk_us;
+    int64_t limited_until_us, limited_step_us;
+    int64_t probe_claim_us; /* half open: when to ask the store for the probe */
+    uint64_t probe;         /* half open: the handle of the probe; 0 while there is none */
+    bool paused;
+    bool closed; /* as of the last look: nothing is to be claimed for it */
+};
+
+/* Zeroed fields become the defaults above. */
+struct ob_dest_settings ob_dest_settings(const struct ob_dest_settings *given);
+bool ob_dest_valid(const struct ob_dest_settings *set);
+void ob_dest_init(struct ob_dest *dest, const struct ob_dest_settings *settings, int room_most);
+/* New settings; what is held keeps the retry policy it was claimed with. */
+void ob_dest_tune(struct ob_dest *dest, const struct ob_dest_settings *settings);
+
+/* Whether messages for it are to be kept at all: 0, or how long to put them off. */
+int64_t ob_dest_put_off_us(const struct ob_dest *dest, int64_t now_us);
+/* Whether a claim must leave it out. */
+bool ob_dest_shut(const struct ob_dest *dest, int64_t now_us);
+/* How many messages could be handed over now, rate aside. */
+int ob_dest_free(const struct ob_dest *dest);
+
+/* A message went to the sink after so long in the queue. */
+void ob_dest_went(struct ob_dest *dest, int64_t waited_us, int64_t lease_us);
+/* Messages grew stale in the queue. */
+void ob_dest_stale(struct ob_dest *dest, int64_t lease_us, int64_t now_us);
+/* The destination said: slow down. wait_us: for how long, or -1. Returns for how long. */
+int64_t ob_dest_limited(struct ob_dest *dest, int64_t wait_us, int64_t now_us);
+void ob_dest_unlimited(struct ob_dest *dest); /* it accepted something */
+
+/* When something of the above changes by itself; INT64_MAX: never. */
+int64_t ob_dest_due_us(const struct ob_dest *dest, int64_t now_us);
+
+#endif

@@ -1,0 +1,138 @@
+/* relay.h - the heart of the relay: claim, deliver, settle, decided without doing any of it.
+ *
+ * Events in, actions out. A driver (the daemon, the in-process dispatcher, the simulator) tells what happened with
+ * ob_relay_event, then takes actions with ob_relay_next until there is none, carries them out in its own way, and sleeps
+ * until something happens or ob_relay_deadline_us. Time is given, in microseconds of a clock that never falls and that goes
+ * on while the machine sleeps; randomness comes from a seed.
+ *
+ * Memory is bounded by the settings: tables are made once, and at most `window` messages are held. Allocation failures
+ * are survived: a message that finds no memory goes back to the store unspent.
+ *
+ * One relay serves one store. One thread. It must not know of SQL, sockets, files, or what a destination is. */
+#ifndef OB_CORE_RELAY_H
+#define OB_CORE_RELAY_H
+
+#include <outbox/sink.h>
+
+#include "core/dest.h"
+
+struct ob_relay;
+
+struct ob_relay_settings {
+    int window;          /* most messages held. 1000 */
+    size_t max_bytes;    /* of them; claims shrink as this fills. 32 MiB */
+    int claim_limit;     /* most messages asked for at once. 500 */
+    int settle_limit;    /* most outcomes settled, or leases renewed, at once. 1000 */
+    int concurrency;     /* most messages at sinks at once. 1000 */
+    int run;             /* most messages of one key claimed at once. 16 */
+    bool prefetch;       /* claim behind messages that are still out */
+    bool order_by_topic; /* every namespace keeps order within topics only; when in doubt, false */
+    int64_t lease_us;    /* 30 s */
+    int64_t poll_us;     /* 500 ms */
+    int64_t store_backoff_base_us, store_backoff_cap_us; /* 100 ms, 5 s */
+    bool unrouted_dead;        /* a message without a destination is dead at once; otherwise it waits */
+    int64_t unrouted_delay_us; /* until it is looked at again. 60 s */
+    int64_t flush_us;          /* after the grace period, so long for the last settles. 5 s */
+    const struct ob_dest_settings *dests;
+    int dest_count;
+    int (*route)(void *ctx, const struct outbox_delivery *msg); /* its destination; -1: none */
+    void *route_ctx;
+    uint64_t seed;
+};
+
+/* Copies what it needs. OUTBOX_INVALID for settings that cannot work, OUTBOX_NOMEM. */
+enum outbox_code ob_relay_new(const struct ob_relay_settings *settings, int64_t now_us, struct ob_relay **relay,
+                              struct outbox_error *err);
+void ob_relay_free(struct ob_relay *relay);
+
+/* ---- what happened ---- */
+
+enum ob_event_kind {
+    OB_EVENT_TICK,          /* nothing but time */
+    OB_EVENT_WAKE,          /* there may be work */
+    OB_EVENT_CLAIMED,       /* the claim brought these; copied */
+    OB_EVENT_CLAIM_FAILED,  /* no answer, or an error: the store may or may not have done it */
+    OB_EVENT_DELIVERED,     /* a sink's verdict on one message; copied */
+    OB_EVENT_SETTLED,       /* the settle is done; its items hold the results */
+    OB_EVENT_SETTLE_FAILED, /* as CLAIM_FAILED */
+    OB_EVENT_EXTENDED,      /* likewise */
+    OB_EVENT_EXTEND_FAILED,
+    OB_EVENT_PAUSE, /* by an operator: nothing goes to this destination */
+    OB_EVENT_RESUME,
+    OB_EVENT_STOP, /* finish within grace_us */
+    OB_EVENT_COUNT
+};
+
+struct ob_event {
+    enum ob_event_kind kind;
+    const struct outbox_delivery *msgs; /* CLAIMED */
+    int count;
+    uint64_t handle; /* DELIVERED */
+    const struct outbox_verdict *verdict;
+    int dest;         /* PAUSE, RESUME */
+    int64_t grace_us; /* STOP */
+};
+
+void ob_relay_event(struct ob_relay *relay, int64_t now_us, const struct ob_event *event);
+
+/* ---- what to do ---- */
+
+enum ob_action_kind {
+    OB_ACTION_NONE,
+    OB_ACTION_CLAIM,   /* answer CLAIMED or CLAIM_FAILED */
+    OB_ACTION_DELIVER, /* answer DELIVERED for each; items are valid until the next call, their messages until answered */
+    OB_ACTION_CANCEL,  /* the sink must stop this one. No answer. */
+    OB_ACTION_SETTLE,  /* answer SETTLED or SETTLE_FAILED; items are valid until then, results are written there */
+    OB_ACTION_EXTEND,  /* answer EXTENDED or EXTEND_FAILED; likewise */
+    OB_ACTION_STOPPED, /* nothing is held any more, or the time is over: the last one */
+    OB_ACTION_COUNT
+};
+
+struct ob_action {
+    enum ob_action_kind kind;
+    /* CLAIM */
+    int limit, run;
+    int64_t lease_us; /* EXTEND too */
+    bool prefetch;
+    uint32_t incarnation; /* part of the worker's name, which must not be any other process's either */
+    int only;             /* this destination only; -1: all but those shut */
+    const bool *shut; /* one per destination, valid until the next call. Topics that can only go to one of these must
+                             not be claimed; where that cannot be told, what comes is given back. */
+    /* DELIVER, CANCEL */
+    int dest;
+    const struct outbox_sink_item *items;
+    uint64_t handle;
+    /* SETTLE, EXTEND */
+    struct outbox_settle *settles;
+    int count; /* DELIVER too */
+};
+
+/* False, and NONE, when there is nothing to do now. */
+bool ob_relay_next(struct ob_relay *relay, int64_t now_us, struct ob_action *action);
+/* When to send a TICK if nothing else happens; asked after next said NONE. INT64_MAX: never. */
+int64_t ob_relay_deadline_us(const struct ob_relay *relay);
+
+/* ---- what is going on ---- */
+
+struct ob_relay_stats {
+    int held, out, queued, settling;
+    size_t bytes;
+    uint64_t claims, claimed, delivered, retried, failed, limited, blocked, unknown, released, stale, lost, expired,
+        unrouted, timeouts, renewed, store_failures, no_memory, misordered, breaker_opened;
+    uint32_t incarnation;
+    bool stopping;
+};
+void ob_relay_stats(const struct ob_relay *relay, struct ob_relay_stats *stats);
+enum ob_breaker_state ob_relay_breaker(const struct ob_relay *relay, int dest);
+
+/* New settings of a destination. What is held keeps the policy it was claimed with. */
+enum outbox_code ob_relay_tune(struct ob_relay *relay, int dest, const struct ob_dest_settings *settings,
+                               struct outbox_error *err);
+
+/* The invariants; NULL, or the one that does not hold. */
+const char *ob_relay_check(const struct ob_relay *relay);
+
+const char *ob_event_name(enum ob_event_kind kind);
+const char *ob_action_name(enum ob_action_kind kind);
+
+#endif

@@ -1,0 +1,266 @@
+/* relay_action.c - what to do next: cancel, settle, renew, deliver, claim; in that order of urgency.
+ *
+ * No timers for batches: a settle goes as soon as the last one is answered, with all that is ready by then. */
+#include "core/mutant.h"
+#include "core/relay_int.h"
+
+#include <assert.h>
+
+static bool next_cancel(struct ob_relay *relay, struct ob_action *action)
+{
+    if (relay->cancel_count == 0)
+        return false;
+    const struct cancel *cancel = &relay->cancels[--relay->cancel_count];
+    *action = (struct ob_action){.kind = OB_ACTION_CANCEL, .dest = cancel->dest, .handle = cancel->handle};
+    return true;
+}
+
+/* A failure is not reported under a lease that has run out: somebody else may have the message by now. */
+static bool must_not_settle(const struct ob_relay *relay, const struct ob_flight *flight)
+{
+    bool nack =
+        flight->outcome == OUTBOX_RETRY || flight->outcome == OUTBOX_UNKNOWN || flight->outcome == OUTBOX_FAILED;
+    return nack && relay->now_us >= flight->lease_until_us && !OB_MUTANT(EXPIRED_NACK);
+}
+
+static bool next_settle(struct ob_relay *relay, struct ob_action *action)
+{
+    struct ob_window *settle = &relay->settle;
+    if (settle->count > 0 || !ob_schedule_store_ready(&relay->sched, relay->now_us))
+        return false;
+    while (settle->count < relay->set.settle_limit && !ob_list_empty(&relay->done)) {
+        struct ob_flight *flight = OB_CONTAINER(relay->done.next, struct ob_flight, node);
+        if (must_not_settle(relay, flight)) {
+            relay->stats.lost++;
+            ob_relay_forget(relay, flight);
+            continue;
+        }
+        ob_flight_set(&relay->flights, flight, OB_FLIGHT_SETTLING);
+        settle->handles[settle->count] = ob_flight_handle(flight);
+        settle->items[settle->count++] = (struct outbox_settle){.id = flight->id,
+                                                                .token = flight->token,
+                                                                .outcome = flight->outcome,
+                                                                .code = flight->code,
+                                                                .error = flight->error,
+                                                                .reference = flight->reference,
+                                                                .output = flight->output,
+                                                                .delay_us = flight->delay_us,
+                                                                .latency_us = flight->latency_us};
+    }
+    if (settle->count == 0)
+        return false;
+    settle->asked_us = relay->now_us;
+    *action = (struct ob_action){.kind = OB_ACTION_SETTLE, .settles = settle->items, .count = settle->count};
+    return true;
+}
+
+static bool next_extend(struct ob_relay *relay, struct ob_action *action)
+{
+    struct ob_window *extend = &relay->extend;
+    if (extend->count > 0 || !ob_schedule_store_ready(&relay->sched, relay->now_us))
+        return false;
+    struct ob_list *it;
+    while (extend->count < relay->set.settle_limit && (it = ob_list_shift(&relay->renew))) {
+        struct ob_flight *flight = OB_CONTAINER(it, struct ob_flight, renew_node);
+        flight->renewing = true;
+        extend->handles[extend->count] = ob_flight_handle(flight);
+        extend->items[extend->count++] = (struct outbox_settle){.id = flight->id, .token = flight->token};
+    }
+    if (extend->count == 0)
+        return false;
+    extend->asked_us = relay->now_us;
+    *action = (struct ob_action){
+        .kind = OB_ACTION_EXTEND, .settles = extend->items, .count = extend->count, .lease_us = relay->set.lease_us};
+    return true;
+}
+
+/* ---- deliver ---- */
+
+static void hand_over(struct ob_relay *relay, struct ob_flight *flight, int place, bool follows)
+{
+    struct ob_dest *dest = &relay->dests[flight->dest];
+    ob_flight_set(&relay->flights, flight, OB_FLIGHT_OUT);
+    flight->sent_us = relay->now_us;
+    flight->timeout_us = relay->now_us + dest->set.timeout_us;
+    int64_t half_time = flight->lease_until_us - relay->set.lease_us / 2;
+    assert(relay->now_us < half_time || OB_MUTANT(LEASE_IGNORED));
+    ob_flight_timer(&relay->flights, flight, flight->timeout_us < half_time ? flight->timeout_us : half_time);
+    dest->out++;
+    if (flight->key)
+        flight->key->out++;
+    ob_dest_went(dest, relay->now_us - flight->claimed_us, relay->set.lease_us);
+    relay->items[place] =
+        (struct outbox_sink_item){.handle = ob_flight_handle(flight), .msg = flight->msg, .follows = follows};
+}
+
+/* The next of the key, when it may go along with the one just handed over. */
+static struct ob_flight *follower(const struct ob_flight *flight)
+{
+    if (!flight->key || flight->key_node.next == &flight->key->flights)
+        return NULL;
+    struct ob_flight *next = OB_CONTAINER(flight->key_node.next, struct ob_flight, key_node);
+    return next->state == OB_FLIGHT_WAITING && next->dest == flight->dest ? next : NULL;
+}
+
+static int fill(struct ob_relay *relay, struct ob_dest *dest, int most)
+{
+    int count = 0;
+    while (count < most && !ob_list_empty(&dest->ready)) {
+        struct ob_flight *flight = OB_CONTAINER(dest->ready.next, struct ob_flight, node);
+        int run = 0;
+        do {
+            if (!ob_rate_take(&dest->rate, relay->now_us))
+                return count;
+            hand_over(relay, flight, count++, run++ > 0);
+            flight = follower(flight);
+        } while (flight && run < dest->set.run && count < most);
+    }
+    return count;
+}
+
+/* The planted bug: settled as delivered while it is only on its way. */
+static void ack_before_send(struct ob_relay *relay, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct ob_flight *flight = ob_flight_find(&relay->flights, relay->items[i].handle);
+        if (ob_relay_random(relay) % 4 == 0)
+            ob_relay_end(relay, flight, OUTBOX_DELIVERED, 0);
+    }
+}
+
+static bool next_deliver(struct ob_relay *relay, struct ob_action *action)
+{
+    for (int i = 0; i < relay->set.dest_count; i++) {
+        int index = (relay->next_dest + i) % relay->set.dest_count;
+        struct ob_dest *dest = &relay->dests[index];
+        int most = ob_dest_free(dest), process = relay->set.concurrency - relay->flights.in_state[OB_FLIGHT_OUT];
+        most = most < dest->set.batch ? most : dest->set.batch;
+        most = most < process ? most : process;
+        if (relay->now_us < dest->limited_until_us)
+            continue;
+        int count = fill(relay, dest, most);
+        if (count == 0)
+            continue;
+        if (OB_MUTANT(ACK_BEFORE_SEND))
+            ack_before_send(relay, count);
+        relay->next_dest = (index + 1) % relay->set.dest_count;
+        *action = (struct ob_action){.kind = OB_ACTION_DELIVER, .dest = index, .items = relay->items, .count = count};
+        return true;
+    }
+    return false;
+}
+
+/* ---- claim ---- */
+
+static int claim_room(const struct ob_relay *relay)
+{
+    int room = relay->set.window - relay->flights.held;
+    size_t left = relay->set.max_bytes > relay->flights.bytes ? relay->set.max_bytes - relay->flights.bytes : 0;
+    size_t fits = left / relay->typical_bytes;
+    if (fits == 0 && relay->flights.held == 0)
+        fits = 1; /* one giant at a time still goes */
+    room = room < relay->set.claim_limit ? room : relay->set.claim_limit;
+    return fits < (size_t)room ? (int)fits : room;
+}
+
+/* Whether it is worth to claim now. A small claim for the few entries that are free would make all later ones small too,
+ * unless somebody has nothing to do. */
+static bool worth(const struct ob_relay *relay, int room)
+{
+    int full = relay->set.claim_limit < relay->set.window ? relay->set.claim_limit : relay->set.window;
+    bool any = false, idle = false;
+    for (int i = 0; i < relay->set.dest_count; i++) {
+        const struct ob_dest *dest = &relay->dests[i];
+        any = any || !relay->shut[i];
+        idle = idle || (!relay->shut[i] && ob_list_empty(&dest->ready) && ob_dest_free(dest) > 0);
+    }
+    return any && (idle || room >= (full + 1) / 2);
+}
+
+static bool ask(struct ob_relay *relay, int limit, int only, struct ob_action *action)
+{
+    ob_schedule_asked(&relay->sched, limit, only, relay->now_us);
+    *action = (struct ob_action){.kind = OB_ACTION_CLAIM,
+                                 .limit = limit,
+                                 .run = only < 0 ? relay->set.run : 1,
+                                 .lease_us = relay->set.lease_us,
+                                 .prefetch = relay->set.prefetch && only < 0,
+                                 .incarnation = relay->sched.incarnation,
+                                 .only = only,
+                                 .shut = relay->shut};
+    return true;
+}
+
+static bool next_claim(struct ob_relay *relay, struct ob_action *action)
+{
+    struct ob_schedule *sched = &relay->sched;
+    if (sched->out || relay->phase != OB_RELAY_RUNNING || !ob_schedule_store_ready(sched, relay->now_us))
+        return false;
+    int room = claim_room(relay);
+    if (room < 1)
+        return false;
+    for (int i = 0; i < relay->set.dest_count; i++) {
+        struct ob_dest *dest = &relay->dests[i];
+        relay->shut[i] = ob_dest_shut(dest, relay->now_us);
+        if (dest->breaker.state == OB_BREAKER_HALF_OPEN && !dest->probe && !dest->paused &&
+            relay->now_us >= dest->limited_until_us && relay->now_us >= dest->probe_claim_us &&
+            dest->out < dest->set.concurrency) {
+            dest->probe_claim_us = relay->now_us + relay->set.poll_us;
+            return ask(relay, 1, i, action);
+        }
+    }
+    if (!ob_schedule_wants(sched, relay->now_us) || !worth(relay, room))
+        return false;
+    return ask(relay, room, -1, action);
+}
+
+/* ---- all of it ---- */
+
+static bool next_stopped(struct ob_relay *relay, struct ob_action *action)
+{
+    if (relay->phase != OB_RELAY_STOPPING)
+        return false;
+    bool empty = relay->flights.held == 0 && !relay->sched.out;
+    if (!empty && relay->now_us < relay->flush_until_us)
+        return false;
+    relay->phase = OB_RELAY_STOPPED;
+    *action = (struct ob_action){.kind = OB_ACTION_STOPPED};
+    return true;
+}
+
+bool ob_relay_next(struct ob_relay *relay, int64_t now_us, struct ob_action *action)
+{
+    *action = (struct ob_action){.kind = OB_ACTION_NONE};
+    if (relay->phase == OB_RELAY_STOPPED)
+        return false;
+    ob_relay_advance(relay, now_us);
+    return next_cancel(relay, action) || next_settle(relay, action) || next_extend(relay, action) ||
+           next_deliver(relay, action) || next_claim(relay, action) || next_stopped(relay, action);
+}
+
+static int64_t sooner(int64_t a, int64_t b, int64_t now_us)
+{
+    return b > now_us && b < a ? b : a;
+}
+
+int64_t ob_relay_deadline_us(const struct ob_relay *relay)
+{
+    int64_t now = relay->now_us, due = INT64_MAX;
+    if (relay->phase == OB_RELAY_STOPPED)
+        return due;
+    const struct ob_heap_node *first = ob_heap_peek(&relay->flights.timers);
+    if (first)
+        due = sooner(due, OB_CONTAINER(first, struct ob_flight, timer)->timer_us, now);
+    due = sooner(due, relay->sched.ready_us, now);
+    if (relay->phase == OB_RELAY_STOPPING) {
+        due = sooner(due, relay->grace_until_us, now);
+        return sooner(due, relay->flush_until_us, now);
+    }
+    if (!relay->sched.out && relay->set.poll_us > 0)
+        due = sooner(due, relay->sched.next_poll_us, now);
+    for (int i = 0; i < relay->set.dest_count; i++) {
+        int64_t at = ob_dest_due_us(&relay->dests[i], now);
+        due = at < due ? at : due;
+    }
+    return due;
+}

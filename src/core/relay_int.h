@@ -1,0 +1,74 @@
+/* relay_int.h - the inside of a relay, shared by relay.c (life, look), relay_event.c (what happened), relay_end.c (how a
+ * message ends) and relay_action.c (what to do). */
+#ifndef OB_CORE_RELAY_INT_H
+#define OB_CORE_RELAY_INT_H
+
+#include "core/order.h"
+#include "core/relay.h"
+#include "core/schedule.h"
+
+/* A call to the store with many messages: the settle, the extend. At most one of each is out. */
+struct ob_window {
+    struct outbox_settle *items;
+    uint64_t *handles;
+    int count; /* 0: none is out */
+    int64_t asked_us;
+};
+
+enum ob_relay_phase { OB_RELAY_RUNNING, OB_RELAY_STOPPING, OB_RELAY_STOPPED };
+
+struct ob_relay {
+    struct ob_relay_settings set;
+    int64_t now_us;
+    uint64_t random;
+    enum ob_relay_phase phase;
+    int64_t grace_until_us, flush_until_us;
+    struct ob_flights flights;
+    struct ob_keys keys;
+    struct ob_schedule sched;
+    struct ob_dest *dests;
+    bool *shut;           /* of the last claim */
+    int next_dest;        /* whose turn it is to be handed messages */
+    struct ob_list done;  /* flights to be settled, oldest first */
+    struct ob_list renew; /* flights whose lease is to be renewed */
+    struct ob_window settle, extend;
+    struct outbox_sink_item *items; /* of the last deliver */
+    struct cancel {
+        int dest;
+        uint64_t handle;
+    } * cancels;
+    int cancel_count;     /* never more than were out */
+    size_t typical_bytes; /* of a message, smoothed */
+    struct ob_relay_stats stats;
+};
+
+/* ---- relay_event.c ---- */
+
+/* Time passes: leases, timeouts, breakers. */
+void ob_relay_advance(struct ob_relay *relay, int64_t now_us);
+/* Makes the first of a key ready when its turn has come. */
+void ob_relay_refresh_key(struct ob_relay *relay, struct ob_key *key);
+
+/* ---- relay_end.c ---- */
+
+/* The message goes back unspent, and so does what is behind it. */
+void ob_relay_release(struct ob_relay *relay, struct ob_flight *flight, int64_t delay_us);
+/* Everything that is queued for a destination goes back. */
+void ob_relay_release_dest(struct ob_relay *relay, int index);
+/* Its outcome is known. */
+void ob_relay_end(struct ob_relay *relay, struct ob_flight *flight, enum outbox_outcome outcome, int64_t delay_us);
+/* It is ours no more, or never mind: forget it without a settle. */
+void ob_relay_forget(struct ob_relay *relay, struct ob_flight *flight);
+/* The sink's verdict on what is OUT. */
+void ob_relay_verdict(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict);
+/* A delivery took too long, or the grace period is over. */
+void ob_relay_give_up(struct ob_relay *relay, struct ob_flight *flight, const char *code, const char *text);
+/* The message is settled, or lost: the entry is free again. */
+void ob_relay_drop(struct ob_relay *relay, struct ob_flight *flight);
+
+static inline uint64_t ob_relay_random(struct ob_relay *relay)
+{
+    return ob_random_next(&relay->random);
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* schedule.c - see schedule.h. */
+#include "core/schedule.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+void ob_schedule_init(struct ob_schedule *sched, int64_t poll_us, int64_t base_us, int64_t cap_us, int64_t now_us)
+{
+    *sched = (struct ob_schedule){.poll_us = poll_us,
+                                  .backoff_base_us = base_us,
+                                  .backoff_cap_us = cap_us,
+                                  .hungry = true,
+                                  .only = -1,
+                                  .next_poll_us = now_us,
+                                  .ready_us = now_us,
+                                  .backoff_us = base_us,
+                                  .incarnation = 1};
+}
+
+bool ob_schedule_store_ready(const struct ob_schedule *sched, int64_t now_us)
+{
+    return now_us >= sched->ready_us;
+}
+
+bool ob_schedule_wants(const struct ob_schedule *sched, int64_t now_us)
+{
+    return sched->hungry || (sched->poll_us > 0 && now_us >= sched->next_poll_us);
+}
+
+void ob_schedule_asked(struct ob_schedule *sched, int limit, int only, int64_t now_us)
+{
+    assert(!sched->out);
+    sched->out = true;
+    sched->limit = limit;
+    sched->only = only;
+    sched->asked_us = now_us;
+    if (only < 0) {
+        sched->hungry = false;
+        sched->next_poll_us = now_us + sched->poll_us;
+    }
+}
+
+void ob_schedule_answered(struct ob_schedule *sched, int count, int64_t now_us)
+{
+    sched->out = false;
+    if (sched->only >= 0)
+        return;
+    if (count >= sched->limit)
+        sched->hungry = true; /* there may be more */
+    sched->next_poll_us = now_us + sched->poll_us;
+}
+
+void ob_schedule_store_ok(struct ob_schedule *sched)
+{
+    sched->backoff_us = sched->backoff_base_us;
+}
+
+void ob_schedule_store_failed(struct ob_schedule *sched, uint64_t random, int64_t now_us)
+{
+    if (now_us < sched->ready_us)
+        return; /* the same failure, seen by another call */
+    int64_t wait = sched->backoff_us / 2 + (int64_t)(random % (uint64_t)(sched->backoff_us / 2 + 1));
+    sched->ready_us = now_us + wait;
+    sched->backoff_us = sched->backoff_us > sched->backoff_cap_us / 2 ? sched->backoff_cap_us : sched->backoff_us * 2;
+}

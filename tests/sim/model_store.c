@@ -1,0 +1,191 @@
+/* model_store.c - the contract of a store in memory: leases, tokens, keys, runs, prefetch, attempts and their record. Its
+ * rules are those of sql/postgres/004_claim.sql and 005_settle.sql; the contract suite holds the real stores to them. */
+#include "core/mutant.h"
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct attempt *attempt_of(struct world *world, int index, int number)
+{
+    struct msg *msg = &world->msgs[index];
+    return number >= 1 && number <= msg->attempt_count ? &msg->attempts[number - 1] : NULL;
+}
+
+void store_enqueue(struct world *world, int index)
+{
+    struct msg *msg = &world->msgs[index];
+    const struct plan *plan = &world->plan;
+    msg->index = index;
+    msg->prev = msg->key = -1;
+    if (sim_chance(world, 5)) {
+        msg->status = MSG_ROLLED_BACK;
+        sim_say(world, "enqueue m%d rolled back", index);
+        return;
+    }
+    msg->status = MSG_PENDING;
+    msg->dest = sim_chance(world, plan->unrouted_percent) ? -1 : (int)sim_between(world, 0, plan->dests - 1);
+    msg->blind = sim_chance(world, plan->blind_percent);
+    msg->poison = sim_chance(world, plan->poison_percent);
+    msg->max_attempts = (int)sim_between(world, 1, 6);
+    msg->due_us = sim_store_now(world) + (sim_chance(world, 10) ? sim_between(world, 0, 2 * SECOND) : 0);
+    if (sim_chance(world, plan->keyed_percent)) {
+        msg->key = (int)sim_between(world, 0, plan->keys - 1);
+        msg->seq = ++world->seqs[msg->key];
+        msg->prev = world->last_of_key[msg->key];
+        world->last_of_key[msg->key] = index;
+    }
+    sim_say(world, "enqueue m%d dest %d key %d seq %d", index, msg->dest, msg->key, (int)msg->seq);
+}
+
+static bool over(const struct msg *msg)
+{
+    return msg->status == MSG_DELIVERED || msg->status == MSG_DEAD;
+}
+
+static void bury(struct world *world, struct msg *msg)
+{
+    msg->status = MSG_DEAD;
+    world->dead++;
+    sim_say(world, "store: m%d is dead, %d spent", msg->index, msg->spent);
+}
+
+/* Whether the message before it lets it go: it is over, taken by this claim, or out under this very name. */
+static bool turn(const struct world *world, const struct sim_event *call, const struct msg *msg, const bool *taken)
+{
+    if (msg->prev < 0 || OB_MUTANT(STORE_FORGETS_KEY))
+        return true;
+    const struct msg *prev = &world->msgs[msg->prev];
+    if (over(prev) || taken[msg->prev])
+        return true;
+    return call->prefetch && prev->status == MSG_LEASED && prev->holder == call->worker &&
+           prev->until_us > sim_store_now(world);
+}
+
+static bool asked_for(const struct world *world, const struct sim_event *call, const struct msg *msg)
+{
+    int dest = msg->dest >= 0 ? msg->dest : world->routes ? 0 : -1;
+    if (call->only >= 0)
+        return dest == call->only;
+    return dest < 0 || msg->blind || !call->shut[dest];
+}
+
+static bool due(const struct world *world, const struct msg *msg)
+{
+    int64_t now = sim_store_now(world);
+    return (msg->status == MSG_PENDING && msg->due_us <= now) || (msg->status == MSG_LEASED && msg->until_us <= now);
+}
+
+static void lease(struct world *world, struct sim_event *call, struct msg *msg)
+{
+    if (msg->attempt_count == msg->attempt_room) {
+        msg->attempt_room = msg->attempt_room ? msg->attempt_room * 2 : 4;
+        msg->attempts = realloc(msg->attempts, (size_t)msg->attempt_room * sizeof *msg->attempts);
+    }
+    const struct life *life = &world->lives[call->slot];
+    msg->attempts[msg->attempt_count++] =
+        (struct attempt){.relay = call->relay,
+                         .verdict = -1,
+                         .failures = life->failures,
+                         .lease_until_us = call->asked_us + call->lease_us,
+                         .not_before_us = -1,
+                         .excused = call->failed || life->uid != call->relay ||
+                                    world->now_us < world->outage_until_us || world->now_us < life->paused_until_us};
+    msg->status = MSG_LEASED;
+    msg->holder = call->worker;
+    msg->until_us = sim_store_now(world) + call->lease_us;
+    msg->spent++;
+    if (msg->spent > msg->max_attempts)
+        sim_fail(world, "m%d: %d attempts spent of %d (M7)", msg->index, msg->spent, msg->max_attempts);
+    call->claimed[call->count].msg = msg->index;
+    call->claimed[call->count].spent = msg->spent;
+    call->claimed[call->count++].attempt = msg->attempt_count;
+}
+
+static void claim(struct world *world, struct sim_event *call)
+{
+    int runs[KEYS] = {0};
+    bool *taken = calloc((size_t)world->plan.messages, sizeof *taken);
+    call->claimed = calloc((size_t)call->limit, sizeof *call->claimed);
+    call->count = 0;
+    for (int i = 0; i < world->plan.messages && call->count < call->limit; i++) {
+        struct msg *msg = &world->msgs[i];
+        if (!due(world, msg) || !asked_for(world, call, msg) || !turn(world, call, msg, taken))
+            continue;
+        if (msg->key >= 0 && runs[msg->key] >= (msg->spent > 0 ? 1 : call->run))
+            continue;
+        bool dying = msg->spent >= msg->max_attempts;
+        if (dying && msg->prev >= 0 && !over(&world->msgs[msg->prev]))
+            continue; /* dies in its turn, or the next one would go too early */
+        if (msg->status == MSG_LEASED) {
+            msg->attempts[msg->attempt_count - 1].outcome = OUTBOX_LOST;
+            ledger_lost(world, i);
+        }
+        if (dying) {
+            bury(world, msg);
+            continue;
+        }
+        if (msg->key >= 0)
+            runs[msg->key] += msg->spent > 0 ? call->run : 1;
+        taken[i] = true;
+        lease(world, call, msg);
+        if (OB_MUTANT(STORE_DROPS_ROW) && sim_chance(world, 3)) {
+            call->count--;
+            msg->status = MSG_DELIVERED;
+        }
+    }
+    free(taken);
+}
+
+static void settle_one(struct world *world, struct sim_event *call, struct outbox_settle *item)
+{
+    int index = msg_of(&item->id);
+    struct msg *msg = &world->msgs[index];
+    item->result = OUTBOX_SETTLED;
+    bool held = msg->status == MSG_LEASED && msg->attempt_count == item->token;
+    if (OB_MUTANT(NO_FENCING))
+        held = msg->status == MSG_LEASED;
+    if (!held) {
+        item->result = OUTBOX_SETTLE_LOST;
+        return;
+    }
+    struct attempt *attempt = &msg->attempts[msg->attempt_count - 1];
+    if (call->call == CALL_EXTEND) {
+        msg->until_us = sim_store_now(world) + call->lease_us;
+        if (call->asked_us + call->lease_us > attempt->lease_until_us) /* a late one may come after a newer one */
+            attempt->lease_until_us = call->asked_us + call->lease_us;
+        return;
+    }
+    attempt->outcome = item->outcome;
+    switch (item->outcome) {
+    case OUTBOX_DELIVERED:
+        msg->status = MSG_DELIVERED;
+        if (msg->accepted == 0)
+            sim_fail(world, "m%d is settled as delivered, and nobody has accepted it: lost (N7)", index);
+        return;
+    case OUTBOX_FAILED: bury(world, msg); return;
+    case OUTBOX_RETRY:
+    case OUTBOX_UNKNOWN:
+        if (msg->spent >= msg->max_attempts) {
+            bury(world, msg);
+            return;
+        }
+        break;
+    default: msg->spent--; break;
+    }
+    msg->status = MSG_PENDING;
+    msg->due_us = sim_store_now(world) + item->delay_us;
+}
+
+void store_execute(struct world *world, struct sim_event *call)
+{
+    if (call->call == CALL_CLAIM) {
+        claim(world, call);
+        sim_say(world, "store: claim of r%d/%u brings %d", call->slot, (unsigned)call->relay, call->count);
+        return;
+    }
+    for (int i = 0; i < call->count; i++)
+        settle_one(world, call, &call->items[i]);
+    sim_say(world, "store: %s of r%d/%u, %d items", call->call == CALL_SETTLE ? "settle" : "extend", call->slot,
+            (unsigned)call->relay, call->count);
+}

@@ -1,0 +1,81 @@
+/* mutants.c - the test of the test: bugs planted in the core and in the model store, each of which the simulator must
+ * catch within the seeds given. Proves: N7 (a ledger that cannot fail proves nothing). */
+#include "core/mutant.h"
+#include "sim.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum ob_mutant ob_mutant;
+
+static const struct {
+    const char *name, *what;
+} rows[OB_MUTANT_COUNT] = {
+#define ROW(name_, what_) [OB_MUTANT_##name_] = {#name_, what_}
+    ROW(ACK_BEFORE_SEND, "settled as delivered when it is handed over"),
+    ROW(TIMEOUT_IS_SUCCESS, "no verdict counts as accepted"),
+    ROW(DROPPED_ROW, "a claimed message is forgotten"),
+    ROW(NO_ORDER, "keys are ignored"),
+    ROW(RUN_GOES_ON, "what is behind a failure is sent all the same"),
+    ROW(LEASE_IGNORED, "sent whether or not the lease has run out"),
+    ROW(NO_RENEWAL, "leases of slow deliveries are not renewed"),
+    ROW(EXPIRED_NACK, "a failure is settled after the lease has run out"),
+    ROW(BREAKER_SPENDS, "an outage costs attempts"),
+    ROW(BREAKER_CLAIMS, "claims do not leave out what is shut"),
+    ROW(BREAKER_FLOODS, "a half open breaker lets everything through"),
+    ROW(BREAKER_GULLIBLE, "a failed probe closes the breaker"),
+    ROW(NO_RATE, "the rate limit is ignored"),
+    ROW(ONE_TOO_MANY, "a destination gets one more than its cap"),
+    ROW(NO_TOMBS, "a claim on its way is believed after its predecessor failed"),
+    ROW(ONE_WORKER_NAME, "the name is kept after an answer was lost"),
+    ROW(UNKNOWN_RELEASED, "an unknown outcome counts as never sent"),
+    ROW(RELEASE_SPENDS, "what was never sent costs an attempt"),
+    ROW(LATE_REPLY, "a late answer is taken for that of the next message"),
+    ROW(RETRY_AFTER_IGNORED, "the receiver's wish for patience is ignored"),
+    ROW(DIES_OUT_OF_TURN, "a message of a run dies while one before it is still to come"),
+    ROW(STOP_HOLDS, "the grace period never ends"),
+    ROW(SETTLE_FORGOTTEN, "a settle that failed is not tried again"),
+    ROW(WAKE_LOST, "after a failed claim there is never another"),
+    ROW(NO_FENCING, "the store takes a settle whatever its token"),
+    ROW(STORE_DROPS_ROW, "the store loses a message it was to hand out"),
+    ROW(STORE_FORGETS_KEY, "the store hands out messages of a key at will"),
+#undef ROW
+};
+
+/* The seed that catches it; 0: none did. */
+static uint64_t caught_by(enum ob_mutant mutant, uint64_t most, char *how, size_t size)
+{
+    ob_mutant = mutant;
+    for (uint64_t seed = 1; seed <= most; seed++) {
+        struct world world;
+        sim_run(&world, seed, false);
+        bool caught = world.failure[0] != 0;
+        snprintf(how, size, "%s", world.failure);
+        sim_free(&world);
+        if (caught)
+            return seed;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t most = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000;
+    int missed = 0;
+    printf("1..%d\n", OB_MUTANT_COUNT);
+    for (int i = 0; i < OB_MUTANT_COUNT; i++) {
+        char how[300];
+        uint64_t seed = caught_by((enum ob_mutant)i, i ? most : 200, how, sizeof how);
+        bool good = i ? seed > 0 : seed == 0;
+        missed += !good;
+        if (i == 0)
+            printf("%sok 1 - N7: without a planted bug nothing is caught\n", good ? "" : "not ");
+        else
+            printf("%sok %d - N7: caught: %s\n", good ? "" : "not ", i + 1, rows[i].what);
+        if (seed)
+            printf("# %s: seed %" PRIu64 ": %s\n", i ? rows[i].name : "none", seed, how);
+    }
+    return missed > 0;
+}

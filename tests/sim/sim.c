@@ -1,0 +1,523 @@
+/* sim.c - a run: starts relays, carries out their actions, makes the faults, heals, drains, stops, and closes the books. */
+#include "sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DRAIN_S = 600 };
+
+/* ---- faults ---- */
+
+static void excuse(struct world *world, uint32_t relay)
+{
+    for (int i = 0; i < world->plan.messages; i++) {
+        struct msg *msg = &world->msgs[i];
+        if (msg->status == MSG_LEASED && (relay == 0 || msg->attempts[msg->attempt_count - 1].relay == relay))
+            msg->attempts[msg->attempt_count - 1].excused = true;
+    }
+}
+
+static void start_later(struct world *world, int slot, int64_t delay_us)
+{
+    sim_post(world, delay_us, SIM_START)->slot = slot;
+}
+
+static void end_life(struct world *world, struct life *life)
+{
+    sink_orphan(world, life);
+    ob_relay_free(life->core);
+    life->core = NULL;
+    life->paused_until_us = 0;
+    if (!world->stopping)
+        start_later(world, life->slot, sim_between(world, 10 * MS, 2 * SECOND));
+}
+
+static void crash(struct world *world, struct life *life)
+{
+    sim_say(world, "r%d crashes", life->slot);
+    excuse(world, life->uid);
+    end_life(world, life);
+}
+
+/* ---- carrying out actions ---- */
+
+static struct sim_event *call_store(struct world *world, struct life *life, const struct ob_action *action)
+{
+    const struct plan *plan = &world->plan;
+    struct sim_event proto = {
+        .slot = life->slot, .relay = life->uid, .lease_us = action->lease_us, .asked_us = life_now(world, life)};
+    bool bad = !world->healed;
+    int64_t way = sim_between(world, 1 * MS, 20 * MS);
+    bool lost = bad && sim_chance(world, plan->lost_request_percent);
+    bool late = bad && !lost && sim_chance(world, plan->late_percent);
+    proto.failed = lost || late || (bad && sim_chance(world, plan->lost_reply_percent));
+    struct sim_event *event = sim_post(world,
+                                       lost   ? 200 * MS
+                                       : late ? sim_between(world, 300 * MS, 3 * SECOND)
+                                              : way,
+                                       lost ? SIM_REPLY : SIM_STORE);
+    if (late) { /* the relay has given up long before the store does it */
+        struct sim_event *gone = sim_post(world, 200 * MS, SIM_REPLY);
+        gone->slot = life->slot, gone->relay = life->uid, gone->failed = true;
+        gone->call = action->kind == OB_ACTION_CLAIM    ? CALL_CLAIM
+                     : action->kind == OB_ACTION_SETTLE ? CALL_SETTLE
+                                                        : CALL_EXTEND;
+    }
+    event->slot = proto.slot, event->relay = proto.relay, event->lease_us = proto.lease_us;
+    event->asked_us = proto.asked_us, event->failed = proto.failed, event->mute = late;
+    return event;
+}
+
+static void do_claim(struct world *world, struct life *life, const struct ob_action *action)
+{
+    ledger_claim(world, life, action);
+    life->claiming = true;
+    struct sim_event *call = call_store(world, life, action);
+    call->call = CALL_CLAIM;
+    call->worker = (uint64_t)life->uid << 32 | action->incarnation;
+    call->limit = action->limit;
+    call->run = action->run;
+    call->prefetch = action->prefetch;
+    call->only = action->only;
+    memcpy(call->shut, action->shut, sizeof *call->shut * (size_t)world->plan.dests);
+}
+
+static void do_settle(struct world *world, struct life *life, const struct ob_action *action)
+{
+    bool settle = action->kind == OB_ACTION_SETTLE;
+    ledger_settle(world, life, action);
+    struct sim_event *call = call_store(world, life, action);
+    call->call = settle ? CALL_SETTLE : CALL_EXTEND;
+    call->count = action->count;
+    call->items = calloc((size_t)action->count, sizeof *call->items);
+    memcpy(call->items, action->settles, (size_t)action->count * sizeof *call->items);
+    *(settle ? &life->settles : &life->extends) = action->settles;
+}
+
+static void act(struct world *world, struct life *life, const struct ob_action *action)
+{
+    sim_say(world, "r%d: %s %d", life->slot, ob_action_name(action->kind),
+            action->kind == OB_ACTION_CLAIM ? action->limit : action->count);
+    switch (action->kind) {
+    case OB_ACTION_CLAIM: do_claim(world, life, action); break;
+    case OB_ACTION_DELIVER:
+        ledger_deliver(world, life, action);
+        sink_deliver(world, life, action);
+        break;
+    case OB_ACTION_CANCEL: sink_cancel(world, life, action->handle); break;
+    case OB_ACTION_SETTLE:
+    case OB_ACTION_EXTEND: do_settle(world, life, action); break;
+    default:
+        ledger_stopped(world, life);
+        end_life(world, life);
+        break;
+    }
+}
+
+/* A breaker that is closed again has no probe: what it sent as one is a delivery like others. */
+static void forget_probes(struct world *world, const struct life *life)
+{
+    OB_LIST_EACH (it, &world->parcels) {
+        const struct parcel *parcel = OB_CONTAINER(it, struct parcel, node);
+        if (parcel->waiting && parcel->relay == life->uid &&
+            ob_relay_breaker(life->core, parcel->dest) != OB_BREAKER_HALF_OPEN)
+            attempt_of(world, parcel->msg, parcel->attempt)->probe = false;
+    }
+}
+
+static void check(struct world *world, const struct life *life)
+{
+    const char *wrong = ob_relay_check(life->core);
+    struct ob_relay_stats stats;
+    ob_relay_stats(life->core, &stats);
+    forget_probes(world, life);
+    if (wrong)
+        sim_fail(world, "r%d: %s", life->slot, wrong);
+    if (stats.held > world->plan.relay.window || stats.bytes > (size_t)stats.held * 400)
+        sim_fail(world, "r%d holds %d messages of %d bytes", life->slot, stats.held, (int)stats.bytes);
+}
+
+static void pump(struct world *world, struct life *life)
+{
+    struct ob_action action;
+    check(world, life);
+    for (int i = 0; life->core && !world->failure[0]; i++) {
+        sim_memory(world, true);
+        bool more = ob_relay_next(life->core, life_now(world, life), &action);
+        sim_memory(world, false);
+        check(world, life);
+        if (!more)
+            break;
+        if (life->crash_in > 0 && --life->crash_in == 0) {
+            crash(world, life);
+            return;
+        }
+        act(world, life, &action);
+        if (i > 10000)
+            sim_fail(world, "r%d does not come to rest", life->slot);
+    }
+    if (!life->core)
+        return;
+    int64_t due = ob_relay_deadline_us(life->core);
+    if (due == INT64_MAX)
+        return;
+    due -= life->clock_us;
+    if (life->tick_us > world->now_us && life->tick_us <= due)
+        return;
+    struct sim_event *tick = sim_post(world, due - world->now_us, SIM_TICK);
+    tick->slot = life->slot, tick->relay = life->uid;
+    life->tick_us = due;
+}
+
+static void tell(struct world *world, struct life *life, const struct ob_event *event)
+{
+    if (!life->core)
+        return;
+    sim_memory(world, true);
+    ob_relay_event(life->core, life_now(world, life), event);
+    sim_memory(world, false);
+    pump(world, life);
+}
+
+static void start(struct world *world, int slot)
+{
+    struct life *life = &world->lives[slot];
+    if (life->core || world->stopping)
+        return;
+    struct ob_relay_settings settings = world->plan.relay;
+    settings.seed = sim_random(world);
+    *life = (struct life){
+        .slot = slot, .uid = ++world->uids, .clock_us = sim_between(world, 0, 1000) * SECOND, .stop_failures = -1};
+    sim_memory(world, true);
+    enum outbox_code code = ob_relay_new(&settings, life_now(world, life), &life->core, NULL);
+    sim_memory(world, false);
+    if (code == OUTBOX_NOMEM) {
+        start_later(world, slot, 100 * MS);
+        return;
+    }
+    if (code != OUTBOX_OK)
+        sim_fail(world, "a relay cannot be made: %s", outbox_code_name(code));
+    sim_say(world, "r%d begins its life %u", slot, (unsigned)life->uid);
+    for (int i = 0; i < world->plan.dests; i++) {
+        if (world->op_paused[i])
+            tell(world, life, &(struct ob_event){.kind = OB_EVENT_PAUSE, .dest = i});
+    }
+    if (life->core)
+        tell(world, life, &(struct ob_event){.kind = OB_EVENT_TICK});
+}
+
+/* ---- answers ---- */
+
+static void claimed(struct world *world, struct life *life, struct sim_event *reply)
+{
+    struct outbox_delivery *msgs = calloc((size_t)reply->count + 1, sizeof *msgs);
+    char keys[KEYS][16];
+    for (int i = 0; i < KEYS; i++)
+        snprintf(keys[i], sizeof keys[i], "k%d", i);
+    for (int i = 0; i < reply->count; i++) {
+        const struct msg *msg = &world->msgs[reply->claimed[i].msg];
+        msgs[i] = (struct outbox_delivery){.size = sizeof msgs[i],
+                                           .token = reply->claimed[i].attempt,
+                                           .name_space = "sim",
+                                           .topic = "t",
+                                           .key = msg->key >= 0 ? keys[msg->key] : NULL,
+                                           .seq = msg->seq,
+                                           .payload = msg->key >= 0 ? "{\"keyed\":1}" : "{\"keyed\":0}",
+                                           .payload_len = 11,
+                                           .attempt = reply->claimed[i].attempt,
+                                           .spent = reply->claimed[i].spent,
+                                           .max_attempts = msg->max_attempts};
+        memcpy(msgs[i].id.bytes, &msg->index, sizeof msg->index);
+    }
+    tell(world, life, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = msgs, .count = reply->count});
+    free(msgs);
+}
+
+static void replied(struct world *world, struct life *life, struct sim_event *reply)
+{
+    static const enum ob_event_kind kinds[][2] = {{OB_EVENT_CLAIMED, OB_EVENT_CLAIM_FAILED},
+                                                  {OB_EVENT_SETTLED, OB_EVENT_SETTLE_FAILED},
+                                                  {OB_EVENT_EXTENDED, OB_EVENT_EXTEND_FAILED}};
+    sim_say(world, "r%d hears: %s", life->slot, ob_event_name(kinds[reply->call][reply->failed]));
+    life->failures += reply->failed;
+    if (reply->call == CALL_CLAIM)
+        life->claiming = false;
+    if (!reply->failed && reply->call == CALL_CLAIM) {
+        claimed(world, life, reply);
+        return;
+    }
+    struct outbox_settle *items = reply->call == CALL_SETTLE ? life->settles : life->extends;
+    for (int i = 0; i < reply->count && !reply->failed; i++)
+        items[i].result = reply->items[i].result;
+    tell(world, life, &(struct ob_event){.kind = kinds[reply->call][reply->failed]});
+}
+
+static void execute(struct world *world, struct sim_event *call)
+{
+    bool down = world->now_us < world->outage_until_us;
+    if (!down)
+        store_execute(world, call);
+    if (call->mute)
+        return;
+    struct sim_event *reply = sim_post(world, call->failed ? 200 * MS : sim_between(world, 1 * MS, 30 * MS), SIM_REPLY);
+    reply->slot = call->slot, reply->relay = call->relay, reply->call = call->call;
+    reply->failed = call->failed || down;
+    reply->count = down ? 0 : call->count;
+    reply->claimed = call->claimed, reply->items = call->items;
+    call->claimed = NULL, call->items = NULL;
+}
+
+static void verdict(struct world *world, struct life *life, struct sim_event *event)
+{
+    struct parcel *parcel = event->parcel;
+    struct attempt *attempt = attempt_of(world, parcel->msg, parcel->attempt);
+    sim_say(world, "r%d: verdict %d on m%d attempt %d%s", life->slot, (int)event->verdict.outcome, parcel->msg,
+            parcel->attempt, parcel->waiting ? "" : ", late");
+    if (parcel->waiting) {
+        attempt->verdict = (int)event->verdict.outcome;
+        attempt->verdict_unreachable = event->verdict.unreachable;
+        attempt->not_before_us = event->verdict.not_before_us;
+        sink_answered(world, life, parcel);
+    }
+    tell(world, life,
+         &(struct ob_event){.kind = OB_EVENT_DELIVERED, .handle = parcel->handle, .verdict = &event->verdict});
+}
+
+/* ---- the course of a run ---- */
+
+/* An operator paused or resumed a destination. */
+static void tell_all(struct world *world, int dest)
+{
+    for (int i = 0; i < world->plan.relays; i++) {
+        struct sim_event *word = sim_post(world, 0, SIM_OPERATOR);
+        word->slot = i, word->relay = world->lives[i].uid, word->index = dest;
+    }
+}
+
+static void stop(struct world *world, struct life *life, int64_t grace_us)
+{
+    if (!life->core || life->stop_failures >= 0)
+        return;
+    life->stop_failures = life->failures;
+    tell(world, life, &(struct ob_event){.kind = OB_EVENT_STOP, .grace_us = grace_us});
+}
+
+static void heal(struct world *world)
+{
+    world->healed = world->routes = true;
+    world->outage_until_us = 0;
+    memset(world->down_until_us, 0, sizeof world->down_until_us);
+    memset(world->frozen_until_us, 0, sizeof world->frozen_until_us);
+    memset(world->op_paused, 0, sizeof world->op_paused);
+    for (int i = 0; i < world->plan.dests; i++)
+        tell_all(world, i);
+    for (int i = 0; i < world->plan.relays; i++)
+        world->lives[i].crash_in = 0;
+}
+
+static void fault(struct world *world, const struct sim_event *event)
+{
+    enum fault_kind kind = (enum fault_kind)event->index;
+    struct life *life = &world->lives[event->slot];
+    int dest = (int)sim_between(world, 0, world->plan.dests - 1);
+    int64_t while_us = sim_between(world, 100 * MS, 3 * world->plan.relay.lease_us);
+    sim_say(world, "fault %d", (int)kind);
+    world->faults++;
+    switch (kind) {
+    case FAULT_CRASH:
+        if (life->core && sim_chance(world, 30))
+            crash(world, life);
+        else if (life->core)
+            life->crash_in = (int)sim_between(world, 1, 12);
+        break;
+    case FAULT_PAUSE:
+        excuse(world, life->uid);
+        if (world->now_us + while_us > life->paused_until_us)
+            life->paused_until_us = world->now_us + while_us;
+        break;
+    case FAULT_RESTART: stop(world, life, sim_between(world, 0, world->plan.relay.lease_us)); break;
+    case FAULT_JUMP:
+        excuse(world, 0);
+        world->jump_us += sim_between(world, -10 * SECOND, 10 * SECOND);
+        break;
+    case FAULT_OUTAGE:
+        excuse(world, 0);
+        world->outage_until_us = world->now_us + while_us;
+        break;
+    case FAULT_DOWN: world->down_until_us[dest] = world->now_us + while_us; break;
+    case FAULT_FREEZE: world->frozen_until_us[dest] = world->now_us + while_us; break;
+    case FAULT_OP_PAUSE:
+        world->op_paused[dest] = true;
+        tell_all(world, dest);
+        break;
+    case FAULT_OP_RESUME:
+        memset(world->op_paused, 0, sizeof world->op_paused);
+        for (int i = 0; i < world->plan.dests; i++)
+            tell_all(world, i);
+        break;
+    case FAULT_HEAL: heal(world); break;
+    default: break;
+    }
+}
+
+static void post_faults(struct world *world)
+{
+    const struct plan *plan = &world->plan;
+    const int counts[] = {plan->crash, plan->pause, plan->restart, plan->jump, plan->outage, plan->down, plan->freeze};
+    for (int kind = 0; kind < (int)(sizeof counts / sizeof counts[0]); kind++) {
+        for (int i = 0; i < counts[kind]; i++) {
+            struct sim_event *event = sim_post(world, sim_between(world, 0, plan->chaos_us), SIM_FAULT);
+            event->index = kind;
+            event->slot = (int)sim_between(world, 0, plan->relays - 1);
+        }
+    }
+    if (sim_chance(world, 20)) {
+        sim_post(world, plan->chaos_us / 3, SIM_FAULT)->index = FAULT_OP_PAUSE;
+        sim_post(world, plan->chaos_us / 2, SIM_FAULT)->index = FAULT_OP_RESUME;
+    }
+    sim_post(world, plan->chaos_us + 1, SIM_FAULT)->index = FAULT_HEAL;
+}
+
+static bool drained(const struct world *world)
+{
+    for (int i = 0; i < world->plan.messages; i++) {
+        enum msg_status status = world->msgs[i].status;
+        if (status == MSG_UNBORN || status == MSG_PENDING || status == MSG_LEASED)
+            return false;
+    }
+    return true;
+}
+
+static void dispatch(struct world *world, struct sim_event *event)
+{
+    struct life *life = &world->lives[event->slot];
+    bool mine = life->core && life->uid == event->relay;
+    switch (event->kind) {
+    case SIM_ENQUEUE:
+        store_enqueue(world, world->enqueued++);
+        for (int i = 0; i < world->plan.relays; i++) {
+            if (sim_chance(world, 50)) {
+                struct sim_event *wake = sim_post(world, sim_between(world, 1 * MS, 5 * MS), SIM_WAKE);
+                wake->slot = i, wake->relay = world->lives[i].uid;
+            }
+        }
+        break;
+    case SIM_TICK:
+        if (mine)
+            tell(world, life, &(struct ob_event){.kind = OB_EVENT_TICK});
+        break;
+    case SIM_WAKE:
+        if (mine)
+            tell(world, life, &(struct ob_event){.kind = OB_EVENT_WAKE});
+        break;
+    case SIM_OPERATOR:
+        if (mine)
+            tell(world, life,
+                 &(struct ob_event){.kind = world->op_paused[event->index] ? OB_EVENT_PAUSE : OB_EVENT_RESUME,
+                                    .dest = event->index});
+        break;
+    case SIM_STORE: execute(world, event); break;
+    case SIM_REPLY:
+        if (mine)
+            replied(world, life, event);
+        break;
+    case SIM_SINK: sink_step(world, event); break;
+    case SIM_VERDICT:
+        if (mine)
+            verdict(world, life, event);
+        parcel_release(event->parcel);
+        break;
+    case SIM_START: start(world, event->slot); break;
+    case SIM_FAULT: fault(world, event); break;
+    }
+}
+
+/* What comes for a relay that is stopped waits at its door, in order. */
+static bool put_off(struct world *world, struct sim_event *event)
+{
+    const struct life *life = &world->lives[event->slot];
+    bool for_relay = event->kind == SIM_TICK || event->kind == SIM_WAKE || event->kind == SIM_OPERATOR ||
+                     event->kind == SIM_REPLY || event->kind == SIM_VERDICT;
+    if (!for_relay || !life->core || life->uid != event->relay || world->now_us >= life->paused_until_us)
+        return false;
+    event->at_us = life->paused_until_us;
+    event->number = world->numbers++;
+    if (!ob_heap_push(&world->events, &event->node))
+        abort();
+    return true;
+}
+
+static void event_free(struct sim_event *event)
+{
+    free(event->items);
+    free(event->claimed);
+    free(event);
+}
+
+static bool earlier(const struct ob_heap_node *a, const struct ob_heap_node *b)
+{
+    const struct sim_event *x = OB_CONTAINER(a, struct sim_event, node), *y = OB_CONTAINER(b, struct sim_event, node);
+    return x->at_us != y->at_us ? x->at_us < y->at_us : x->number < y->number;
+}
+
+static void begin(struct world *world, uint64_t seed, bool trace)
+{
+    *world = (struct world){.seed = seed, .random = seed * 2 + 1, .trace = trace, .now_us = SECOND};
+    sim_memory(world, false);
+    ob_heap_init(&world->events, earlier);
+    ob_list_init(&world->parcels);
+    sim_plan(world);
+    world->msgs = calloc((size_t)world->plan.messages, sizeof *world->msgs);
+    for (int i = 0; i < KEYS; i++)
+        world->last_of_key[i] = -1;
+    for (int i = 0; i < world->plan.messages; i++)
+        sim_post(world, sim_between(world, 0, world->plan.chaos_us), SIM_ENQUEUE);
+    for (int i = 0; i < world->plan.relays; i++)
+        start_later(world, i, sim_between(world, 0, 500 * MS));
+    post_faults(world);
+}
+
+void sim_run(struct world *world, uint64_t seed, bool trace)
+{
+    begin(world, seed, trace);
+    struct ob_heap_node *node;
+    while (!world->failure[0] && (node = ob_heap_pop(&world->events))) {
+        struct sim_event *event = OB_CONTAINER(node, struct sim_event, node);
+        world->now_us = event->at_us;
+        if (put_off(world, event))
+            continue;
+        world->steps++;
+        dispatch(world, event);
+        event_free(event);
+        if (world->healed && !world->stopping && drained(world)) {
+            world->stopping = true;
+            for (int i = 0; i < world->plan.relays; i++)
+                stop(world, &world->lives[i], SECOND);
+        }
+        if (world->now_us > world->plan.chaos_us + (int64_t)DRAIN_S * SECOND && !world->stopping)
+            break; /* the books will tell who is left */
+    }
+    if (!world->failure[0])
+        ledger_close(world);
+    for (int i = 0; i < world->plan.relays && !world->failure[0]; i++) {
+        if (world->lives[i].core)
+            sim_fail(world, "r%d did not stop", i);
+    }
+}
+
+void sim_free(struct world *world)
+{
+    struct ob_heap_node *node;
+    while ((node = ob_heap_pop(&world->events)))
+        event_free(OB_CONTAINER(node, struct sim_event, node));
+    ob_heap_fini(&world->events);
+    for (int i = 0; i < RELAYS; i++)
+        ob_relay_free(world->lives[i].core);
+    OB_LIST_EACH_SAFE (it, &world->parcels)
+        free(OB_CONTAINER(it, struct parcel, node));
+    for (int i = 0; i < world->plan.messages; i++)
+        free(world->msgs[i].attempts);
+    free(world->msgs);
+    outbox_set_allocator(NULL, NULL);
+}

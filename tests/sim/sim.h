@@ -1,0 +1,220 @@
+/* sim.h - the deterministic simulator: real relays, a model store, model sinks, virtual time, seeded faults.
+ *
+ * One seed is one run: every delay, fault and choice comes from one generator, and all that happens is an event in one
+ * queue. The ledger watches each step and fails the run at the first thing that the contract forbids. */
+#ifndef SIM_H
+#define SIM_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "core/relay.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MS = 1000, SECOND = 1000000, DESTS = 4, RELAYS = 3, KEYS = 12, SENT_RING = 64 };
+
+/* ---- what a seed decides ---- */
+
+struct plan {
+    int messages, relays, dests, keys;
+    bool calm; /* no faults at all: then nothing is lost, doubled or unknown either */
+    int keyed_percent;
+    struct ob_relay_settings relay;
+    struct ob_dest_settings dest[DESTS];
+    int blind_percent; /* messages whose destination a claim cannot tell */
+    int unrouted_percent;
+    int poison_percent; /* messages that every sink finds wrong */
+    int fail_percent, unreachable_percent, unknown_percent, limited_percent, blocked_percent, hang_percent,
+        slow_percent;
+    int lost_request_percent, lost_reply_percent, late_percent; /* of calls to the store */
+    int no_memory_per_mille;
+    bool pipelined[DESTS];                                 /* a sink that sends a run without waiting for the answers */
+    int crash, pause, restart, jump, outage, down, freeze; /* how many of each */
+    int64_t chaos_us;                                      /* how long all this goes on */
+};
+
+/* ---- the store ---- */
+
+enum msg_status { MSG_UNBORN, MSG_PENDING, MSG_LEASED, MSG_DELIVERED, MSG_DEAD, MSG_ROLLED_BACK };
+
+struct attempt {
+    uint32_t relay;              /* which life of which relay claimed it */
+    enum outbox_outcome outcome; /* 0: in progress */
+    bool handed, accepted;       /* to a sink; by the receiver */
+    bool excused;                /* something happened that may lose it */
+    bool probe;                  /* handed over by a half open breaker */
+    int verdict;                 /* what the relay was told: an outbox_sink_outcome, or -1 */
+    bool verdict_unreachable;
+    int64_t not_before_us;
+    int64_t lease_until_us; /* by the clock of its relay */
+    int failures;           /* of the store, seen by its relay when it was claimed */
+};
+
+struct msg {
+    int index, dest, key; /* -1: unrouted; no key */
+    int64_t seq;
+    int prev; /* the message before it in its key; -1 */
+    int max_attempts, spent, attempt_count;
+    bool blind, poison;
+    enum msg_status status;
+    int64_t due_us, until_us;
+    uint64_t holder;
+    int accepted;
+    struct attempt *attempts; /* number n at n - 1 */
+    int attempt_room;
+};
+
+/* ---- a relay, and what is between it and the world ---- */
+
+struct life {
+    struct ob_relay *core; /* NULL: not running */
+    uint32_t uid;          /* another one for each life */
+    int slot;
+    int64_t clock_us; /* its monotonic clock is so far ahead */
+    int64_t paused_until_us;
+    int64_t tick_us;   /* a tick is in the queue for then; 0: none */
+    int crash_in;      /* dies before so many actions more; 0: not */
+    int failures;      /* of calls to the store */
+    int stop_failures; /* when it was told to stop; -1: it was not */
+    bool claiming;
+    struct outbox_settle *settles, *extends; /* of the calls that are out, in the core's memory */
+    int out[DESTS], out_all;
+    int64_t sent[DESTS][SENT_RING];
+    int64_t sent_count[DESTS];
+};
+
+/* A delivery on its way: from the hand-over until nobody waits for it any more. */
+struct parcel {
+    struct ob_list node;
+    uint32_t relay;
+    int slot, dest, msg, attempt;
+    uint64_t handle;
+    bool waiting; /* its relay waits for it */
+    bool follows; /* in a run: sent only after the one before it */
+    bool started; /* its bytes are on their way */
+    bool cancelled;
+    struct parcel *next; /* of its run */
+    int refs;            /* by the relay that waits, the one before it in its run, events */
+};
+
+enum sim_kind {
+    SIM_ENQUEUE,
+    SIM_TICK,
+    SIM_STORE,
+    SIM_REPLY,
+    SIM_SINK,
+    SIM_VERDICT,
+    SIM_FAULT,
+    SIM_START,
+    SIM_WAKE,
+    SIM_OPERATOR
+};
+enum call_kind { CALL_CLAIM, CALL_SETTLE, CALL_EXTEND };
+enum fault_kind {
+    FAULT_CRASH,
+    FAULT_PAUSE,
+    FAULT_RESTART,
+    FAULT_JUMP,
+    FAULT_OUTAGE,
+    FAULT_DOWN,
+    FAULT_FREEZE,
+    FAULT_OP_PAUSE,
+    FAULT_OP_RESUME,
+    FAULT_HEAL,
+    FAULT_STOP
+};
+
+struct sim_event {
+    struct ob_heap_node node;
+    int64_t at_us;
+    uint64_t number;
+    enum sim_kind kind;
+    int slot, index; /* of the relay; of the message, the destination or the fault */
+    uint32_t relay;
+    /* calls */
+    enum call_kind call;
+    bool failed, mute; /* the relay hears of a failure; hears nothing more */
+    uint64_t worker;
+    int limit, run, only;
+    bool prefetch, shut[DESTS];
+    int64_t lease_us;
+    int count;
+    struct outbox_settle *items;
+    int64_t asked_us; /* by the clock of the relay */
+    struct {
+        int msg, attempt, spent;
+    } * claimed;
+    /* sinks */
+    struct parcel *parcel;
+    struct outbox_verdict verdict;
+};
+
+struct world {
+    uint64_t seed, random;
+    struct plan plan;
+    int64_t now_us, jump_us; /* of the simulation; the store's clock is so far off */
+    uint64_t numbers;
+    struct ob_heap events;
+    struct msg *msgs;
+    int enqueued, last_of_key[KEYS];
+    int64_t seqs[KEYS];
+    struct life lives[RELAYS];
+    uint32_t uids;
+    struct ob_list parcels;
+    bool healed, stopping, routes, op_paused[DESTS];
+    int64_t outage_until_us, down_until_us[DESTS], frozen_until_us[DESTS];
+    char failure[300]; /* "" while all is well */
+    bool trace;
+    uint64_t digest; /* of everything that happened */
+    uint64_t steps, faults, duplicates, lost_attempts, deliveries, dead;
+};
+
+/* ---- sim.c ---- */
+
+void sim_run(struct world *world, uint64_t seed, bool trace);
+void sim_free(struct world *world);
+
+/* ---- world.c: the queue of events, chance, trouble ---- */
+
+uint64_t sim_random(struct world *world);
+int64_t sim_between(struct world *world, int64_t low, int64_t high);
+bool sim_chance(struct world *world, int percent);
+struct sim_event *sim_post(struct world *world, int64_t delay_us, enum sim_kind kind);
+void sim_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_say(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int64_t sim_store_now(const struct world *world);
+int64_t life_now(const struct world *world, const struct life *life);
+void sim_plan(struct world *world);
+void sim_memory(struct world *world, bool short_of_it); /* whether allocations may fail from here on */
+
+/* ---- model_store.c ---- */
+
+void store_enqueue(struct world *world, int index);
+void store_execute(struct world *world, struct sim_event *call);
+struct attempt *attempt_of(struct world *world, int msg, int number);
+
+/* ---- model_sink.c ---- */
+
+void sink_deliver(struct world *world, struct life *life, const struct ob_action *action);
+void sink_cancel(struct world *world, struct life *life, uint64_t handle);
+void sink_step(struct world *world, struct sim_event *event);
+void sink_answered(struct world *world, struct life *life, struct parcel *parcel);
+void sink_orphan(struct world *world, struct life *life); /* the process is gone */
+void parcel_release(struct parcel *parcel);
+
+/* ---- ledger.c ---- */
+
+void ledger_send(struct world *world, const struct parcel *parcel);
+void ledger_accept(struct world *world, int msg, int attempt);
+void ledger_claim(struct world *world, struct life *life, const struct ob_action *action);
+void ledger_deliver(struct world *world, struct life *life, const struct ob_action *action);
+void ledger_settle(struct world *world, struct life *life, const struct ob_action *action);
+void ledger_stopped(struct world *world, const struct life *life);
+void ledger_lost(struct world *world, int msg);
+void ledger_close(struct world *world);
+
+int msg_of(const struct outbox_uuid *id);
+int sim_route(void *ctx, const struct outbox_delivery *msg);
+
+#endif

@@ -1,0 +1,187 @@
+/* world.c - chance, the queue of events, and what a seed decides. */
+#include "sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t sim_random(struct world *world)
+{
+    return ob_random_next(&world->random);
+}
+
+int64_t sim_between(struct world *world, int64_t low, int64_t high)
+{
+    return low + (int64_t)(sim_random(world) % (uint64_t)(high - low + 1));
+}
+
+bool sim_chance(struct world *world, int percent)
+{
+    return sim_between(world, 0, 99) < percent;
+}
+
+struct sim_event *sim_post(struct world *world, int64_t delay_us, enum sim_kind kind)
+{
+    struct sim_event *event = calloc(1, sizeof *event);
+    event->at_us = world->now_us + delay_us;
+    event->number = world->numbers++;
+    event->kind = kind;
+    if (!ob_heap_push(&world->events, &event->node))
+        abort();
+    return event;
+}
+
+int64_t sim_store_now(const struct world *world)
+{
+    return world->now_us + world->jump_us;
+}
+
+int64_t life_now(const struct world *world, const struct life *life)
+{
+    return world->now_us + life->clock_us;
+}
+
+void sim_fail(struct world *world, const char *format, ...)
+{
+    if (world->failure[0])
+        return; /* the first one is the cause */
+    va_list args;
+    va_start(args, format);
+    vsnprintf(world->failure, sizeof world->failure, format, args);
+    va_end(args);
+    if (world->trace)
+        printf("# %10.6f FAILURE %s\n", (double)world->now_us / SECOND, world->failure);
+}
+
+void sim_say(struct world *world, const char *format, ...)
+{
+    char line[400];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (world->trace)
+        printf("# %10.6f %s\n", (double)world->now_us / SECOND, line);
+    world->digest = (world->digest ^ (uint64_t)world->now_us) * UINT64_C(0x100000001b3);
+    for (int i = 0; i < len && i < (int)sizeof line - 1; i++)
+        world->digest = (world->digest ^ (unsigned char)line[i]) * UINT64_C(0x100000001b3);
+}
+
+static struct world *short_world;
+
+static void *scarce_alloc(size_t size)
+{
+    if (short_world && sim_between(short_world, 0, 999) < short_world->plan.no_memory_per_mille)
+        return NULL;
+    return malloc(size);
+}
+
+void sim_memory(struct world *world, bool short_of_it)
+{
+    short_world = short_of_it && !world->healed && world->plan.no_memory_per_mille ? world : NULL;
+    outbox_set_allocator(scarce_alloc, free);
+}
+
+int sim_route(void *ctx, const struct outbox_delivery *msg)
+{
+    const struct world *world = ctx;
+    int index = msg_of(&msg->id);
+    return world->msgs[index].dest >= 0 ? world->msgs[index].dest : world->routes ? 0 : -1;
+}
+
+static void plan_dest(struct world *world, struct ob_dest_settings *dest, int64_t lease)
+{
+    dest->concurrency = (int)sim_between(world, 1, 6);
+    dest->batch = (int)sim_between(world, 1, 8);
+    dest->run = sim_chance(world, 50) ? (int)sim_between(world, 2, 6) : 1;
+    if (sim_chance(world, 30)) {
+        dest->rate_count = sim_between(world, 2, 40);
+        dest->rate_burst = sim_between(world, 1, 5);
+    }
+    dest->timeout_us = sim_between(world, lease / 4, 2 * lease); /* longer than the lease: renewal must work */
+    dest->retry.kind = (enum ob_retry_kind)sim_between(world, OB_RETRY_EQUAL, OB_RETRY_LIST);
+    dest->retry.base_us = 100 * MS;
+    dest->retry.cap_us = 3 * SECOND;
+    dest->retry.after_cap_us = 5 * SECOND;
+    dest->retry.list_count = 3;
+    dest->retry.list_us[0] = 50 * MS, dest->retry.list_us[1] = 500 * MS, dest->retry.list_us[2] = SECOND;
+    dest->breaker.threshold = (int)sim_between(world, 1, 5);
+    dest->limited_base_us = 200 * MS;
+    dest->limited_cap_us = 2 * SECOND;
+}
+
+static void plan_faults(struct world *world, struct plan *plan)
+{
+    /* A run is bad in some ways, not in all: what always fails together hides what fails alone. */
+    if (sim_chance(world, 50))
+        plan->fail_percent = (int)sim_between(world, 1, 30);
+    if (sim_chance(world, 30))
+        plan->unreachable_percent = (int)sim_between(world, 1, 30);
+    if (sim_chance(world, 40))
+        plan->limited_percent = (int)sim_between(world, 1, 25);
+    if (sim_chance(world, 20))
+        plan->blocked_percent = (int)sim_between(world, 1, 10);
+    if (sim_chance(world, 30))
+        plan->poison_percent = 10;
+    if (plan->calm)
+        return;
+    if (sim_chance(world, 50))
+        plan->unknown_percent = (int)sim_between(world, 1, 25);
+    if (sim_chance(world, 30))
+        plan->hang_percent = (int)sim_between(world, 1, 10);
+    if (sim_chance(world, 40))
+        plan->slow_percent = (int)sim_between(world, 1, 30);
+    if (sim_chance(world, 40))
+        plan->lost_request_percent = (int)sim_between(world, 1, 15);
+    if (sim_chance(world, 40))
+        plan->lost_reply_percent = (int)sim_between(world, 1, 15);
+    if (sim_chance(world, 30))
+        plan->late_percent = (int)sim_between(world, 1, 10);
+    if (sim_chance(world, 15))
+        plan->no_memory_per_mille = (int)sim_between(world, 1, 50);
+    int *counts[] = {&plan->crash,  &plan->pause, &plan->restart, &plan->jump,
+                     &plan->outage, &plan->down,  &plan->freeze};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        *counts[i] = sim_chance(world, 30) ? (int)sim_between(world, 1, 4) : 0;
+}
+
+void sim_plan(struct world *world)
+{
+    struct plan *plan = &world->plan;
+    int64_t lease = sim_between(world, 2, 5) * SECOND;
+    plan->calm = world->seed % 6 == 0;
+    plan->messages = (int)sim_between(world, 5, 90);
+    plan->relays = (int)sim_between(world, 1, RELAYS);
+    plan->dests = (int)sim_between(world, 1, DESTS);
+    plan->keys = (int)sim_between(world, 1, KEYS);
+    plan->keyed_percent = sim_chance(world, 20) ? 0 : (int)sim_between(world, 20, 100);
+    plan->blind_percent = sim_chance(world, 30) ? 30 : 0;
+    plan->unrouted_percent = sim_chance(world, 15) ? 10 : 0;
+    plan->chaos_us = sim_between(world, 3, 20) * SECOND;
+    plan_faults(world, plan);
+    for (int i = 0; i < plan->dests; i++) {
+        plan_dest(world, &plan->dest[i], lease);
+        plan->pipelined[i] = sim_chance(world, 50);
+    }
+    plan->relay = (struct ob_relay_settings){
+        .window = (int)sim_between(world, 2, 40),
+        .max_bytes = sim_chance(world, 20) ? 4000 : 0,
+        .claim_limit = (int)sim_between(world, 1, 20),
+        .settle_limit = (int)sim_between(world, 1, 20),
+        .concurrency = (int)sim_between(world, 2, 12),
+        .run = (int)sim_between(world, 1, 8),
+        .prefetch = sim_chance(world, 60),
+        .lease_us = lease,
+        .poll_us = sim_between(world, 100, 800) * MS,
+        .store_backoff_base_us = 20 * MS,
+        .store_backoff_cap_us = 400 * MS,
+        .unrouted_dead = sim_chance(world, 50),
+        .unrouted_delay_us = 2 * SECOND,
+        .flush_us = 2 * SECOND,
+        .dests = plan->dest,
+        .dest_count = plan->dests,
+        .route = sim_route,
+        .route_ctx = world,
+    };
+}

@@ -1,0 +1,112 @@
+"""Workers side by side: the same batch settled by several at once, in different orders, by place and by id.
+
+Proves: M10 V7 V8 S6 N2 (settles of the same messages do not deadlock, and each message is settled once).
+"""
+import random
+import threading
+
+import psycopg
+import pytest
+
+from support.roles import people
+
+BATCH, ROUNDS = 120, 8
+
+
+def settle(rows, outcome, places):
+    """The statement and its arguments for some rows of a claim, in this order."""
+    ids, tokens = [row[0] for row in rows], [row[1] for row in rows]
+    outcomes = [outcome(n) for n in range(len(rows))]
+    return ("SELECT id, result FROM outbox.settle(%s, %s, %s, delays => %s, places => %s::tid[])",
+            (ids, tokens, outcomes, [0] * len(rows), [row[2] for row in rows] if places else None))
+
+
+def at_once(connections, statements):
+    """Runs a statement on each connection at the same moment. The rows of each, or its exception."""
+    start, ends = threading.Barrier(len(statements)), [None] * len(statements)
+
+    def run(n):
+        start.wait()
+        try:
+            ends[n] = connections[n].execute(*statements[n]).fetchall()
+        except psycopg.Error as error:
+            ends[n] = error
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(len(statements))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    return ends
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("outcomes", ["delivered", "mixed"])
+def test_one_batch_settled_by_many(db, keyed, outcomes):
+    """M10 S6 N2: no deadlock, whoever names the messages in which order; of every message one settle is ok, the rest lost."""
+    people(db)
+    chance = random.Random(7)
+    outcome = (lambda n: 1) if outcomes == "delivered" else (lambda n: chance.choice([1, 2, 3, 5, 8]))
+    crowd = [db.connect(user="person_relay", autocommit=True) for _ in range(4)]
+    try:
+        for turn in range(ROUNDS):
+            key = "'k%d ' || n %% 7" % turn if keyed else "NULL"
+            db.sql("SELECT count(*) FROM generate_series(1, %d) n, LATERAL outbox.enqueue('t', to_jsonb(n), key => %s)" % (BATCH, key))
+            rows = db.sql("SELECT id, token, place FROM outbox.claim('w', %d, '1 h', run => 1000)" % (2 * BATCH))
+            assert rows
+            orders = [rows, rows[::-1], chance.sample(rows, len(rows)), chance.sample(rows, len(rows))]
+            statements = [settle(order, outcome, places) for order, places in zip(orders, (True, True, False, False))]
+            ends = at_once(crowd, statements)
+            assert not [end for end in ends if not isinstance(end, list)], ends
+            results = {}
+            for end in ends:
+                for message, result in end:
+                    results.setdefault(message, []).append(result)
+            assert set(results) == {row[0] for row in rows}
+            assert {tuple(sorted(found)) for found in results.values()} == {("lost", "lost", "lost", "ok")}
+            db.sql("DELETE FROM outbox.queue")
+    finally:
+        for conn in crowd:
+            conn.close()
+    assert db.sql("SELECT count(*) FROM (SELECT message_id FROM outbox.attempt GROUP BY 1 HAVING count(*) > 1) x") == [(0,)]
+
+
+def test_settling_extending_and_claiming_at_once(db):
+    """M10 V10: leases end while their holders settle, extend and reclaim; every message is delivered once, nothing
+    deadlocks, and no attempt number repeats."""
+    people(db)
+    chance = random.Random(11)
+    db.sql("SELECT count(*) FROM generate_series(1, 200) n, LATERAL outbox.enqueue('t', to_jsonb(n), key => 'k' || n % 20, "
+           "max_attempts => 1000)")
+    crowd = [db.connect(user="person_relay", autocommit=True) for _ in range(4)]
+    delivered, claimed = {}, {}
+    try:
+        for _ in range(400):
+            rows = db.sql("SELECT id, token, place FROM outbox.claim('w%d', 40, '1 h', run => 10)" % chance.randrange(3))
+            claimed.update({row[0]: row for row in rows})
+            if not claimed:
+                break
+            held = list(claimed.values())
+            db.sql("UPDATE outbox.queue SET until = now() - interval '1 s' WHERE until IS NOT NULL AND random() < 0.3")
+            some = chance.sample(held, min(len(held), 30))
+            ids, tokens = [row[0] for row in some], [row[1] for row in some]
+            half = len(some) // 2
+            ends = at_once(crowd, [
+                settle(some[:half], lambda n: 1, True),
+                ("SELECT id, 'extended' FROM outbox.extend(%s, %s)", (ids, tokens)),
+                settle(some[half:], lambda n: chance.choice([1, 2, 8]), False),
+                ("SELECT id, token, place FROM outbox.claim('other', 40, '1 h', run => 10)",),
+            ])
+            assert not [end for end in ends if not isinstance(end, list)], ends
+            for message, result in ends[0] + ends[2]:
+                if result == "ok":
+                    claimed.pop(message, None)
+            claimed.update({row[0]: row for row in ends[3]})
+            delivered.update(dict(db.sql("SELECT message_id, count(*) FROM outbox.attempts WHERE outcome = 'delivered' GROUP BY 1")))
+            if len(delivered) == 200:
+                break
+    finally:
+        for conn in crowd:
+            conn.close()
+    assert len(delivered) == 200 and set(delivered.values()) == {1}
+    assert db.sql("SELECT count(*) FROM outbox.queue") == [(0,)]

@@ -229,8 +229,11 @@ static void age(const char *place, char id[37], int days)
 {
     static const char *const moves[] = {
         "UPDATE outbox.message SET id = $2::uuid, created_at = created_at - $3::interval WHERE id = $1::uuid",
+        "UPDATE outbox.message_kept SET id = $2::uuid, created_at = created_at - $3::interval WHERE id = $1::uuid",
         "UPDATE outbox.queue SET id = $2::uuid, due = due - $3::interval WHERE id = $1::uuid",
         "UPDATE outbox.attempt SET message_id = $2::uuid, claimed_at = claimed_at - $3::interval,"
+        " completed_at = completed_at - $3::interval WHERE message_id = $1::uuid",
+        "UPDATE outbox.attempt_kept SET message_id = $2::uuid, claimed_at = claimed_at - $3::interval,"
         " completed_at = completed_at - $3::interval WHERE message_id = $1::uuid",
         "UPDATE outbox.dead SET id = $2::uuid, created_at = created_at - $3::interval, died_at = died_at - $3::interval"
         " WHERE id = $1::uuid",

@@ -54,9 +54,14 @@ static void undelivered_stays(struct fx *fx)
     assert_memory_equal(msg->payload, "{\"n\": 7}", msg->payload_len);
     ack(fx, msg);
     ack(fx, take(fx, .topics = p, .topic_count = 1));
+    /* The retention time of what was delivered late begins with its delivery. */
+    assert_int_equal(purge_all(AT(fx)), 0);
     expect_state(fx, pending, "delivered attempts 2 spent 2");
-    assert_int_equal(purge_all(AT(fx)), 2);
+    assert_int_equal(attempt_of(fx, pending, 2)->outcome, OUTBOX_DELIVERED);
+    make_old(fx, &pending, 30);
+    assert_int_equal(purge_all(AT(fx)), 1);
     expect_state(fx, pending, "none");
+    expect_attempts(fx, pending, "");
 }
 
 static void dead_letters_stay(struct fx *fx)
@@ -76,6 +81,10 @@ static void dead_letters_stay(struct fx *fx)
     assert_int_equal(msg->attempt, 2);
     assert_memory_equal(msg->payload, "{\"n\": 9}", msg->payload_len);
     ack(fx, msg);
+    assert_int_equal(purge_all(AT(fx)), 0);
+    expect_state(fx, id, "delivered attempts 2 spent 1");
+    assert_int_equal(attempt_of(fx, id, 2)->outcome, OUTBOX_DELIVERED);
+    make_old(fx, &id, 30);
     assert_int_equal(purge_all(AT(fx)), 1);
     expect_state(fx, id, "none");
 }

@@ -94,7 +94,8 @@ begin
     ), written as (
         insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id,
             worker, code, reference)
-        select g.id, g.attempts, 1, g.spent, least(t.latency / 1000, 2147483647), g.since, v_now, g.tenant_id, g.holder,
+        select g.id, g.attempts, 1, g.spent,
+               case when t.latency is not null then least(t.latency / 1000, 2147483647) end, g.since, v_now, g.tenant_id, g.holder,
                left(t.code, 1000), left(t.ref, 1000)
           from gone g join t on t.id = g.id
     )
@@ -144,11 +145,12 @@ begin
         insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id,
             worker, code, error, reference)
         select id, attempts, case when dying and outcome = 2 then 3 else outcome end, spent - unspent::int,
-               least(latency / 1000, 2147483647), since, v_now, tenant_id, holder, left(code, 1000), error, left(ref, 1000)
+               case when latency is not null then least(latency / 1000, 2147483647) end, since, v_now, tenant_id, holder,
+               left(code, 1000), error, left(ref, 1000)
           from mine where outcome <> 8
     ), back as (
         update @schema@.queue q
-           set due = v_now + m.delay, until = null, holder = null, since = v_now, ceiling = null,
+           set due = least(v_now + m.delay, q.expires_at), until = null, holder = null, since = v_now, ceiling = null,
                retry_base = null, retry_cap = null, spent = q.spent - m.unspent::int
           from mine m
          where q.ctid = m.tid and not m.dying

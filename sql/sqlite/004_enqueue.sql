@@ -193,7 +193,8 @@ BEGIN
            CASE WHEN NEW.content_type IS NULL THEN CAST(NEW.payload AS TEXT) ELSE CAST(NEW.payload AS BLOB) END
       FROM outbox_last t WHERE t.one = 1;
     INSERT INTO outbox_queue (n, state, lane, prio, due, sid, seq, tenant_id, expires_at, max_attempts, updated_at)
-    SELECT t.n, CASE WHEN t.seq > 1 THEN 2 ELSE 0 END, t.lane, m.priority, coalesce(m.deliver_after, t.at), t.sid, t.seq,
+    SELECT t.n, CASE WHEN t.seq > 1 THEN 2 ELSE 0 END, t.lane, m.priority,
+           min(coalesce(m.deliver_after, t.at), coalesce(m.expires_at, m.deliver_after, t.at)), t.sid, t.seq,
            m.tenant_id, m.expires_at, m.max_attempts, t.at
       FROM outbox_last t JOIN outbox_message m ON m.n = t.n WHERE t.one = 1;
     UPDATE outbox_last SET key = NEW.key, dedupe_key = NEW.dedupe_key, tenant_id = lower(NEW.tenant_id)

@@ -408,29 +408,32 @@ begin
           from @schema@.namespace n join @schema@.lane l on l.namespace = n.name
          where n.name <> '*' and (n.retry_base is not null or n.retry_cap is not null);
     end if;
+    -- Step 5. Only a batch with keys pays for keeping the runs of a key together.
     if not v_got.keyed then
         return query
             with leased as (
-            update @schema@.queue q
-               set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
-                   spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts), retry_base = coalesce((v_policies -> q.lane::text ->> 0)::int, v_base),
-                   retry_cap = coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap)
-             where q.ctid = any (v_take)
-            returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due
+                update @schema@.queue q
+                   set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
+                       spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts),
+                       retry_base = coalesce((v_policies -> q.lane::text ->> 0)::int, v_base),
+                       retry_cap = coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap)
+                 where q.ctid = any (v_take)
+                returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due
             ), sorted as (
                 select * from leased q order by q.prio desc, q.due
             )
-            select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject,
-               m.recipient, m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts,
-               q.spent::int, q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid
-          from sorted q join @schema@.stored m on m.id = q.id; -- a nested loop: the order stays
+            select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
+                   m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
+                   q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid
+              from sorted q join @schema@.stored m on m.id = q.id; -- a nested loop: the order stays
         return;
     end if;
     return query
         with leased as (
             update @schema@.queue q
                set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
-                   spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts), retry_base = coalesce((v_policies -> q.lane::text ->> 0)::int, v_base),
+                   spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts),
+                   retry_base = coalesce((v_policies -> q.lane::text ->> 0)::int, v_base),
                    retry_cap = coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap), parked = false
              where q.ctid = any (v_take)
             returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
@@ -440,9 +443,9 @@ begin
              order by case when q.sid is null then q.prio else max(q.prio) over run end desc,
                       case when q.sid is null then q.due else min(q.due) over run end, q.sid, q.seq
         )
-        select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject,
-               m.recipient, m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts,
-               q.spent::int, q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid
-          from sorted q join @schema@.stored m on m.id = q.id; -- a nested loop: the order stays
+        select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
+               m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
+               q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid
+          from sorted q join @schema@.stored m on m.id = q.id;
 end
 $$;

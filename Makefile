@@ -59,6 +59,7 @@ bench: build-gcc ## measurements; results go to bench/results
 
 prove: build-gcc ## the long proof: thousands of kills, and a ledger of every message
 	@tools/deps test
+	@OUTBOX_STRESS_SECONDS=60 tools/test stress/doorbell
 	@tests/prove/run
 
 demo: ## the first minute: a story told by a real outbox

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MS = 1000 };
+#define MS ((int64_t)1000)
 static const int64_t fence_first_us = 2 * MS;
 static const int64_t cancel_first_us = 20 * MS;
 static const int64_t reopen_first_us = 50 * MS;

@@ -64,7 +64,7 @@ static ob_code open_postgres(const char *url, const struct ob_open *options, str
                              struct outbox_error *err)
 {
 #ifdef HAVE_POSTGRES
-    struct ob_pg_options pg = {.schema = options->schema, .application = options->application};
+    struct ob_pg_options pg = {.schema = options->schema, .application = options->application, .log = options->log};
     return ob_pg_open(url, &pg, store, err);
 #else
     (void)url;

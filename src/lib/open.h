@@ -2,6 +2,7 @@
 #ifndef OB_LIB_OPEN_H
 #define OB_LIB_OPEN_H
 
+#include "base/log.h"
 #include "core/migration.h"
 #include "core/store.h"
 
@@ -15,9 +16,10 @@ const char *ob_url_path(const char *url);
 void ob_url_redact(const char *url, char *text, size_t size);
 
 struct ob_open {
-    const char *schema;      /* PostgreSQL; NULL: "outbox" */
-    const char *application; /* NULL: "outbox" */
-    bool create;             /* SQLite: make the file when it is not there */
+    const char *schema;       /* PostgreSQL; NULL: "outbox" */
+    const char *application;  /* NULL: "outbox" */
+    bool create;              /* SQLite: make the file when it is not there */
+    const struct ob_log *log; /* what a store has to say beside its errors; NULL: nowhere. Must outlive the store. */
 };
 
 /* options may be NULL. The caller owns *store: store->ops->close. */

@@ -204,7 +204,7 @@ static void send_listen(struct ob_pg_bell *bell, int64_t now_us)
 
 static void greeted(struct ob_pg_bell *bell, int64_t now_us)
 {
-    if (PQntuples(bell->res) < 1 || atoi(PQgetvalue(bell->res, 0, 0)) != PQbackendPID(bell->conn)) {
+    if (PQntuples(bell->res) < 1 || strtol(PQgetvalue(bell->res, 0, 0), NULL, 10) != PQbackendPID(bell->conn)) {
         ob_log(
             bell->log, OB_LOG_WARN,
             "doorbell: a pooler is between us and the server, so nobody can ring; polling instead. Connect directly to "

@@ -20,8 +20,8 @@ struct ob_pg_bell_options {
     const struct ob_log *log; /* NULL: none. Borrowed. */
 };
 
-/* Nothing is connected yet. *bell is the caller's. */
-enum outbox_code ob_pg_bell_new(const struct ob_pg_bell_options *options, struct ob_pg_bell **bell,
+/* Nothing is connected yet. *out is the caller's. */
+enum outbox_code ob_pg_bell_new(const struct ob_pg_bell_options *options, struct ob_pg_bell **out,
                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_pg_bell_free(struct ob_pg_bell *bell);
 

@@ -117,8 +117,8 @@ static void age(const char *place, char id[37], int days)
     static const char *const moves[] = {
         "UPDATE outbox_message SET created_at = created_at - ?1 WHERE id = ?2",
         "UPDATE outbox_queue SET due = due - ?1 WHERE n = (SELECT m.n FROM outbox_message m WHERE m.id = ?2)",
-        "UPDATE outbox_attempt SET claimed_at = claimed_at - ?1, completed_at = completed_at - ?1"
-        " WHERE n = (SELECT m.n FROM outbox_message m WHERE m.id = ?2)",
+        ("UPDATE outbox_attempt SET claimed_at = claimed_at - ?1, completed_at = completed_at - ?1"
+         " WHERE n = (SELECT m.n FROM outbox_message m WHERE m.id = ?2)"),
         "UPDATE outbox_dead SET died_at = died_at - ?1 WHERE n = (SELECT m.n FROM outbox_message m WHERE m.id = ?2)",
     };
     sqlite3 *db = back_door(place);

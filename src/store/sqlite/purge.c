@@ -1,7 +1,7 @@
 /* purge.c - retention and erasure: the only two that delete from the record.
  *
  * The guards let a deletion pass only while outbox_gate says for what, which is set and taken back inside the same
- * transaction. Retention goes by the time a message was made, as in PostgreSQL; it works in small transactions, and looks
+ * transaction. Retention goes by the time a message was made and settled; it works in small transactions, and looks
  * for what is old outside of them. What is undelivered or dead stays, and dedupe keys stay for ever. */
 #include "store/sqlite/sqlite.h"
 

@@ -30,16 +30,19 @@ end
 $$;
 
 -- The migrating role hands its objects over to these three, which it may do only as a member. A superuser needs no
--- membership and gets none; who is a member already may not be allowed to grant it again.
+-- membership and gets none; who is a member already may not be allowed to grant it again. From PostgreSQL 16 on, who made
+-- a role is a member, but one that cannot become it.
 do $$
+declare
+    needed constant text := case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end;
 begin
-    if not pg_has_role(@owner_text@, 'member') then
+    if not pg_has_role(@owner_text@, needed) then
         grant @owner@ to current_user;
     end if;
-    if not pg_has_role(@api_text@, 'member') then
+    if not pg_has_role(@api_text@, needed) then
         grant @api@ to current_user;
     end if;
-    if not pg_has_role(@hooks_text@, 'member') then
+    if not pg_has_role(@hooks_text@, needed) then
         grant @hooks@ to current_user;
     end if;
 end

@@ -34,10 +34,11 @@ def enqueue(db, what, tenant, **more):
 
 
 def settle(db, outcome):
-    """Settles all that is due, in a session of its own."""
+    """Settles all that is due, in a session of its own. A retry comes in an hour."""
     return db.sql("SELECT s.id FROM (SELECT array_agg(id) AS ids, array_agg(token) AS tokens, array_agg(%s::int) AS outcomes, "
-                  "array_agg(('error of ' || (payload #>> '{}'))) AS errors FROM outbox.claim('w')) c, "
-                  "LATERAL outbox.settle(ids, tokens, outcomes, errors, errors) s WHERE ids IS NOT NULL", outcome)
+                  "array_agg(('error of ' || (payload #>> '{}'))) AS errors, array_agg(3600000000::bigint) AS delays "
+                  "FROM outbox.claim('w')) c, LATERAL outbox.settle(ids, tokens, outcomes, errors, errors, delays => delays) s "
+                  "WHERE ids IS NOT NULL", outcome)
 
 
 def fill(db, tenant, marker):

@@ -127,14 +127,21 @@ static void deliver(outbox_store *store, const struct outbox_delivery *msg, cons
 {
     struct outbox_error err;
     struct verdict verdict = receive(msg);
-    struct outbox_settle item = {.id = msg->id, .token = msg->token, .outcome = verdict.outcome, .code = verdict.code,
-                                 .error = verdict.outcome == OUTBOX_DELIVERED ? NULL : verdict.text, .delay_us = -1,
+    struct outbox_settle item = {.id = msg->id,
+                                 .token = msg->token,
+                                 .outcome = verdict.outcome,
+                                 .code = verdict.code,
+                                 .error = verdict.outcome == OUTBOX_DELIVERED ? NULL : verdict.text,
+                                 .delay_us = -1,
                                  .latency_us = -1};
     if (outbox_settle(store, &item, 1, &err))
         die("settle", err.text);
     printf("  %4.1f s  %-13s %-12.*s attempt %d: %s%s%s%s\n", seconds_since(start), msg->topic, (int)msg->payload_len,
            (const char *)msg->payload, msg->attempt, verdict.code ? verdict.code : "", verdict.code ? ", " : "",
-           verdict.text, item.dead ? "  -> dead letter" : verdict.outcome == OUTBOX_RETRY ? "  -> waits, then again" : "");
+           verdict.text,
+           item.dead                         ? "  -> dead letter"
+           : verdict.outcome == OUTBOX_RETRY ? "  -> waits, then again"
+                                             : "");
 }
 
 static void work(outbox_store *store, sqlite3 *db)

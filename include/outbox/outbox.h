@@ -75,21 +75,24 @@ struct outbox_message {
     const char *topic;
     const void *payload;
     size_t payload_len;
-    const char *content_type;   /* NULL: the payload is JSON. Otherwise bytes of that type. */
-    const char *name_space;     /* NULL: "default" */
-    const char *key;            /* messages of one key are delivered in commit order */
-    const char *dedupe_key;     /* the same key again is the same message */
-    const char *tenant_id;      /* uuid text */
-    const char *subject;        /* the id of the domain object this is about */
-    const char *recipient;      /* whom it goes to */
-    const char *headers;        /* a JSON object of strings */
+    const char *content_type; /* NULL: the payload is JSON. Otherwise bytes of that type. */
+    const char *name_space;   /* NULL: "default" */
+    const char *key;          /* messages of one key are delivered in commit order */
+    const char *dedupe_key;   /* the same key again is the same message */
+    const char *tenant_id;    /* uuid text */
+    const char *subject;      /* the id of the domain object this is about */
+    const char *recipient;    /* whom it goes to */
+    const char *headers;      /* a JSON object of strings */
     const char *correlation_id;
-    int priority;               /* 0 to 9, 9 first; -1: the default, 4 */
-    int max_attempts;           /* 0: the namespace's default */
-    int64_t deliver_after_us;   /* microseconds since 1970; 0: at once */
-    int64_t expires_at_us;      /* 0: never */
+    int priority;             /* 0 to 9, 9 first; -1: the default, 4 */
+    int max_attempts;         /* 0: the namespace's default */
+    int64_t deliver_after_us; /* microseconds since 1970; 0: at once */
+    int64_t expires_at_us;    /* 0: never */
 };
-#define OUTBOX_MESSAGE_INIT {.size = sizeof(struct outbox_message), .priority = -1}
+#define OUTBOX_MESSAGE_INIT \
+    { \
+        .size = sizeof(struct outbox_message), .priority = -1 \
+    }
 
 /* What a producer gets back. */
 struct outbox_receipt {
@@ -108,7 +111,10 @@ struct outbox_open {
     const char *schema;      /* PostgreSQL schema; NULL: "outbox" */
     const char *application; /* shown in pg_stat_activity; NULL: "outbox" */
 };
-#define OUTBOX_OPEN_INIT {.size = sizeof(struct outbox_open)}
+#define OUTBOX_OPEN_INIT \
+    { \
+        .size = sizeof(struct outbox_open) \
+    }
 
 /* Opens "postgresql://...", "postgres://...", a libpq "key=value" string, or "sqlite:PATH". */
 OUTBOX_API enum outbox_code outbox_open(const char *url, const struct outbox_open *options, outbox_store **store,
@@ -127,17 +133,19 @@ struct outbox_claim {
     const char *name_space;    /* NULL: every namespace */
     const char *const *topics; /* NULL: every topic */
     size_t topic_count;
-    const char *tenant_id;     /* NULL: every tenant */
-    int max_attempts;          /* 0: the message's own limit; otherwise the lower of the two */
-    int run;                   /* at most so many messages of one key at once. Above 1 you promise to deliver a key's
+    const char *tenant_id; /* NULL: every tenant */
+    int max_attempts;      /* 0: the message's own limit; otherwise the lower of the two */
+    int run;               /* at most so many messages of one key at once. Above 1 you promise to deliver a key's
                                   messages in the order given and to stop at its first failure, releasing the rest. */
-    bool prefetch;             /* messages of a key may be claimed while their predecessors are out under this very
+    bool prefetch;         /* messages of a key may be claimed while their predecessors are out under this very
                                   worker name: you promise to keep their order */
-    int64_t retry_base_us;     /* the policy that nack uses when no delay is given; 0: the namespace's */
+    int64_t retry_base_us; /* the policy that nack uses when no delay is given; 0: the namespace's */
     int64_t retry_cap_us;
 };
 #define OUTBOX_CLAIM_INIT \
-    {.size = sizeof(struct outbox_claim), .limit = 100, .lease_us = 30000000, .run = 1}
+    { \
+        .size = sizeof(struct outbox_claim), .limit = 100, .lease_us = 30000000, .run = 1 \
+    }
 
 /* One claimed message. Everything is borrowed from its batch. */
 struct outbox_delivery {
@@ -186,12 +194,12 @@ struct outbox_settle {
     struct outbox_uuid id;
     int64_t token;
     enum outbox_outcome outcome;
-    const char *code;      /* explicit code of the sink, e.g. "http_503"; NULL for none */
-    const char *error;     /* text for people; NULL for none */
-    const char *reference; /* the receiver's own id for what it accepted */
-    const char *output;    /* JSON the sink returned, for outcome hooks; NULL for none */
-    int64_t delay_us;      /* until the next attempt; -1: by the retry policy of the claim */
-    int64_t latency_us;    /* how long the delivery took; -1: not measured */
+    const char *code;           /* explicit code of the sink, e.g. "http_503"; NULL for none */
+    const char *error;          /* text for people; NULL for none */
+    const char *reference;      /* the receiver's own id for what it accepted */
+    const char *output;         /* JSON the sink returned, for outcome hooks; NULL for none */
+    int64_t delay_us;           /* until the next attempt; -1: by the retry policy of the claim */
+    int64_t latency_us;         /* how long the delivery took; -1: not measured */
     enum outbox_settled result; /* out */
     bool dead;                  /* out: the message is a dead letter now */
 };

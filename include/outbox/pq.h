@@ -24,8 +24,8 @@ extern "C" {
 
 /* schema: NULL for "outbox". receipt and err may be NULL. */
 OUTBOX_API enum outbox_code outbox_pq_enqueue(PGconn *conn, const char *schema, const struct outbox_message *msg,
-                                              struct outbox_receipt *receipt, struct outbox_error *err)
-    OUTBOX_MUST_CHECK;
+                                              struct outbox_receipt *receipt,
+                                              struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 #ifdef __cplusplus
 }

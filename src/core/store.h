@@ -25,7 +25,8 @@ struct ob_message_row {
     int64_t seq;
     int priority, attempts, spent, max_attempts;
     bool redriven, parked;
-    int64_t created_at_us, updated_at_us, next_attempt_at_us, locked_until_us, delivered_at_us, expires_at_us; /* 0: none */
+    int64_t created_at_us, updated_at_us, next_attempt_at_us, locked_until_us, delivered_at_us,
+        expires_at_us; /* 0: none */
 };
 
 /* A row of the view `attempts`; a claim still out is one with outcome 0. */
@@ -55,9 +56,9 @@ struct ob_filter {
     const struct outbox_uuid *ids;
     size_t id_count;
     const char *name_space, *topic, *tenant_id, *key, *subject, *code;
-    int status_plus_1;      /* an ob_status + 1 */
-    int64_t before_us;      /* created before */
-    int limit;              /* 0: 100 */
+    int status_plus_1; /* an ob_status + 1 */
+    int64_t before_us; /* created before */
+    int limit;         /* 0: 100 */
     bool with_payload;
 };
 
@@ -83,7 +84,8 @@ struct ob_store_ops {
     /* SQL of the application's own, for tests, the demo and the examples. */
     ob_code (*exec)(struct ob_store *, const char *sql, struct outbox_error *);
 
-    ob_code (*enqueue)(struct ob_store *, const struct outbox_message *, struct outbox_receipt *, struct outbox_error *);
+    ob_code (*enqueue)(struct ob_store *, const struct outbox_message *, struct outbox_receipt *,
+                       struct outbox_error *);
     /* All or nothing; receipts in the order of the messages. */
     ob_code (*enqueue_many)(struct ob_store *, const struct outbox_message *, size_t count, struct outbox_receipt *,
                             struct outbox_error *);

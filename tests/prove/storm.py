@@ -145,9 +145,7 @@ class Storm:
             time.sleep(max(0, began + (number + 1) * (seconds * 0.95) / kills - time.monotonic()))
             if number in crash_at:
                 self.crash()
-            elif self.random.random() < 0.5:
-                self.terminate()
-            else:
+            elif self.random.random() < 0.5 or not self.terminate():
                 self.kill_member(stop_at)
         for member in self.alive:
             while time.monotonic() < stop_at + 10 and not member.ended():
@@ -169,15 +167,16 @@ class Storm:
             return []  # the server is coming up again
 
     def terminate(self):
+        """False when there is no backend to be had: the server is coming up again."""
         pids = self.backends()
         if pids:
             try:
                 self.database.sql("select pg_terminate_backend(%s)", self.random.choice(pids))
                 self.kills["backend terminated"] += 1
-                return
+                return True
             except psycopg.Error:
                 pass
-        self.kills["missed"] += 1
+        return False
 
     def crash(self):
         """SIGKILL of a backend; the whole server restarts and recovers."""

@@ -18,7 +18,7 @@ END;
 CREATE TRIGGER outbox_attempt_insert BEFORE INSERT ON outbox_attempt
     WHEN NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.n = NEW.n AND q.state = 1 AND q.attempts = NEW.attempt_no)
 BEGIN
-    SELECT RAISE(ABORT, 'outbox_attempt takes only the end of an attempt that is out');
+    SELECT RAISE(FAIL, 'outbox_attempt takes only the end of an attempt that is out');
 END;
 CREATE TRIGGER outbox_attempt_update BEFORE UPDATE ON outbox_attempt BEGIN
     SELECT RAISE(ABORT, 'outbox_attempt is append-only');

@@ -40,7 +40,8 @@ BEGIN
                   AND substr(NEW.recipient, 1, 1024) = NEW.recipient AND NEW.recipient <> ''))
              AND (NEW.correlation_id IS NULL OR (typeof(NEW.correlation_id) = 'text' AND NEW.correlation_id NOT GLOB '*[^ -~]*'
                   AND substr(NEW.correlation_id, 1, 255) = NEW.correlation_id AND NEW.correlation_id <> ''))
-             AND typeof(NEW.payload) = 'text' AND NOT instr(NEW.payload, '\u') AND NOT instr(CAST(NEW.payload AS BLOB), x'00')
+             AND typeof(NEW.payload) = 'text' AND NEW.payload NOT GLOB '*\u*'
+             AND substr(NEW.payload, 1, 1073741824) = NEW.payload
              AND EXISTS (SELECT 1 FROM json_each(NEW.payload)) >= 0
             THEN NULL
         WHEN coalesce(NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key, NEW.retry_count,

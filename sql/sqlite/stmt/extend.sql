@@ -1,2 +1,4 @@
--- extend: the lease that the token names ends later. ?1 n, ?2 attempt number, ?3 until.
-UPDATE outbox_queue SET until = ?3 WHERE n = ?1 AND state = 1 AND attempts = ?2
+-- extend: the lease that the token names ends later. ?1 n, ?2 the token's part of the attempt number, ?3 until, ?4 id.
+UPDATE outbox_queue SET until = ?3
+ WHERE n = ?1 AND state = 1 AND attempts & 1048575 = ?2
+   AND EXISTS (SELECT 1 FROM outbox_message m WHERE m.n = ?1 AND m.id = ?4)

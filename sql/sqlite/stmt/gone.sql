@@ -1,2 +1,2 @@
--- gone: a message leaves the queue. ?1 n.
-DELETE FROM outbox_queue WHERE n = ?1
+-- gone: messages leave the queue, by number from ?1 to ?2.
+DELETE FROM outbox_queue WHERE n BETWEEN ?1 AND ?2

@@ -1,5 +1,7 @@
--- message: all that a delivery says of a message. ?1 n. Columns: see read_message in claim.c.
-SELECT m.id, l.namespace, l.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.headers,
-       m.correlation_id, m.content_type, m.payload, m.priority, m.created_at, m.expires_at
-  FROM outbox_message m JOIN outbox_lane l ON l.n = m.lane
- WHERE m.n = ?1
+-- message: all that deliveries say of messages, by number from ?1 to ?2, but the names of their lanes.
+-- Columns: n, and those that read_message in batch.c reads in this order.
+SELECT n, id, tenant_id, key, seq, dedupe_key, subject, recipient, headers, correlation_id, content_type, payload, priority,
+       created_at, expires_at
+  FROM outbox_message
+ WHERE n BETWEEN ?1 AND ?2
+ ORDER BY n

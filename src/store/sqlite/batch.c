@@ -10,6 +10,7 @@ enum { BLOCK = 65536 };
 struct batch {
     struct outbox_batch base; /* first: free finds us by a cast */
     struct ob_arena arena;    /* the messages borrow from it */
+    struct names *names;
     struct outbox_delivery items[];
 };
 
@@ -34,43 +35,77 @@ static const char *keep(struct ob_arena *arena, sqlite3_stmt *stmt, int column, 
 /* In the order of sql/sqlite/stmt/message.sql. */
 static bool read_message(sqlite3_stmt *stmt, struct ob_arena *arena, struct outbox_delivery *msg)
 {
-    bool ok = outbox_uuid_parse(ob_sqlite_column(stmt, 0), &msg->id);
-    msg->name_space = keep(arena, stmt, 1, &ok);
-    msg->topic = keep(arena, stmt, 2, &ok);
-    msg->tenant_id = keep(arena, stmt, 3, &ok);
-    msg->key = keep(arena, stmt, 4, &ok);
-    msg->seq = sqlite3_column_int64(stmt, 5);
-    msg->dedupe_key = keep(arena, stmt, 6, &ok);
-    msg->subject = keep(arena, stmt, 7, &ok);
-    msg->recipient = keep(arena, stmt, 8, &ok);
-    msg->headers = keep(arena, stmt, 9, &ok);
-    msg->correlation_id = keep(arena, stmt, 10, &ok);
-    msg->content_type = keep(arena, stmt, 11, &ok);
-    msg->payload = keep(arena, stmt, 12, &ok);
-    msg->payload_len = (size_t)sqlite3_column_bytes(stmt, 12);
-    msg->priority = sqlite3_column_int(stmt, 13);
-    msg->created_at_us = sqlite3_column_int64(stmt, 14);
-    msg->expires_at_us = sqlite3_column_int64(stmt, 15);
+    bool ok = outbox_uuid_parse(ob_sqlite_column(stmt, 1), &msg->id);
+    msg->tenant_id = keep(arena, stmt, 2, &ok);
+    msg->key = keep(arena, stmt, 3, &ok);
+    msg->seq = sqlite3_column_int64(stmt, 4);
+    msg->dedupe_key = keep(arena, stmt, 5, &ok);
+    msg->subject = keep(arena, stmt, 6, &ok);
+    msg->recipient = keep(arena, stmt, 7, &ok);
+    msg->headers = keep(arena, stmt, 8, &ok);
+    msg->correlation_id = keep(arena, stmt, 9, &ok);
+    msg->content_type = keep(arena, stmt, 10, &ok);
+    msg->payload = keep(arena, stmt, 11, &ok);
+    msg->payload_len = (size_t)sqlite3_column_bytes(stmt, 11);
+    msg->priority = sqlite3_column_int(stmt, 12);
+    msg->created_at_us = sqlite3_column_int64(stmt, 13);
+    msg->expires_at_us = sqlite3_column_int64(stmt, 14);
     return ok;
 }
 
-static ob_code fill(struct ob_sqlite_store *store, struct batch *batch, const struct ob_sqlite_taken *all, size_t count,
-                    int64_t lease_us, struct outbox_error *err)
+/* The names of a lane, read once a batch. */
+struct names {
+    int64_t lane;
+    const char *name_space, *topic;
+    struct names *next;
+};
+
+static ob_code name_lane(struct ob_sqlite_store *store, struct batch *batch, int64_t lane, struct outbox_delivery *msg,
+                         struct outbox_error *err)
 {
+    struct names *names = batch->names;
+    sqlite3_stmt *stmt;
+    bool row = false, ok = true;
     ob_code code = OUTBOX_OK;
-    for (size_t i = 0; i < count && !code; i++) {
-        const struct ob_sqlite_taken *taken = &all[i];
-        struct outbox_delivery *msg = &batch->items[batch->base.size];
-        sqlite3_stmt *stmt;
-        bool row = false;
-        code = ob_sqlite_start(store, OB_SQLITE_message, OB_ARGS(OB_NUM(taken->entry.n)), &stmt, err);
+    while (names && names->lane != lane)
+        names = names->next;
+    if (!names) {
+        names = ob_arena_calloc(&batch->arena, 1, sizeof *names);
+        if (!names)
+            return ob_error_nomem(err);
+        code = ob_sqlite_start(store, OB_SQLITE_lane, OB_ARGS(OB_NUM(lane)), &stmt, err);
         if (!code)
             code = ob_sqlite_step(store, stmt, &row, err);
-        if (code || !row) /* no row: erased with its tenant, a moment ago */
-            continue;
+        if (code || !row)
+            return code ? code : ob_error_set(err, OUTBOX_CORRUPT, "outbox_lane lacks the row %lld", (long long)lane);
+        *names =
+            (struct names){lane, keep(&batch->arena, stmt, 0, &ok), keep(&batch->arena, stmt, 1, &ok), batch->names};
+        ob_sqlite_done(stmt);
+        batch->names = names;
+    }
+    msg->name_space = names->name_space;
+    msg->topic = names->topic;
+    return ok ? OUTBOX_OK : ob_error_nomem(err);
+}
+
+/* Messages were mostly claimed in the order of their numbers: such a stretch is read by one statement. */
+static ob_code fill_stretch(struct ob_sqlite_store *store, struct batch *batch, const struct ob_sqlite_taken *all,
+                            size_t first, size_t end, int64_t lease_us, struct outbox_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ob_code code = ob_sqlite_start(store, OB_SQLITE_message,
+                                   OB_ARGS(OB_NUM(all[first].entry.n), OB_NUM(all[end - 1].entry.n)), &stmt, err);
+    while (!code) {
+        code = ob_sqlite_step(store, stmt, &row, err);
+        if (code || !row) /* one that has no row was erased with its tenant, a moment ago */
+            break;
+        const struct ob_sqlite_taken *taken =
+            &all[first + (size_t)(sqlite3_column_int64(stmt, 0) - all[first].entry.n)];
+        struct outbox_delivery *msg = &batch->items[batch->base.size++];
         *msg = (struct outbox_delivery){
             .size = sizeof *msg,
-            .token = taken->entry.attempts + 1,
+            .token = ob_sqlite_token(taken->entry.n, taken->entry.attempts + 1),
             .attempt = taken->entry.attempts + 1,
             .spent = taken->entry.spent + 1,
             .max_attempts = taken->ceiling,
@@ -78,10 +113,21 @@ static ob_code fill(struct ob_sqlite_store *store, struct batch *batch, const st
             .claimed_at_us = taken->claimed_at,
             .locked_until_us = taken->claimed_at + lease_us,
         };
-        if (!read_message(stmt, &batch->arena, msg))
-            code = ob_error_nomem(err);
-        ob_sqlite_done(stmt);
-        batch->base.size++;
+        code = read_message(stmt, &batch->arena, msg) ? name_lane(store, batch, taken->entry.lane, msg, err)
+                                                      : ob_error_nomem(err);
+    }
+    ob_sqlite_done(stmt);
+    return code;
+}
+
+static ob_code fill(struct ob_sqlite_store *store, struct batch *batch, const struct ob_sqlite_taken *taken,
+                    size_t count, int64_t lease_us, struct outbox_error *err)
+{
+    ob_code code = OUTBOX_OK;
+    for (size_t first = 0, end; first < count && !code; first = end) {
+        for (end = first + 1; end < count && taken[end].entry.n == taken[end - 1].entry.n + 1;)
+            end++;
+        code = fill_stretch(store, batch, taken, first, end, lease_us, err);
     }
     return code;
 }
@@ -94,6 +140,7 @@ ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlit
     if (!batch)
         return ob_error_nomem(err);
     batch->base = (struct outbox_batch){.size = 0, .items = batch->items, .free = batch_free};
+    batch->names = NULL;
     ob_arena_init(&batch->arena, BLOCK);
     ob_code code = count ? ob_sqlite_begin_read(store, &began, err) : OUTBOX_OK;
     if (!code)

@@ -22,6 +22,14 @@ enum { WORKER_MAX = 200, LIMIT_MAX = 10000, ATTEMPTS_MAX = 1000, CHUNK = 500 };
 #define BASE_MAX_US 86400000000LL
 #define CAP_MAX_US 2592000000000LL
 
+/* Messages of one lane and priority that need no care of their own: no key, attempts left, not expired. They are taken in the
+ * order of the index, so the last one tells them all, and one statement leases them. */
+struct span {
+    int64_t lane, due, n;
+    int prio;
+    int64_t count;
+};
+
 struct claim {
     struct ob_sqlite_store *store;
     const struct outbox_claim *want;
@@ -33,6 +41,8 @@ struct claim {
     struct ob_sqlite_pick *pick;
     int64_t now;
     struct ob_sqlite_taken *taken;
+    struct span *spans; /* plain messages that are taken, and leased at the end */
+    size_t span_count, span_cap;
     size_t count;       /* taken so far */
     size_t start, room; /* of this write transaction: what was taken before it, and what may be after it */
 };
@@ -197,6 +207,56 @@ static ob_code lease(struct claim *claim, const struct ob_sqlite_entry *entry, s
     return code;
 }
 
+static bool is_plain(const struct claim *claim, const struct ob_sqlite_entry *entry)
+{
+    return entry->state == OB_SQLITE_READY && !entry->sid && !claim->tenant && !is_dying(claim, entry);
+}
+
+static ob_code take_plain(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
+{
+    size_t i = 0;
+    while (i < claim->span_count && (claim->spans[i].lane != entry->lane || claim->spans[i].prio != entry->prio))
+        i++;
+    if (i == claim->span_cap) {
+        size_t cap = claim->span_cap ? 2 * claim->span_cap : 16;
+        struct span *grown = ob_arena_alloc(&claim->arena, cap * sizeof *grown);
+        if (!grown)
+            return ob_error_nomem(err);
+        if (claim->span_count)
+            memcpy(grown, claim->spans, claim->span_count * sizeof *grown);
+        claim->spans = grown;
+        claim->span_cap = cap;
+    }
+    if (i == claim->span_count)
+        claim->spans[claim->span_count++] = (struct span){.lane = entry->lane, .prio = entry->prio};
+    claim->spans[i].due = entry->due;
+    claim->spans[i].n = entry->n;
+    claim->spans[i].count++;
+    claim->taken[claim->count++] = (struct ob_sqlite_taken){*entry, ceiling_of(claim, entry), claim->now};
+    return OUTBOX_OK;
+}
+
+static ob_code lease_plain(struct claim *claim, const struct span *span, struct outbox_error *err)
+{
+    const struct outbox_claim *want = claim->want;
+    const struct ob_sqlite_lane *lane = ob_sqlite_pick_lane(claim->pick, span->lane);
+    int64_t changed = 0;
+    ob_code code = ob_sqlite_run(
+        claim->store, OB_SQLITE_lease_plain,
+        OB_ARGS(OB_NUM(span->lane), OB_NUM(span->prio), OB_NUM(span->due), OB_NUM(span->n), OB_NUM(claim->now),
+                OB_NUM(want->max_attempts ? want->max_attempts : ATTEMPTS_MAX), OB_NUM(claim->now + want->lease_us),
+                OB_NUM(want->retry_base_us ? want->retry_base_us : lane->retry_base),
+                OB_NUM(want->retry_cap_us ? want->retry_cap_us : lane->retry_cap), OB_NUM(want->prefetch),
+                OB_TEXT(want->worker)),
+        &changed, err);
+    if (!code && changed != span->count)
+        return ob_error_set(err, OUTBOX_CORRUPT,
+                            "the queue's index and its rows disagree: %lld messages read, %lld leased; "
+                            "check the file with PRAGMA integrity_check",
+                            (long long)span->count, (long long)changed);
+    return code;
+}
+
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
 static bool may_follow(const struct claim *claim, const struct ob_sqlite_entry *entry)
@@ -290,6 +350,8 @@ static ob_code take(struct claim *claim, const struct ob_sqlite_entry *entry, st
             code = die(claim, entry, err);
         return !code && entry->sid && claim->count < claim->room ? take_heir(claim, entry->sid, err) : code;
     }
+    if (is_plain(claim, entry))
+        return take_plain(claim, entry, err);
     size_t before = claim->count;
     code = lease(claim, entry, err);
     if (!code && entry->sid && claim->count > before)
@@ -302,6 +364,7 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
 {
     struct claim *claim = ctx;
     claim->count = claim->start;
+    claim->span_count = claim->span_cap = 0;
     claim->now = ob_clock_wall_us();
     ob_sqlite_pick_fini(claim->pick);
     ob_code code = ob_sqlite_pick_new(store, &claim->arena, claim->want, claim->tenant, claim->topics_text, claim->now,
@@ -314,6 +377,8 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
             break;
         code = take(claim, &entry, err);
     }
+    for (size_t i = 0; i < claim->span_count && !code; i++)
+        code = lease_plain(claim, &claim->spans[i], err);
     return code;
 }
 

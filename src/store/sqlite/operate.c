@@ -104,7 +104,7 @@ static ob_code discard(struct ob_sqlite_store *store, const struct dead_letter *
     ob_code code = ob_sqlite_run(store, OB_SQLITE_discard, OB_ARGS(OB_NUM(letter->n), OB_NUM(now)), NULL, err);
     if (code || !letter->sid)
         return code;
-    code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(letter->n)), NULL, err);
+    code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(letter->n), OB_NUM(letter->n)), NULL, err);
     return code ? code : ob_sqlite_run(store, OB_SQLITE_wake_head, OB_ARGS(OB_NUM(letter->sid)), NULL, err);
 }
 

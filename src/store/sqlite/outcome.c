@@ -18,7 +18,7 @@ ob_code ob_sqlite_bury(struct ob_sqlite_store *store, int64_t n, int64_t sid, in
     if (!code && sid)
         code = ob_sqlite_run(store, OB_SQLITE_hold, OB_ARGS(OB_NUM(n)), &held, err);
     if (!code && !held)
-        code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(n)), NULL, err);
+        code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(n), OB_NUM(n)), NULL, err);
     if (!code && !held && sid)
         code = ob_sqlite_run(store, OB_SQLITE_wake_head, OB_ARGS(OB_NUM(sid)), NULL, err);
     if (code)

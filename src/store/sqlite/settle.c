@@ -1,11 +1,12 @@
 /* settle.c - how attempts ended, and leases that go on.
  *
- * The token of a claim is its attempt number, which never repeats: a late worker finds another number there, or no lease,
+ * The token of a claim holds its attempt number, which never repeats: a late worker finds another number there, or no lease,
  * and changes nothing. The lease's end is not compared with the clock: an ack after expiry stands as long as nobody has
  * reclaimed.
  *
- * The ids are looked up before the write transaction begins; inside it each item costs two or three statements by row
- * number. Keys are put right at the end, once each: whatever left or came back, a key's first row is not parked.
+ * The token also holds the message's number, and the numbers of a batch lie side by side: so the leases are read, and what
+ * was delivered leaves the queue, by stretches of numbers. Only the record of each attempt is written by itself. Keys are
+ * put right at the end, once each: whatever left or came back, a key's first row is not parked.
  *
  * An outcome is never refused because its words are ugly: what is not UTF-8 is replaced, what is too long is cut. */
 #include "store/sqlite/sqlite.h"
@@ -21,21 +22,24 @@ enum { COUNT_MAX = 1000000, CODE_MAX = 1000, ERROR_MAX = 4000, OUTPUT_MAX = 1048
 #define LEASE_MIN_US 100000LL
 #define LEASE_MAX_US 86400000000LL
 
+/* The lease that an item answers; n is 0 when there is none, or it is another's. */
+struct held {
+    int64_t n, sid, expires_at, claimed_at, base, cap;
+    int attempt, spent, ceiling;
+    const char *holder;
+};
+
 struct settle {
     struct outbox_settle *items;
     size_t count;
-    int64_t *numbers; /* of the messages; 0: there is none */
-    int64_t *sids;    /* keys to be put right */
+    size_t *order;     /* the items by the number of their message */
+    struct held *held; /* one an item */
+    int64_t *gone;     /* numbers that leave the queue, in order */
+    size_t gone_count;
+    int64_t *sids; /* keys to be put right */
     size_t sid_count;
     int64_t now, lease_us;
-    struct ob_arena arena; /* of texts that had to be changed */
-};
-
-/* The lease that an item answers. */
-struct held {
-    int64_t n, sid, seq, expires_at, claimed_at, base, cap;
-    int attempt, spent, ceiling;
-    const char *holder; /* in the statement's row: until it is done */
+    struct ob_arena arena; /* of texts */
 };
 
 /* ---- before the transaction -------------------------------------------------------------------------------------- */
@@ -61,28 +65,108 @@ static ob_code settle_init(struct settle *settle, struct outbox_settle *items, s
     if (count > COUNT_MAX)
         return ob_error_set(err, OUTBOX_INVALID, "%zu attempts in one call; settle at most %d at once", count,
                             COUNT_MAX);
-    settle->numbers = ob_alloc(count * sizeof *settle->numbers);
-    settle->sids = ob_alloc(count * sizeof *settle->sids);
-    return settle->numbers && settle->sids ? OUTBOX_OK : ob_error_nomem(err);
+    settle->order = ob_calloc(count, sizeof *settle->order);
+    settle->held = ob_calloc(count, sizeof *settle->held);
+    settle->gone = ob_calloc(count, sizeof *settle->gone);
+    settle->sids = ob_calloc(count, sizeof *settle->sids);
+    return settle->order && settle->held && settle->gone && settle->sids ? OUTBOX_OK : ob_error_nomem(err);
 }
 
 static void settle_fini(struct settle *settle)
 {
     ob_arena_fini(&settle->arena);
-    ob_free(settle->numbers);
+    ob_free(settle->order);
+    ob_free(settle->held);
+    ob_free(settle->gone);
     ob_free(settle->sids);
 }
 
-static ob_code find_all(struct ob_sqlite_store *store, struct settle *settle, struct outbox_error *err)
+static int by_number(const void *a, const void *b, void *ctx)
 {
-    bool began;
-    ob_code code = ob_sqlite_begin_read(store, &began, err);
-    for (size_t i = 0; i < settle->count && !code; i++) {
-        char id[37];
-        outbox_uuid_format(&settle->items[i].id, id);
-        code = ob_sqlite_number(store, OB_SQLITE_find, OB_ARGS(OB_TEXT_N(id, 36)), 0, &settle->numbers[i], err);
+    const struct outbox_settle *items = ctx;
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    int64_t left = ob_sqlite_token_number(items[x].token), right = ob_sqlite_token_number(items[y].token);
+    return left != right ? (left < right ? -1 : 1) : (x > y) - (x < y);
+}
+
+static void sort_items(struct settle *settle)
+{
+    for (size_t i = 0; i < settle->count; i++)
+        settle->order[i] = i;
+    qsort_r(settle->order, settle->count, sizeof *settle->order, by_number, settle->items);
+}
+
+static int64_t number_at(const struct settle *settle, size_t place)
+{
+    return ob_sqlite_token_number(settle->items[settle->order[place]].token);
+}
+
+/* ---- the leases -------------------------------------------------------------------------------------------------- */
+
+/* Whether the lease in this row is the one that an item answers. */
+static bool is_answer(const struct outbox_settle *item, sqlite3_stmt *stmt)
+{
+    struct outbox_uuid id;
+    return item->token == ob_sqlite_token(sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 2)) &&
+           outbox_uuid_parse(ob_sqlite_column(stmt, 1), &id) && memcmp(&id, &item->id, sizeof id) == 0;
+}
+
+static bool read_held(struct settle *settle, sqlite3_stmt *stmt, struct held *held)
+{
+    *held = (struct held){
+        .n = sqlite3_column_int64(stmt, 0),
+        .attempt = sqlite3_column_int(stmt, 2),
+        .sid = sqlite3_column_int64(stmt, 3),
+        .spent = sqlite3_column_int(stmt, 4),
+        .ceiling = sqlite3_column_int(stmt, 5),
+        .expires_at = sqlite3_column_int64(stmt, 6),
+        .claimed_at = sqlite3_column_int64(stmt, 7),
+        .holder = ob_arena_strdup(&settle->arena, ob_sqlite_column(stmt, 8)),
+        .base = sqlite3_column_int64(stmt, 9),
+        .cap = sqlite3_column_int64(stmt, 10),
+    };
+    return held->holder != NULL;
+}
+
+/* The leases of the items from place first to before end, whose numbers have no gap. The same message twice in one call:
+ * the token works once, for the first that has it. */
+static ob_code read_stretch(struct ob_sqlite_store *store, struct settle *settle, size_t first, size_t end,
+                            struct outbox_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ob_code code =
+        ob_sqlite_start(store, OB_SQLITE_leased,
+                        OB_ARGS(OB_NUM(number_at(settle, first)), OB_NUM(number_at(settle, end - 1))), &stmt, err);
+    for (size_t place = first; !code;) {
+        code = ob_sqlite_step(store, stmt, &row, err);
+        if (code || !row)
+            break;
+        int64_t n = sqlite3_column_int64(stmt, 0);
+        while (place < end && number_at(settle, place) < n)
+            place++;
+        for (bool found = false; place < end && number_at(settle, place) == n; place++) {
+            size_t i = settle->order[place];
+            if (found || !is_answer(&settle->items[i], stmt))
+                continue;
+            found = true;
+            if (!read_held(settle, stmt, &settle->held[i]))
+                code = ob_error_nomem(err);
+        }
     }
-    ob_sqlite_end_read(store, began);
+    ob_sqlite_done(stmt);
+    return code;
+}
+
+static ob_code read_leases(struct ob_sqlite_store *store, struct settle *settle, struct outbox_error *err)
+{
+    ob_code code = OUTBOX_OK;
+    memset(settle->held, 0, settle->count * sizeof *settle->held);
+    for (size_t first = 0, end; first < settle->count && !code; first = end) {
+        for (end = first + 1; end < settle->count && number_at(settle, end) <= number_at(settle, end - 1) + 1;)
+            end++;
+        code = read_stretch(store, settle, first, end, err);
+    }
     return code;
 }
 
@@ -147,8 +231,12 @@ static ob_code delivered(struct ob_sqlite_store *store, struct settle *settle, c
                          const struct outbox_settle *item, struct outbox_error *err)
 {
     ob_code code = record(store, settle, held, item, OUTBOX_DELIVERED, held->spent, err);
-    if (!code)
-        code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(held->n)), NULL, err);
+    if (code || !store->hooked) {
+        settle->gone[settle->gone_count++] = held->n;
+        return code;
+    }
+    /* A hook is to see the message as it is now: delivered. */
+    code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(held->n), OB_NUM(held->n)), NULL, err);
     return code ? code : fire(store, settle, held, item, "delivered", "delivered", err);
 }
 
@@ -217,41 +305,27 @@ static ob_code end_attempt(struct ob_sqlite_store *store, struct settle *settle,
                                             : back(store, settle, held, &item, err);
 }
 
+/* Another has the lease, or nobody; or there is no such message at all. */
+static ob_code refuse(struct ob_sqlite_store *store, struct outbox_settle *item, struct outbox_error *err)
+{
+    char id[37];
+    int64_t n;
+    outbox_uuid_format(&item->id, id);
+    ob_code code = ob_sqlite_number(store, OB_SQLITE_find, OB_ARGS(OB_TEXT(id)), 0, &n, err);
+    item->result = n ? OUTBOX_SETTLE_LOST : OUTBOX_SETTLE_UNKNOWN;
+    return code;
+}
+
 static ob_code settle_one(struct ob_sqlite_store *store, struct settle *settle, size_t i, struct outbox_error *err)
 {
     struct outbox_settle *item = &settle->items[i];
-    sqlite3_stmt *stmt;
-    bool row = false;
     item->dead = false;
-    item->result = settle->numbers[i] ? OUTBOX_SETTLE_LOST : OUTBOX_SETTLE_UNKNOWN;
-    if (!settle->numbers[i])
-        return OUTBOX_OK;
-    ob_code code =
-        ob_sqlite_start(store, OB_SQLITE_leased, OB_ARGS(OB_NUM(settle->numbers[i]), OB_NUM(item->token)), &stmt, err);
-    if (!code)
-        code = ob_sqlite_step(store, stmt, &row, err);
-    if (code || !row)
-        return code;
-    struct held held = {
-        .n = settle->numbers[i],
-        .attempt = (int)item->token,
-        .sid = sqlite3_column_int64(stmt, 1),
-        .seq = sqlite3_column_int64(stmt, 2),
-        .spent = sqlite3_column_int(stmt, 3),
-        .ceiling = sqlite3_column_int(stmt, 4),
-        .expires_at = sqlite3_column_int64(stmt, 5),
-        .claimed_at = sqlite3_column_int64(stmt, 6),
-        .holder = ob_arena_strdup(&settle->arena, ob_sqlite_column(stmt, 7)),
-        .base = sqlite3_column_int64(stmt, 8),
-        .cap = sqlite3_column_int64(stmt, 9),
-    };
-    ob_sqlite_done(stmt);
-    return held.holder ? end_attempt(store, settle, &held, item, err) : ob_error_nomem(err);
+    return settle->held[i].n ? end_attempt(store, settle, &settle->held[i], item, err) : refuse(store, item, err);
 }
 
 /* ---- the transaction --------------------------------------------------------------------------------------------- */
 
-static int compare_sids(const void *a, const void *b)
+static int compare(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -260,21 +334,37 @@ static int compare_sids(const void *a, const void *b)
 static ob_code wake_heads(struct ob_sqlite_store *store, struct settle *settle, struct outbox_error *err)
 {
     ob_code code = OUTBOX_OK;
-    qsort(settle->sids, settle->sid_count, sizeof *settle->sids, compare_sids);
+    qsort(settle->sids, settle->sid_count, sizeof *settle->sids, compare);
     for (size_t i = 0; i < settle->sid_count && !code; i++)
         if (i == 0 || settle->sids[i] != settle->sids[i - 1])
             code = ob_sqlite_run(store, OB_SQLITE_wake_head, OB_ARGS(OB_NUM(settle->sids[i])), NULL, err);
     return code;
 }
 
+static ob_code leave_queue(struct ob_sqlite_store *store, struct settle *settle, struct outbox_error *err)
+{
+    ob_code code = OUTBOX_OK;
+    qsort(settle->gone, settle->gone_count, sizeof *settle->gone, compare);
+    for (size_t first = 0, end; first < settle->gone_count && !code; first = end) {
+        for (end = first + 1; end < settle->gone_count && settle->gone[end] == settle->gone[end - 1] + 1;)
+            end++;
+        code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(settle->gone[first]), OB_NUM(settle->gone[end - 1])),
+                             NULL, err);
+    }
+    return code;
+}
+
 static ob_code settle_all(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
 {
     struct settle *settle = ctx;
-    ob_code code = OUTBOX_OK;
+    ob_code code;
     settle->now = ob_clock_wall_us();
-    settle->sid_count = 0;
+    settle->sid_count = settle->gone_count = 0;
+    code = read_leases(store, settle, err);
     for (size_t i = 0; i < settle->count && !code; i++)
         code = settle_one(store, settle, i, err);
+    if (!code)
+        code = leave_queue(store, settle, err);
     return code ? code : wake_heads(store, settle, err);
 }
 
@@ -288,10 +378,10 @@ ob_code ob_sqlite_settle(struct ob_store *base, struct outbox_settle *items, siz
     if (code)
         return code;
     code = settle_init(&settle, items, count, err);
-    if (!code)
-        code = find_all(store, &settle, err);
-    if (!code)
+    if (!code) {
+        sort_items(&settle);
         code = ob_sqlite_transact(store, settle_all, &settle, err);
+    }
     settle_fini(&settle);
     return code;
 }
@@ -303,14 +393,16 @@ static ob_code extend_all(struct ob_sqlite_store *store, void *ctx, struct outbo
     int64_t until = ob_clock_wall_us() + settle->lease_us;
     for (size_t i = 0; i < settle->count && !code; i++) {
         struct outbox_settle *item = &settle->items[i];
-        int64_t changed = 0;
+        int64_t changed = 0, n = ob_sqlite_token_number(item->token);
+        char id[37];
+        outbox_uuid_format(&item->id, id);
         item->dead = false;
-        item->result = OUTBOX_SETTLE_UNKNOWN;
-        if (!settle->numbers[i])
-            continue;
-        code = ob_sqlite_run(store, OB_SQLITE_extend,
-                             OB_ARGS(OB_NUM(settle->numbers[i]), OB_NUM(item->token), OB_NUM(until)), &changed, err);
-        item->result = changed ? OUTBOX_SETTLED : OUTBOX_SETTLE_LOST;
+        item->result = OUTBOX_SETTLED;
+        code = ob_sqlite_run(
+            store, OB_SQLITE_extend,
+            OB_ARGS(OB_NUM(n), OB_NUM(item->token - ob_sqlite_token(n, 0)), OB_NUM(until), OB_TEXT(id)), &changed, err);
+        if (!code && !changed)
+            code = refuse(store, item, err);
     }
     return code;
 }
@@ -327,8 +419,6 @@ ob_code ob_sqlite_extend(struct ob_store *base, struct outbox_settle *items, siz
         return OUTBOX_OK;
     ob_code code = settle_init(&settle, items, count, err);
     settle.lease_us = lease_us;
-    if (!code)
-        code = find_all(store, &settle, err);
     if (!code)
         code = ob_sqlite_transact(store, extend_all, &settle, err);
     settle_fini(&settle);

@@ -16,35 +16,29 @@
 
 #include <sqlite3.h>
 
-/* Every statement that is prepared: its file in sql/sqlite/stmt. */
-#define OB_SQLITE_STATEMENTS(X) \
-    X(begin) \
-    X(begin_read) \
-    X(commit) \
-    X(rollback) \
-    X(savepoint) X(savepoint_undo) X(savepoint_release) X(data_version) X(schema_version) X(enqueue) X(receipt) \
-        X(lanes) X(lower_prio) X(lower_prio_tenant) X(ready) X(ready_tenant) X(expired) X(next_due) X(next_expiry) \
-            X(ahead) X(follow) X(lease) X(park) X(wake_next) X(wake_head) X(message) X(find) X(leased) X(attempt) \
-                X(last_failure) X(gone) X(back) X(bury) X(hold) X(extend) X(pick_dead) X(redrive) X(redrive_held) \
-                    X(undead) X(discard) X(act) X(detail_dead) X(detail_scope) X(detail_setting) X(detail_erasure) \
-                        X(pause) X(resume) X(setting_row) X(setting) X(retention) X(gate_open) X(gate_close) \
-                            X(purge_window) X(purge_pick) X(purge_archive) X(purge_attempts) X(purge_message) \
-                                X(purge_archived_pick) X(purge_archived) X(erase_attempts) X(erase_queue) \
-                                    X(erase_dead) X(erase_messages) X(erase_archived) X(erase_dedupe) X(erase_stream) \
-                                        X(erase_hook_failure) X(erase_acts) X(list) X(list_ids) X(list_subject) \
-                                            X(list_tenant) X(list_queue) X(list_dead) X(attempts) X(acts) X(status) \
-                                                X(hooks) X(event) X(hook_failure) X(failed_event) X(failed_hooks) \
-                                                    X(failed_again) X(failed_done)
-
 enum ob_sqlite_stmt {
-#define X(name) OB_SQLITE_##name,
-    OB_SQLITE_STATEMENTS(X)
-#undef X
-        OB_SQLITE_STMT_COUNT
+#define STATEMENT(name) OB_SQLITE_##name,
+#include "store/sqlite/statements.def"
+#undef STATEMENT
+    OB_SQLITE_STMT_COUNT
 };
 
 /* The states of outbox_queue.state: see sql/sqlite/001_tables.sql. */
 enum ob_sqlite_state { OB_SQLITE_READY, OB_SQLITE_LEASED, OB_SQLITE_PARKED, OB_SQLITE_HELD };
+
+/* A token names a claim of a message: the message's number, and the attempt's in the low bits. Whoever comes a million
+ * attempts late with the very same low bits would be taken for the holder. */
+enum { OB_SQLITE_TOKEN_BITS = 20 };
+
+static inline int64_t ob_sqlite_token(int64_t n, int64_t attempt)
+{
+    return n << OB_SQLITE_TOKEN_BITS | (attempt & ((1 << OB_SQLITE_TOKEN_BITS) - 1));
+}
+
+static inline int64_t ob_sqlite_token_number(int64_t token)
+{
+    return token > 0 ? token >> OB_SQLITE_TOKEN_BITS : 0;
+}
 
 /* A row of the queue as a claim sees it, in the order of sql/sqlite/stmt/ready.sql. Times are 0 where there is none. */
 struct ob_sqlite_entry {

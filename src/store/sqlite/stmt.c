@@ -7,9 +7,9 @@
 #include "sqlite_statements.h"
 
 static const char *const files[] = {
-#define X(name) #name ".sql",
-    OB_SQLITE_STATEMENTS(X)
-#undef X
+#define STATEMENT(name) #name ".sql",
+#include "store/sqlite/statements.def"
+#undef STATEMENT
 };
 
 const char *ob_sqlite_text(const char *file)

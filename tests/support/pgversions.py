@@ -44,7 +44,8 @@ def npm(*args, cwd="/"):
     if not shutil.which("npm"):
         raise Unreachable("npm is not installed")
     try:
-        done = subprocess.run(["npm", *args], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+        done = subprocess.run(["npm", *args], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=300)
     except subprocess.TimeoutExpired:
         raise Unreachable("npm does not answer")
     if done.returncode != 0:

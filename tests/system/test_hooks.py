@@ -30,8 +30,8 @@ class App:
         return self.db.sql(text, *params, user=OWNER)
 
     def function(self, name, body):
-        self.run("CREATE OR REPLACE FUNCTION app.%s(events jsonb) RETURNS void LANGUAGE plpgsql SECURITY DEFINER "
-                 "SET search_path = app, pg_temp AS $$ BEGIN %s; END $$" % (name, body))
+        self.run("CREATE OR REPLACE FUNCTION app.%s(events jsonb) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET "
+                 "search_path = app, pg_temp AS $$ BEGIN %s; END $$" % (name, body))
 
     def hook(self, name="on_outcome", **filter):
         given = "".join(", %s => '%s'" % pair for pair in filter.items())
@@ -46,7 +46,8 @@ class App:
 
     def send(self, subject, **more):
         names = "".join(", %s => %%s" % name for name in more)
-        return self.db.sql("SELECT id FROM outbox.enqueue('t', '1', subject => %%s%s)" % names, subject, *more.values())[0][0]
+        return self.db.sql("SELECT id FROM outbox.enqueue('t', '1', subject => %%s%s)" % names, subject,
+                           *more.values())[0][0]
 
     def settle(self, outcome, connection=None, **arrays):
         """Claims what is due in a session of its own and settles all of it alike."""
@@ -54,7 +55,8 @@ class App:
         ids, tokens = [row[0] for row in claimed], [row[1] for row in claimed]
         names = "".join(", %s => %%s" % name for name in arrays)
         values = [[json.dumps(value) if isinstance(value, (dict, list)) else value] * len(ids) for value in arrays.values()]
-        statement = "SELECT result FROM outbox.settle(%%s, %%s, %%s%s)" % names.replace("outputs => %s", "outputs => %s::jsonb[]")
+        statement = "SELECT result FROM outbox.settle(%%s, %%s, %%s%s)" % names.replace("outputs => %s",
+                                                                                        "outputs => %s::jsonb[]")
         params = (ids, tokens, [outcome] * len(ids), *values)
         if connection:
             return [row[0] for row in connection.execute(statement, params)]
@@ -70,7 +72,8 @@ def app(db):
 
 
 def test_every_event(app):
-    """Y4: retry, dead, redriven, delivered and discarded, each once, with the message, the attempt and the sink's words."""
+    """Y4: retry, dead, redriven, delivered and discarded, each once, with the message, the attempt and the sink's
+    words."""
     app.hook()
     message = str(app.send("node-1", tenant_id=TENANT, key="k", dedupe_key="%s/d" % TENANT, recipient="bob", correlation_id="c",
                            max_attempts=2))
@@ -91,12 +94,15 @@ def test_every_event(app):
     of_other = {"id": other, "namespace": "default", "topic": "t", "subject": "node-2"}
     assert [events[0] for events in told] == [
         {**of_message, "event": "retry", "attempt": 1, "outcome": 2, "code": "busy", "error": "try later"},
-        {**of_message, "event": "dead", "attempt": 2, "outcome": 3, "code": "gone", "error": "no such place", "reason": "attempts"},
+        {**of_message, "event": "dead", "attempt": 2, "outcome": 3, "code": "gone", "error": "no such place",
+         "reason": "attempts"},
         {**of_message, "event": "redriven", "attempt": 2, "outcome": 3, "code": "gone", "error": "no such place"},
         {**of_message, "event": "delivered", "attempt": 3, "outcome": 1, "code": "202", "reference": "receipt-7",
          "output": {"rows": [1, None], "nothing": None}},
-        {**of_other, "event": "dead", "attempt": 1, "outcome": 3, "code": "bad", "error": "refused", "reason": "terminal"},
-        {**of_other, "event": "discarded", "attempt": 1, "outcome": 3, "code": "bad", "error": "refused", "reason": "terminal"},
+        {**of_other, "event": "dead", "attempt": 1, "outcome": 3, "code": "bad", "error": "refused",
+         "reason": "terminal"},
+        {**of_other, "event": "discarded", "attempt": 1, "outcome": 3, "code": "bad", "error": "refused",
+         "reason": "terminal"},
     ]
     assert app.failures() == []
 
@@ -146,7 +152,8 @@ def test_a_batch_is_one_call(app):
     events, = app.told()
     assert {event["subject"] for event in events} == {str(n) for n in range(1, 501)}
     assert {event["event"] for event in events} == {"delivered"}
-    app.db.sql("SELECT outbox.enqueue('t', to_jsonb(n), subject => n::text, max_attempts => 1 + n % 2) FROM generate_series(0, 8) n")
+    app.db.sql("SELECT outbox.enqueue('t', to_jsonb(n), subject => n::text, max_attempts => 1 + n % 2) FROM "
+               "generate_series(0, 8) n")
     claimed = app.db.sql("SELECT id, token, subject FROM outbox.claim('w')")
     outcomes = [[1, 2, 3][int(row[2]) // 3] for row in claimed]
     app.db.sql("SELECT outbox.settle(%s, %s, %s)", [row[0] for row in claimed], [row[1] for row in claimed], outcomes)
@@ -180,9 +187,9 @@ def test_the_domain_follows(app):
     """Y4 V18: the example of the documents: nodes become success or error with the sink's output, in one statement per
     batch."""
     app.run("INSERT INTO app.node VALUES ('n1', 'accepted'), ('n2', 'accepted'), ('n3', 'accepted')")
-    app.function("on_node", "UPDATE app.node n SET state = CASE e ->> 'event' WHEN 'delivered' THEN 'success' WHEN 'dead' THEN 'error' "
-                            "WHEN 'redriven' THEN 'retrying' ELSE n.state END, output = coalesce(e -> 'output', n.output) "
-                            "FROM jsonb_array_elements(events) e WHERE n.id = e ->> 'subject'")
+    app.function("on_node", "UPDATE app.node n SET state = CASE e ->> 'event' WHEN 'delivered' THEN 'success' WHEN "
+                            "'dead' THEN 'error' WHEN 'redriven' THEN 'retrying' ELSE n.state END, output = coalesce(e "
+                            "-> 'output', n.output) FROM jsonb_array_elements(events) e WHERE n.id = e ->> 'subject'")
     app.hook("on_node", namespace="workflow")
     for name in ("n1", "n2"):
         app.send(name, namespace="workflow")
@@ -228,19 +235,25 @@ def test_it_may_send_on(app):
 
 
 def refusals(app):
-    app.run("CREATE FUNCTION app.two(jsonb, int) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = app AS 'SELECT'")
-    app.run("CREATE FUNCTION app.words(text) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = app AS 'SELECT'")
+    app.run("CREATE FUNCTION app.two(jsonb, int) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = app AS "
+            "'SELECT'")
+    app.run("CREATE FUNCTION app.words(text) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = app AS "
+            "'SELECT'")
     app.run("CREATE FUNCTION app.invoker(jsonb) RETURNS void LANGUAGE sql SET search_path = app AS 'SELECT'")
     app.run("CREATE FUNCTION app.no_path(jsonb) RETURNS void LANGUAGE sql SECURITY DEFINER AS 'SELECT'")
-    app.run("CREATE FUNCTION app.closed(jsonb) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = app AS 'SELECT'")
+    app.run("CREATE FUNCTION app.closed(jsonb) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = app AS "
+            "'SELECT'")
     app.run("REVOKE ALL ON FUNCTION app.closed(jsonb) FROM PUBLIC")
     app.run("CREATE PROCEDURE app.proc(jsonb) LANGUAGE sql SECURITY DEFINER SET search_path = app AS 'SELECT'")
     app.db.sql("CREATE SCHEMA shut AUTHORIZATION %s" % OWNER)
-    app.run("CREATE FUNCTION shut.fine(jsonb) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = shut AS 'SELECT'")
-    app.db.sql("CREATE FUNCTION app.anothers(jsonb) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = app AS 'SELECT'")
+    app.run("CREATE FUNCTION shut.fine(jsonb) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = shut AS "
+            "'SELECT'")
+    app.db.sql("CREATE FUNCTION app.anothers(jsonb) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = app "
+               "AS 'SELECT'")
     return [("app.two(jsonb, int)", "OB001", "create function"), ("app.words(text)", "OB001", "create function"),
             ("app.proc(jsonb)", "OB001", "create function"), ("app.invoker(jsonb)", "OB001", "security definer"),
-            ("app.no_path(jsonb)", "OB001", "search_path"), ("app.closed(jsonb)", "42501", "grant execute on function app.closed"),
+            ("app.no_path(jsonb)", "OB001", "search_path"), ("app.closed(jsonb)", "42501",
+                                                             "grant execute on function app.closed"),
             ("shut.fine(jsonb)", "42501", "grant usage on schema shut"), ("app.anothers(jsonb)", "42501", "owner")]
 
 
@@ -320,8 +333,8 @@ def test_other_hooks_go_on(app):
 
 def test_failed_events_are_taken_later(app):
     """Y4: one by one, oldest first; what still fails waits on and counts; what is taken leaves; twice is not given."""
-    app.function("on_outcome", "INSERT INTO app.told (events) VALUES (events); "
-                               "IF events::text LIKE '%bad%' OR NOT EXISTS (SELECT FROM app.gate) THEN RAISE 'shut'; END IF")
+    app.function("on_outcome", "INSERT INTO app.told (events) VALUES (events); IF events::text LIKE '%bad%' OR NOT "
+                               "EXISTS (SELECT FROM app.gate) THEN RAISE 'shut'; END IF")
     app.hook()
     for name in ("one", "bad", "two"):
         app.send(name)
@@ -342,8 +355,8 @@ def test_failed_events_are_taken_later(app):
 
 def test_two_run_failed_hooks_at_once(app):
     """Y4: no event is given twice."""
-    app.function("on_outcome", "IF NOT EXISTS (SELECT FROM app.gate) THEN RAISE 'shut'; END IF; "
-                               "INSERT INTO app.told (events) VALUES (events)")
+    app.function("on_outcome", "IF NOT EXISTS (SELECT FROM app.gate) THEN RAISE 'shut'; END IF; INSERT INTO app.told "
+                               "(events) VALUES (events)")
     app.hook()
     for n in range(10):
         app.send(str(n))
@@ -387,8 +400,8 @@ def test_a_blocked_hook_gives_up(app):
 def test_nothing_of_a_hooks_settings_stays(app):
     """Y4 V1: a hook that sets a tenant for its own row security leaves the session as it was, lock_timeout too; also
     within the settling transaction."""
-    app.function("on_outcome", "PERFORM set_config('app.current_tenant_id', '%s', true); SET LOCAL lock_timeout = '1h'; "
-                               "SET LOCAL enable_indexscan = off" % TENANT)
+    app.function("on_outcome", "PERFORM set_config('app.current_tenant_id', '%s', true); SET LOCAL lock_timeout = "
+                               "'1h'; SET LOCAL enable_indexscan = off" % TENANT)
     app.hook()
     app.send("s")
     with app.db.connect() as conn:

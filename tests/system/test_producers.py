@@ -61,18 +61,21 @@ def test_bulk_keeps_order_and_numbers(db, conn):
     """S2 N2 M4: the numbers of a key follow the array; a dedupe key given twice is one message, and spends none."""
     many = [{"topic": "t", "payload": n, "key": "k%d" % (n % 3)} for n in range(30)]
     many[10]["dedupe_key"] = many[13]["dedupe_key"] = many[20]["dedupe_key"] = "same"
-    rows = conn.execute("SELECT ord, id, created, seq FROM outbox.enqueue_many(%s) ORDER BY ord", (json.dumps(many),)).fetchall()
+    rows = conn.execute("SELECT ord, id, created, seq FROM outbox.enqueue_many(%s) ORDER BY ord",
+                        (json.dumps(many),)).fetchall()
     assert [row[0] for row in rows] == list(range(1, 31))
     assert [row[0] - 1 for row in rows if not row[2]] == [13, 20]
     assert rows[13][1:] == (rows[10][1], False, rows[10][3]) and rows[20][1:] == (rows[10][1], False, rows[10][3])
     for key in range(3):
         seqs = [row[3] for n, row in enumerate(rows) if n % 3 == key and row[2]]
         assert seqs == list(range(1, len(seqs) + 1))
-    again = conn.execute("SELECT ord, id, created, seq FROM outbox.enqueue_many(%s) ORDER BY ord", (json.dumps(many[10:11]),)).fetchall()
+    again = conn.execute("SELECT ord, id, created, seq FROM outbox.enqueue_many(%s) ORDER BY ord",
+                         (json.dumps(many[10:11]),)).fetchall()
     assert again == [(1, rows[10][1], False, rows[10][3])]
     order = {}
     while True:
-        got = db.sql("SELECT c.key, c.payload FROM outbox.claim('w', 50, run => 5) c, LATERAL outbox.ack(ARRAY[c.id], ARRAY[c.token])")
+        got = db.sql("SELECT c.key, c.payload FROM outbox.claim('w', 50, run => 5) c, LATERAL outbox.ack(ARRAY[c.id], "
+                     "ARRAY[c.token])")
         if not got:
             break
         for key, payload in got:
@@ -84,12 +87,15 @@ def test_bulk_mixes_everything(db, conn):
     """M2 M3: topics, namespaces, bytes, tenants and times in one call."""
     tenant = "11111111-1111-4111-8111-111111111111"
     many = [{"topic": "a", "payload": {"x": [1, None]}, "headers": {"h": "v"}, "priority": 9, "recipient": "r", "correlation_id": "c"},
-            {"topic": "b", "namespace": "n", "payload_base64": base64.b64encode(b"\x00\xff").decode(), "content_type": "a/b"},
-            {"topic": "a", "tenant_id": tenant, "payload": "z", "dedupe_key": tenant + "/1", "subject": "s", "max_attempts": 2,
+            {"topic": "b", "namespace": "n", "payload_base64": base64.b64encode(b"\x00\xff").decode(),
+             "content_type": "a/b"},
+            {"topic": "a", "tenant_id": tenant, "payload": "z", "dedupe_key": tenant + "/1", "subject": "s",
+             "max_attempts": 2,
              "deliver_after": "2100-01-01T00:00:00Z", "expires_at": "2100-01-02T00:00:00Z"}]
     conn.execute("SELECT outbox.enqueue_many(%s)", (json.dumps(many),))
-    rows = db.sql("SELECT namespace, topic, payload, body, content_type, headers, priority, max_attempts, tenant_id::text, subject, "
-                  "next_attempt_at > now() + interval '1 year', expires_at IS NOT NULL FROM outbox.messages ORDER BY namespace, topic, priority DESC")
+    rows = db.sql("SELECT namespace, topic, payload, body, content_type, headers, priority, max_attempts, "
+                  "tenant_id::text, subject, next_attempt_at > now() + interval '1 year', expires_at IS NOT NULL FROM "
+                  "outbox.messages ORDER BY namespace, topic, priority DESC")
     assert rows == [("default", "a", {"x": [1, None]}, None, None, {"h": "v"}, 9, 5, None, None, False, False),
                     ("default", "a", "z", None, None, None, 4, 2, tenant, "s", True, True),
                     ("n", "b", None, b"\x00\xff", "a/b", None, 4, 5, None, None, False, False)]
@@ -138,16 +144,16 @@ def test_every_isolation_level_enqueues(db, level):
         conn.isolation_level = level
         assert conn.execute(ENQUEUE, ("k", "d")).fetchone()[1:] == (True, 1)
         conn.rollback()
-        assert db.sql("SELECT (SELECT count(*) FROM outbox.message), (SELECT count(*) FROM outbox.queue), (SELECT count(*) FROM "
-                      "outbox.dedupe), (SELECT count(*) FROM outbox.stream)") == [(0, 0, 0, 0)]
+        assert db.sql("SELECT (SELECT count(*) FROM outbox.message), (SELECT count(*) FROM outbox.queue), (SELECT "
+                      "count(*) FROM outbox.dedupe), (SELECT count(*) FROM outbox.stream)") == [(0, 0, 0, 0)]
         assert conn.execute(ENQUEUE, ("k", "d")).fetchone()[1:] == (True, 1)
         conn.commit()
     assert db.sql("SELECT count(*) FROM outbox.claim('w')") == [(1,)]
 
 
 def test_two_keys_in_opposite_order_deadlock(db):
-    """S2 N2: a key is locked until commit, so two producers that take two keys in opposite order meet 40P01: one of them.
-    It runs its transaction again and loses nothing."""
+    """S2 N2: a key is locked until commit, so two producers that take two keys in opposite order meet 40P01: one of
+    them. It runs its transaction again and loses nothing."""
     with db.connect() as one, db.connect() as two:
         one.execute("SET deadlock_timeout = '50ms'")
         one.execute(ENQUEUE, ("a", None))
@@ -171,8 +177,8 @@ def test_two_keys_in_opposite_order_deadlock(db):
 
 
 def test_bulk_never_deadlocks_with_its_like(db):
-    """S2 N2 M4: enqueue_many locks in an order of its own, first all dedupe keys, then all keys: whichever way round many
-    producers name them, none meets 40P01, and the numbers have no gap."""
+    """S2 N2 M4: enqueue_many locks in an order of its own, first all dedupe keys, then all keys: whichever way round
+    many producers name them, none meets 40P01, and the numbers have no gap."""
     rounds, crowd = 15, 4
     keys = ["key %d" % n for n in range(8)]
 
@@ -200,7 +206,8 @@ def test_bulk_never_deadlocks_with_its_like(db):
 
 
 def test_bulk_and_plain_side_by_side(db):
-    """M1: what a plain enqueue of one key does beside bulk calls needs no retry either: one lock deadlocks with nobody."""
+    """M1: what a plain enqueue of one key does beside bulk calls needs no retry either: one lock deadlocks with
+    nobody."""
     stop = threading.Event()
 
     def bulk(names):

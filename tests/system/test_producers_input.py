@@ -13,7 +13,8 @@ import pytest
 from support import database
 from support.roles import error_of, people
 
-LIMITS = {"topic": 255, "namespace": 63, "key": 512, "dedupe_key": 512, "subject": 512, "recipient": 1024, "correlation_id": 255}
+LIMITS = {"topic": 255, "namespace": 63, "key": 512, "dedupe_key": 512, "subject": 512, "recipient": 1024,
+          "correlation_id": 255}
 NEEDED = ("topic", "namespace")
 STATE = """SELECT (SELECT count(*) FROM outbox.message), (SELECT count(*) FROM outbox.queue), (SELECT count(*) FROM outbox.dedupe),
                   (SELECT count(*) FROM outbox.stream), (SELECT count(*) FROM outbox.lane)"""
@@ -26,7 +27,8 @@ class Ways:
     def enqueue(**fields):
         fields = {"topic": "t", "payload": "1", **fields}
         return ("SELECT id, created, seq FROM outbox.enqueue(%s)" % ", ".join(
-            "%s => %%s%s" % (name, "::jsonb" if name in ("payload", "headers") else "") for name in fields), list(fields.values()))
+            "%s => %%s%s" % (name, "::jsonb" if name in ("payload", "headers") else "") for name in fields),
+                list(fields.values()))
 
     @staticmethod
     def enqueue_bytes(**fields):
@@ -34,7 +36,8 @@ class Ways:
         payload = fields.pop("payload", "1")
         fields["payload"] = payload.encode() if isinstance(payload, str) else payload
         return ("SELECT id, created, seq FROM outbox.enqueue_bytes(%s)" % ", ".join(
-            "%s => %%s%s" % (name, {"headers": "::jsonb", "payload": "::bytea"}.get(name, "")) for name in fields), list(fields.values()))
+            "%s => %%s%s" % (name, {"headers": "::jsonb", "payload": "::bytea"}.get(name, "")) for name in fields),
+                list(fields.values()))
 
     @staticmethod
     def enqueue_many(**fields):
@@ -44,7 +47,8 @@ class Ways:
             if message.get(name) is not None:
                 message[name] = json.loads(message[name])
         good = {"topic": "good", "payload": 0, "key": "good"}
-        return ("SELECT id, created, seq FROM outbox.enqueue_many(%s::jsonb) WHERE ord = 2", [json.dumps([good, message, good])])
+        return ("SELECT id, created, seq FROM outbox.enqueue_many(%s::jsonb) WHERE ord = 2",
+                [json.dumps([good, message, good])])
 
 
 WAYS = ["enqueue", "enqueue_bytes", "enqueue_many"]
@@ -101,7 +105,8 @@ def test_lengths(look, conn, way, name):
         message = conn.execute(*way(**{name: good})).fetchone()[0]
         assert look("SELECT %s FROM outbox.messages WHERE id = %%s" % name, message) == [(good,)]
     for bad in ("x" * (most + 1), "é" * (most // 2 + 1), "x" * 100000):
-        refuses(look, conn, way(**{name: bad}), "OB001", ['"%s"' % name, str(len(bad.encode()))], "1 to %d bytes" % most)
+        refuses(look, conn, way(**{name: bad}), "OB001", ['"%s"' % name, str(len(bad.encode()))],
+                "1 to %d bytes" % most)
     refuses(look, conn, way(**{name: ""}), "OB001", ['"%s"' % name, "0 bytes"], "1 to %d bytes" % most)
 
 
@@ -128,7 +133,8 @@ def test_what_is_missing(look, conn):
         refuses(look, conn, way(namespace=None), "OB001", '"namespace" is missing')
     for statement in (Ways.enqueue(payload="null"), Ways.enqueue_many(payload="null"), Ways.enqueue_bytes(payload="")):
         message = conn.execute(*statement).fetchone()[0]
-        assert look("SELECT coalesce(payload, 'null'), coalesce(body, '') FROM outbox.message WHERE id = %s", message) == [(None, b"")]
+        assert look("SELECT coalesce(payload, 'null'), coalesce(body, '') FROM outbox.message WHERE id = %s",
+                    message) == [(None, b"")]
     refuses(look, conn, ("SELECT outbox.enqueue_bytes('t', 'x', NULL)",), "OB001", '"content_type"')
     without = json.dumps([{"topic": "t", "payload": 1}, {"topic": "t"}])
     refuses(look, conn, ("SELECT outbox.enqueue_many(%s)", [without]), "OB001", '"payload" is missing')
@@ -164,7 +170,8 @@ def test_invalid_utf8(look, conn, bad):
 
 
 def test_nul(look, conn):
-    """Bad input: \\u0000 is no character of PostgreSQL's: refused in JSON; chr(0) is refused; as bytes it is content."""
+    """Bad input: \\u0000 is no character of PostgreSQL's: refused in JSON; chr(0) is refused; as bytes it is
+    content."""
     before = look(STATE)
     for statement in ("SELECT outbox.enqueue('t', '\"a\\u0000b\"')", "SELECT outbox.enqueue('t', '{\"a\\u0000\": 1}')",
                       "SELECT outbox.enqueue('t', '1', headers => '{\"h\": \"\\u0000\"}')",
@@ -184,10 +191,12 @@ def test_lone_surrogates(look, conn):
 
 
 def test_payload_limit(look, conn, way):
-    """Bad input: 1 MiB by default, counted as PostgreSQL prints the JSON; the error names both numbers and the way out."""
+    """Bad input: 1 MiB by default, counted as PostgreSQL prints the JSON; the error names both numbers and the way
+    out."""
     most = 1 << 20
     assert conn.execute(*way(payload='"%s"' % ("x" * (most - 2)))).fetchone()[1] is True
-    refuses(look, conn, way(payload='"%s"' % ("x" * (most - 1))), "OB006", [str(most + 1), "bytes"], [str(most), "max_payload"])
+    refuses(look, conn, way(payload='"%s"' % ("x" * (most - 1))), "OB006", [str(most + 1), "bytes"],
+            [str(most), "max_payload"])
     look("SELECT outbox.configure('small', 'max_payload', '100')")
     refuses(look, conn, way(payload='"%s"' % ("x" * 99), namespace="small"), "OB006", "101 bytes", "100 bytes at most")
     assert conn.execute(*way(payload='"%s"' % ("x" * 98), namespace="small")).fetchone()[1] is True
@@ -196,8 +205,10 @@ def test_payload_limit(look, conn, way):
 
 @pytest.mark.parametrize("headers, word", [
     ('{"a b": "x"}', "a b"), ('{"": "x"}', "header name"), ('{"a:": "x"}', "a:"), ('{"é": "x"}', "header name"),
-    ('{"a\\nb": "x"}', "header name"), ('{"%s": "x"}' % ("a" * 129), "header name"), ('{"a": 1}', "number"), ('{"a": null}', "null"),
-    ('{"a": {"b": 1}}', "object"), ('{"a": ["b"]}', "array"), ('{"a": "x\\ny"}', "control"), ('["a"]', "array"), ('"a"', "string"),
+    ('{"a\\nb": "x"}', "header name"), ('{"%s": "x"}' % ("a" * 129), "header name"), ('{"a": 1}', "number"),
+    ('{"a": null}', "null"),
+    ('{"a": {"b": 1}}', "object"), ('{"a": ["b"]}', "array"), ('{"a": "x\\ny"}', "control"), ('["a"]', "array"),
+    ('"a"', "string"),
     ("1", "number")])
 def test_headers(look, conn, way, headers, word):
     """Bad input: a JSON object of strings with names as HTTP has them."""
@@ -212,7 +223,8 @@ def test_header_sizes(look, conn, way):
     refuses(look, conn, way(headers=json.dumps({"a": fits["a"] + "x"})), "OB006", "16385", "16384")
 
 
-@pytest.mark.parametrize("name, bad, hint", [("priority", -1, "0 to 9"), ("priority", 10, "0 to 9"), ("max_attempts", 0, "1 to 1000"),
+@pytest.mark.parametrize("name, bad, hint",
+                         [("priority", -1, "0 to 9"), ("priority", 10, "0 to 9"), ("max_attempts", 0, "1 to 1000"),
                                              ("max_attempts", -5, "1 to 1000"), ("max_attempts", 1001, "1 to 1000"),
                                              ("priority", 2147483647, "0 to 9")])
 def test_numbers(look, conn, way, name, bad, hint):
@@ -240,13 +252,14 @@ def test_bulk_of_nothing(look, conn):
 
 def test_bulk_has_a_limit(look, conn):
     """Bad input: 10000 a call, said in the error."""
-    error = error_of(conn, "SELECT outbox.enqueue_many(jsonb_agg(jsonb_build_object('topic', 't', 'payload', n))) "
-                           "FROM generate_series(1, 10001) n")
+    error = error_of(conn, "SELECT outbox.enqueue_many(jsonb_agg(jsonb_build_object('topic', 't', 'payload', n))) FROM "
+                           "generate_series(1, 10001) n")
     assert error.sqlstate == "OB001" and "10001" in error.message_primary and "10000" in error.message_hint
 
 
 @pytest.mark.parametrize("field, value, word", [
-    ("tenant_id", "no uuid", "no uuid"), ("priority", "high", "high"), ("deliver_after", "soon", "soon"), ("expires_at", "", "timestamp"),
+    ("tenant_id", "no uuid", "no uuid"), ("priority", "high", "high"), ("deliver_after", "soon", "soon"),
+    ("expires_at", "", "timestamp"),
     ("payload_base64", "%%%", "base64"), ("topics", "t", "topics"), ("payload_base64", "AA==", "payload_base64"),
     ("content_type", "a/b", "content_type"), ("max_attempts", 3.5, "3.5"), ("priority", 99999999999, "99999999999"),
     ("tenant_id", {"a": 1}, "uuid")])
@@ -267,6 +280,7 @@ def test_bulk_says_which_tenant_and_key(look, conn):
     refuses(look, conn, Ways.enqueue_many(tenant_id=tenant, dedupe_key="x"), "OB003", "does not begin")
     look("SELECT outbox.configure('free', 'tenant_prefix', 'off')")
     look("SELECT outbox.enqueue('t', '1', dedupe_key => 'x', tenant_id => %s, namespace => 'free')", other)
-    refuses(look, conn, Ways.enqueue_many(tenant_id=tenant, dedupe_key="x", namespace="free"), "OB003", "another tenant")
+    refuses(look, conn, Ways.enqueue_many(tenant_id=tenant, dedupe_key="x", namespace="free"), "OB003",
+            "another tenant")
     conn.execute("SELECT set_config('app.current_tenant_id', %s, false)", (other,))
     refuses(look, conn, Ways.enqueue_many(tenant_id=tenant), "OB002", tenant)

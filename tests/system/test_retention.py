@@ -19,7 +19,8 @@ def send(db, what, **more):
 
 def settle(db, outcome, **arrays):
     names = "".join(", %s => ARRAY[%%s]" % name for name in arrays)
-    done = db.sql("SELECT s.result FROM outbox.claim('w', 1) c, LATERAL outbox.settle(ARRAY[c.id], ARRAY[c.token], ARRAY[%%s]%s) s"
+    done = db.sql("SELECT s.result FROM outbox.claim('w', 1) c, LATERAL outbox.settle(ARRAY[c.id], ARRAY[c.token], "
+                  "ARRAY[%%s]%s) s"
                   % names, outcome, *arrays.values())
     assert done == [("ok",)]
 
@@ -46,7 +47,8 @@ def conn(db):
 def test_coming_partitions_are_there(db, conn):
     """S1 Y7: the present period and two more, at once after migrate; a second purge finds nothing to do."""
     assert past.purge(conn) == [("done", "nothing is left to do", 0)]
-    covered = conn.execute("SELECT min(start) <= now(), max(finish) > now() + interval '2 days', count(*) FROM outbox.period").fetchone()
+    covered = conn.execute("SELECT min(start) <= now(), max(finish) > now() + interval '2 days', count(*) FROM "
+                           "outbox.period").fetchone()
     assert covered[:2] == (True, True)
     assert len(partitions(conn, "message")) == len(partitions(conn, "attempt")) == covered[2] + 1
     send(db, "x")
@@ -111,7 +113,8 @@ class Old:
         self.suffix = past.make_period(conn, 10)
         self.ids = {}
         db.sql("SELECT outbox.configure('hold', 'on_dead', 'hold')")
-        self.ids["delivered"] = send(db, "delivered", key="k", subject="s-delivered", dedupe_key="d-delivered", correlation_id="c")
+        self.ids["delivered"] = send(db, "delivered", key="k", subject="s-delivered", dedupe_key="d-delivered",
+                                     correlation_id="c")
         settle(db, 1, refs="receipt", codes="200")
         self.ids["dead"] = send(db, "dead", key="k", subject="s-dead", dedupe_key="d-dead")
         settle(db, 3, codes="bad", errors="refused")
@@ -143,10 +146,11 @@ def old(db, conn):
 
 
 def test_an_old_period_leaves(db, conn, old):
-    """Y7 S1: its partitions are emptied and dropped; delivered and discarded messages are gone; undelivered and dead ones
-    stay, as they were, with their attempts."""
+    """Y7 S1: its partitions are emptied and dropped; delivered and discarded messages are gone; undelivered and dead
+    ones stay, as they were, with their attempts."""
     before = db.sql("SELECT * FROM outbox.messages WHERE payload #>> '{}' = ANY(%s) ORDER BY id", WANTED)
-    attempts = db.sql("SELECT * FROM outbox.attempts a WHERE message_id = ANY(%s) ORDER BY 1", [old.ids[n] for n in WANTED])
+    attempts = db.sql("SELECT * FROM outbox.attempts a WHERE message_id = ANY(%s) ORDER BY 1",
+                      [old.ids[n] for n in WANTED])
     steps = past.purge(conn)
     names = ["message_" + old.suffix, "attempt_" + old.suffix]
     assert [(action, detail) for action, detail, _ in steps if action in ("empty", "drop")] \
@@ -157,13 +161,14 @@ def test_an_old_period_leaves(db, conn, old):
     assert [row[0] for row in view(db, order="1")] == sorted(WANTED + ["recent"])
     assert db.sql("SELECT * FROM outbox.messages WHERE payload #>> '{}' = ANY(%s) ORDER BY id", WANTED) == before
     assert len(attempts) == 4
-    assert db.sql("SELECT * FROM outbox.attempts WHERE message_id = ANY(%s) ORDER BY 1", [old.ids[n] for n in WANTED]) == attempts
+    assert db.sql("SELECT * FROM outbox.attempts WHERE message_id = ANY(%s) ORDER BY 1",
+                  [old.ids[n] for n in WANTED]) == attempts
     assert past.purge(conn) == [("done", "nothing is left to do", 0)]
 
 
 def test_what_stays_lives_on(db, conn, old):
-    """S1 S2 S6: undelivered messages of a dropped period are claimed, in order, retried, and their new attempts recorded
-    beside the old ones; numbers go on."""
+    """S1 S2 S6: undelivered messages of a dropped period are claimed, in order, retried, and their new attempts
+    recorded beside the old ones; numbers go on."""
     past.purge(conn)
     conn.execute("UPDATE outbox.queue SET due = now() WHERE until IS NULL AND NOT held")
     conn.execute("UPDATE outbox.queue SET until = now() - interval '1 s' WHERE until IS NOT NULL")
@@ -171,7 +176,8 @@ def test_what_stays_lives_on(db, conn, old):
     assert got == [("out", 2, None, None, None), ("retried", 2, "r", 1, None), ("waiting", 1, "k", 3, {"h": "v"})], \
         "the recent one waits for its key's turn"
     db.sql("SELECT outbox.ack(array_agg(id), array_agg(attempts::bigint)) FROM outbox.queue WHERE until IS NOT NULL")
-    assert db.sql("SELECT attempt_no, outcome, code FROM outbox.attempts WHERE message_id = %s ORDER BY 1", old.ids["retried"]) \
+    assert db.sql("SELECT attempt_no, outcome, code FROM outbox.attempts WHERE message_id = %s ORDER BY 1",
+                  old.ids["retried"]) \
         == [(1, "retry", "busy"), (2, "delivered", None)]
     assert db.sql("SELECT attempt_no, outcome FROM outbox.attempts WHERE message_id = %s ORDER BY 1", old.ids["out"]) \
         == [(1, "lost"), (2, "delivered")]
@@ -185,7 +191,8 @@ def test_what_was_delivered_late_is_kept_as_long(db, conn, old):
     assert db.sql("SELECT count(*) FROM outbox.claim('w', 20) c, LATERAL outbox.ack(ARRAY[c.id], ARRAY[c.token])") == [(2,)]
     assert past.purge(conn)[-1][2] == 0
     for name in ("retried", "waiting"):
-        assert view(db, "status", "1") and db.sql("SELECT status FROM outbox.messages WHERE id = %s", old.ids[name]) == [("delivered",)]
+        assert view(db, "status", "1") and db.sql("SELECT status FROM outbox.messages WHERE id = %s",
+                                                  old.ids[name]) == [("delivered",)]
         assert db.sql("SELECT max(attempt_no) FROM outbox.attempts WHERE message_id = %s", old.ids[name])[0][0] >= 1
     # And when that is long ago too, it goes.
     conn.execute("SET session_replication_role = replica")
@@ -193,7 +200,8 @@ def test_what_was_delivered_late_is_kept_as_long(db, conn, old):
         conn.execute("UPDATE outbox.%s SET completed_at = completed_at - interval '9 days'" % table)
     conn.execute("RESET session_replication_role")
     past.purge(conn)
-    assert db.sql("SELECT count(*) FROM outbox.messages WHERE id = ANY(%s)", [old.ids["retried"], old.ids["waiting"]]) == [(0,)]
+    assert db.sql("SELECT count(*) FROM outbox.messages WHERE id = ANY(%s)",
+                  [old.ids["retried"], old.ids["waiting"]]) == [(0,)]
 
 
 def test_delivered_late_before_the_partition_goes(db, conn):
@@ -211,16 +219,21 @@ def test_delivered_late_before_the_partition_goes(db, conn):
 def test_dead_letters_retried_after_their_partition_is_gone(db, conn, old, name):
     """S1 M13: they come back whole from their dead letter, and can die and be retried again."""
     past.purge(conn)
-    before = db.sql("SELECT key, seq, subject, payload, attempts, created_at FROM outbox.dead_letters WHERE id = %s", old.ids[name])
+    before = db.sql("SELECT key, seq, subject, payload, attempts, created_at FROM outbox.dead_letters WHERE id = %s",
+                    old.ids[name])
     for life in (1, 2):
         assert db.sql("SELECT outbox.retry(ids => %s)", [old.ids[name]]) == [(1,)]
         assert past.purge(conn)[-1][0] == "done"
-        got = db.sql("SELECT key, seq, subject, payload, attempt - 1 - %s, created_at, redriven FROM outbox.claim('w')", life - 1)
+        got = db.sql("SELECT key, seq, subject, payload, attempt - 1 - %s, created_at, redriven FROM outbox.claim('w')",
+                     life - 1)
         assert got == [before[0] + (True,)]
-        db.sql("SELECT outbox.settle(ARRAY[id], ARRAY[attempts::bigint], '{3}') FROM outbox.queue WHERE id = %s", old.ids[name])
-        assert db.sql("SELECT status, attempts FROM outbox.messages WHERE id = %s", old.ids[name]) == [("dead", 1 + life)]
+        db.sql("SELECT outbox.settle(ARRAY[id], ARRAY[attempts::bigint], '{3}') FROM outbox.queue WHERE id = %s",
+               old.ids[name])
+        assert db.sql("SELECT status, attempts FROM outbox.messages WHERE id = %s",
+                      old.ids[name]) == [("dead", 1 + life)]
         past.purge(conn)
-    assert db.sql("SELECT array_agg(attempt_no ORDER BY attempt_no) FROM outbox.attempts WHERE message_id = %s", old.ids[name]) \
+    assert db.sql("SELECT array_agg(attempt_no ORDER BY attempt_no) FROM outbox.attempts WHERE message_id = %s",
+                  old.ids[name]) \
         == [([1, 2, 3],)]
 
 
@@ -228,22 +241,23 @@ def test_dedupe_survives(db, conn, old):
     """S4: the same dedupe key is the same message, long after the message is gone; no number is spent."""
     past.purge(conn)
     for name in ("delivered", "dead", "retried"):
-        again = db.sql("SELECT id, created, seq FROM outbox.enqueue('t', '1', key => 'k', dedupe_key => %s)", "d-" + name)
+        again = db.sql("SELECT id, created, seq FROM outbox.enqueue('t', '1', key => 'k', dedupe_key => %s)",
+                       "d-" + name)
         assert again[0][:2] == (old.ids[name], False), name
         assert again[0][2] == {"delivered": 1, "dead": 2, "retried": 1}[name]
     assert db.sql("SELECT seq FROM outbox.enqueue('t', '1', key => 'k')") == [(5,)]
 
 
 def test_attempts_kept_longer(db, conn, old):
-    """S7: attempt_retention longer than retention: attempts stay, with topic, key, seq, subject and dedupe key of messages
-    that are gone; when their time comes too, they go."""
+    """S7: attempt_retention longer than retention: attempts stay, with topic, key, seq, subject and dedupe key of
+    messages that are gone; when their time comes too, they go."""
     conn.execute("SELECT outbox.configure('*', 'attempt_retention', '30 days')")
     before = db.sql("SELECT * FROM outbox.attempts ORDER BY 1")
     steps = past.purge(conn)
     assert ("drop", "message_" + old.suffix, 0) in steps and ("drop", "attempt_" + old.suffix, 0) not in steps
     assert db.sql("SELECT * FROM outbox.attempts ORDER BY 1") == before
-    row = db.sql("SELECT topic, key, seq, subject, dedupe_key, correlation_id, reference, code, outcome FROM outbox.attempts "
-                 "WHERE message_id = %s", old.ids["delivered"])
+    row = db.sql("SELECT topic, key, seq, subject, dedupe_key, correlation_id, reference, code, outcome FROM "
+                 "outbox.attempts WHERE message_id = %s", old.ids["delivered"])
     assert row == [("t", "k", 1, "s-delivered", "d-delivered", "c", "receipt", "200", "delivered")]
     assert db.sql("SELECT count(*) FROM outbox.messages WHERE id = %s", old.ids["delivered"]) == [(0,)]
     assert past.purge(conn) == [("done", "nothing is left to do", 0)]
@@ -284,7 +298,8 @@ def test_senseless_settings(db, conn, setting, value):
     """S7: a time that is not one, or not before now, is refused; what would truncate today's messages is not set."""
     error = error_of(conn, "SELECT outbox.configure('*', %s, %s)", (setting, value))
     assert error.sqlstate == "OB001" and "interval" in error.message_hint
-    assert conn.execute("SELECT retention::text, attempt_retention, partition_width::text FROM outbox.namespace WHERE name = '*'").fetchone() \
+    assert conn.execute("SELECT retention::text, attempt_retention, partition_width::text FROM outbox.namespace WHERE "
+                        "name = '*'").fetchone() \
         == ("7 days", None, "1 day")
 
 

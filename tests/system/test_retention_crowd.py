@@ -105,20 +105,23 @@ def test_an_attempt_that_commits_while_purge_waits_for_it(db, conn):
     message = past.age(conn, send(db, "x", max_attempts=3), 10)
     assert conn.execute("SELECT action, detail FROM outbox.purge()").fetchone()[0] == "empty"  # the message; the attempts are next
     with db.connect() as worker:
-        worker.execute("SELECT outbox.nack(ARRAY[id], ARRAY[token], ARRAY['no'], delays => ARRAY['0 s'::interval]) FROM outbox.claim('w')")
+        worker.execute("SELECT outbox.nack(ARRAY[id], ARRAY[token], ARRAY['no'], delays => ARRAY['0 s'::interval]) "
+                       "FROM outbox.claim('w')")
         purge = Background(db, past.purge)
         wait_until(lambda: waits_for_a_lock(conn, purge.pid))
         worker.commit()
         purge.result()
     purge_by_and_by(conn)
-    assert db.sql("SELECT attempt_no, outcome, topic FROM outbox.attempts WHERE message_id = %s", message) == [(1, "retry", "t")]
+    assert db.sql("SELECT attempt_no, outcome, topic FROM outbox.attempts WHERE message_id = %s",
+                  message) == [(1, "retry", "t")]
     settle(db, 1)
     assert db.sql("SELECT attempt_no, outcome FROM outbox.attempts WHERE message_id = %s ORDER BY 1", message) \
         == [(1, "retry"), (2, "delivered")]
 
 
 def test_an_attempt_between_emptying_and_dropping(db, conn):
-    """S6 S1: a partition was emptied and not dropped yet; an attempt that comes into it meanwhile is not lost with it."""
+    """S6 S1: a partition was emptied and not dropped yet; an attempt that comes into it meanwhile is not lost with
+    it."""
     suffix = past.make_period(conn, 10)
     message = past.age(conn, send(db, "x", max_attempts=3), 10)
     while conn.execute("SELECT detail FROM outbox.purge()").fetchone()[0] != "attempt_" + suffix:
@@ -149,7 +152,8 @@ def test_an_attempt_while_what_was_kept_is_emptied(db, conn):
 
 
 def test_retry_and_purge(db, conn):
-    """S1 M13: an operator's open retry keeps purge out; an open purge makes the retry wait, and the message is there."""
+    """S1 M13: an operator's open retry keeps purge out; an open purge makes the retry wait, and the message is
+    there."""
     past.make_period(conn, 10)
     send(db, "dead")
     settle(db, 3)
@@ -190,7 +194,8 @@ def test_two_purges_at_once(db, conn):
 
 def test_producers_hardly_wait(db, conn):
     """N4 S1: partitions are made, emptied and dropped while a transaction that enqueued stays open and others enqueue
-    all the time. No producer waits for a lock for 150 ms: it would fail with 55P03. Nothing is lost, and a relay works."""
+    all the time. No producer waits for a lock for 150 ms: it would fail with 55P03. Nothing is lost, and a relay
+    works."""
     for days in range(10, 16):
         past.make_period(conn, days)
         past.age(conn, send(db, "old %d" % days), days)
@@ -200,16 +205,18 @@ def test_producers_hardly_wait(db, conn):
         other.execute("SET lock_timeout = '150ms'")
         count = 0
         while not stop.is_set():
-            other.execute("SELECT outbox.enqueue('t', to_jsonb(%s::int), key => %s)", (count, "k%d" % other.info.backend_pid))
+            other.execute("SELECT outbox.enqueue('t', to_jsonb(%s::int), key => %s)",
+                          (count, "k%d" % other.info.backend_pid))
             count += 1
         return count
 
     def work(other):
         count = 0
         while not stop.is_set() or other.execute("SELECT count(*) FROM outbox.queue").fetchone()[0]:
-            done = other.execute("SELECT count(*) FILTER (WHERE s.result = 'ok') FROM (SELECT array_agg(id) AS ids, array_agg(token) AS "
-                                 "tokens, array_agg(1) AS ones FROM outbox.claim('w', 100, run => 100)) c, "
-                                 "LATERAL outbox.settle(ids, tokens, ones) s WHERE ids IS NOT NULL").fetchone()[0]
+            done = other.execute("SELECT count(*) FILTER (WHERE s.result = 'ok') FROM (SELECT array_agg(id) AS ids, "
+                                 "array_agg(token) AS tokens, array_agg(1) AS ones FROM outbox.claim('w', 100, run => "
+                                 "100)) c, LATERAL outbox.settle(ids, tokens, ones) s WHERE ids IS NOT "
+                                 "NULL").fetchone()[0]
             count += done
         return count
 

@@ -1,7 +1,7 @@
 """Rights: every forbidden thing is tried, by a real login role, and refused.
 
-What each role may do is written down here once more, and everything else that the catalog knows is tried: a table, a view
-or a function that somebody adds is forbidden to all until it stands in this file.
+What each role may do is written down here once more, and everything else that the catalog knows is tried: a table, a
+view or a function that somebody adds is forbidden to all until it stands in this file.
 
 Proves: S3 S5 S6 V1.
 """
@@ -145,14 +145,14 @@ def test_nobody_becomes_another(shared):
             continue
         with shared.connect(user=login_name(group)) as conn:
             refused(conn, "SET ROLE outbox_%s" % role)
-    assert shared.sql("SELECT rolname FROM pg_roles WHERE rolname LIKE 'outbox\\_%%' AND (rolcanlogin OR rolsuper "
-                      "OR rolbypassrls OR rolcreaterole OR rolcreatedb)") == []
+    assert shared.sql("SELECT rolname FROM pg_roles WHERE rolname LIKE 'outbox\\_%%' AND (rolcanlogin OR rolsuper OR "
+                      "rolbypassrls OR rolcreaterole OR rolcreatedb)") == []
     for role in ("owner", "api", "hooks") + GROUPS:
         with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
             shared.connect(user="outbox_" + role)
-    assert shared.sql("SELECT r.rolname, m.rolname FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid "
-                      "JOIN pg_roles m ON m.oid = a.member WHERE r.rolname IN ('outbox_owner', 'outbox_api', 'outbox_hooks')"
-                      " OR m.rolname LIKE 'outbox\\_%%'") == []
+    assert shared.sql("SELECT r.rolname, m.rolname FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid JOIN "
+                      "pg_roles m ON m.oid = a.member WHERE r.rolname IN ('outbox_owner', 'outbox_api', "
+                      "'outbox_hooks') OR m.rolname LIKE 'outbox\\_%%'") == []
 
 
 # ---- what the catalog says -------------------------------------------------------------------------------------------
@@ -198,8 +198,9 @@ def test_nobody_rewrites_the_record_by_privilege(shared):
         SELECT c.relname, pg_get_userbyid(a.grantee), a.privilege_type FROM pg_class c, aclexplode(c.relacl) a
          WHERE c.relnamespace = 'outbox'::regnamespace AND (c.relname LIKE 'attempt%%' OR c.relname = 'act')
            AND c.relkind IN ('r', 'p') AND a.grantee <> c.relowner AND a.privilege_type NOT IN ('SELECT', 'INSERT')""") == []
-    assert {row[0] for row in shared.sql("SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relkind IN ('r', 'p') "
-                                         "AND relnamespace = 'outbox'::regnamespace AND relname <> 'migration'")} \
+    assert {row[0] for row in shared.sql("SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relkind IN "
+                                         "('r', 'p') AND relnamespace = 'outbox'::regnamespace AND relname <> "
+                                         "'migration'")} \
         == {"outbox_owner"}
 
 
@@ -245,11 +246,12 @@ def test_append_only_holds_for_a_superuser(db):
         conn.execute("SELECT outbox.nack(ARRAY[id], ARRAY[token], ARRAY['no']) FROM outbox.claim('w')")
         conn.execute("SELECT outbox.configure('n', 'max_attempts', '3')")
         # Rows of no partition, and of a message whose partition is gone.
-        database.copy_rows(conn, "attempt", message_id=conn.execute("SELECT outbox.uuid_at('2001-01-01')").fetchone()[0])
+        database.copy_rows(conn, "attempt",
+                           message_id=conn.execute("SELECT outbox.uuid_at('2001-01-01')").fetchone()[0])
         conn.execute("INSERT INTO outbox.attempt_kept SELECT * FROM outbox.attempt")
         conn.commit()
-        partitions = [row[0] for row in conn.execute("SELECT inhrelid::regclass::text FROM pg_inherits "
-                                                     "WHERE inhparent = 'outbox.attempt'::regclass")]
+        partitions = [row[0] for row in conn.execute("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent "
+                                                     "= 'outbox.attempt'::regclass")]
         assert len(partitions) >= 3 and "outbox.attempt_default" in partitions
         for table in ["outbox.attempt", "outbox.attempt_kept"] + partitions:
             rows = conn.execute("SELECT count(*) FROM %s" % table).fetchone()[0]
@@ -278,7 +280,8 @@ def test_append_only_holds_for_partitions_made_later(db):
         conn.execute("SELECT outbox.configure('*', 'partition_width', '400 days')")
         conn.execute("SELECT outbox.purge()")
         made = conn.execute("SELECT 'outbox.attempt_' || suffix, start FROM outbox.period ORDER BY start DESC").fetchone()
-        database.copy_rows(conn, "attempt", message_id=conn.execute("SELECT outbox.uuid_at(%s)", (made[1],)).fetchone()[0])
+        database.copy_rows(conn, "attempt",
+                           message_id=conn.execute("SELECT outbox.uuid_at(%s)", (made[1],)).fetchone()[0])
         assert conn.execute("SELECT count(*) FROM %s" % made[0]).fetchone() == (1,)
         refused(conn, "UPDATE %s SET error = ''" % made[0], code="P0001")
         refused(conn, "DELETE FROM %s" % made[0], code="P0001")

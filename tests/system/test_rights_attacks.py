@@ -35,8 +35,10 @@ def lay_traps(conn, schema):
     conn.execute("GRANT USAGE ON SCHEMA {0} TO PUBLIC".format(schema))
     body = "AS $$ BEGIN INSERT INTO {0}.caught VALUES (current_user); RETURN %s; END $$ LANGUAGE plpgsql".format(schema)
     for name, arguments, returns, value in [
-            ("octet_length", "text", "int", "1"), ("octet_length", "bytea", "int", "1"), ("clock_timestamp", "", "timestamptz", "now()"),
-            ("cardinality", "uuid[]", "int", "1"), ("cardinality", "bigint[]", "int", "1"), ("concat", "text, text", "text", "''"),
+            ("octet_length", "text", "int", "1"), ("octet_length", "bytea", "int", "1"),
+            ("clock_timestamp", "", "timestamptz", "now()"),
+            ("cardinality", "uuid[]", "int", "1"), ("cardinality", "bigint[]", "int", "1"),
+            ("concat", "text, text", "text", "''"),
             ("starts_with", "text, text", "boolean", "true"), ("current_setting", "text, boolean", "text", "''"),
             ("pg_has_role", "name, text, text", "boolean", "true"), ("pg_notify", "text, text", "text", "''"),
             ("gen_random_uuid", "", "uuid", "'%s'::uuid" % ONE), ("uuid7", "timestamptz", "uuid", "'%s'::uuid" % ONE),
@@ -44,8 +46,10 @@ def lay_traps(conn, schema):
             ("array_fill", "int, int[]", "int[]", "'{1}'::int[]"), ("unnest", "uuid[]", "uuid", "'%s'::uuid" % ONE),
             ("set_config", "text, text, boolean", "text", "''")]:
         conn.execute("CREATE FUNCTION {0}.{1}({2}) RETURNS {3} {4}".format(schema, name, arguments, returns, body % value))
-    for left, operator, right, value in [("uuid", "=", "uuid", "true"), ("text", "||", "text", "''"), ("text", "=", "text", "true"),
-                                         ("text", "<>", "text", "true"), ("int", ">", "int", "false"), ("text", "!~", "text", "true")]:
+    for left, operator, right, value in [("uuid", "=", "uuid", "true"), ("text", "||", "text", "''"),
+                                         ("text", "=", "text", "true"),
+                                         ("text", "<>", "text", "true"), ("int", ">", "int", "false"),
+                                         ("text", "!~", "text", "true")]:
         name = "op_%s_%d" % (left, sum(map(ord, operator)))
         returns = "text" if operator == "||" else "boolean"
         conn.execute("CREATE FUNCTION {0}.{1}({2}, {3}) RETURNS {4} {5}".format(schema, name, left, right, returns, body % value))
@@ -70,8 +74,8 @@ def test_a_producer_shadows_names(db, crowd):
     """S3: traps on the search_path and in pg_temp change nothing in a definer function, and never run as its owner."""
     with crowd.connect("producer") as conn:
         lay_traps(conn, login_name("producer"))
-        done = conn.execute("SELECT id, created, seq FROM outbox.enqueue('t', '{\"n\": 1}', key => 'k', dedupe_key => 'd', "
-                            "headers => '{\"a\": \"b\"}')").fetchone()
+        done = conn.execute("SELECT id, created, seq FROM outbox.enqueue('t', '{\"n\": 1}', key => 'k', dedupe_key => "
+                            "'d', headers => '{\"a\": \"b\"}')").fetchone()
         again = conn.execute("SELECT id, created, seq FROM outbox.enqueue('t', '2', dedupe_key => 'd')").fetchone()
         conn.execute("SELECT * FROM outbox.enqueue_many('[{\"topic\": \"t\", \"payload\": 3, \"key\": \"k\"}]'::jsonb)")
         conn.execute("SELECT * FROM outbox.enqueue_bytes('t', 'x'::bytea)")
@@ -131,7 +135,8 @@ def test_a_tenant_pretends_to_see_all(db, crowd):
 
 
 def test_a_tenant_peeks_through_a_cheap_function(db, crowd):
-    """V1: a condition with a side effect, as cheap as can be, is not shown other tenants' rows: the views are barriers."""
+    """V1: a condition with a side effect, as cheap as can be, is not shown other tenants' rows: the views are
+    barriers."""
     for tenant in (ONE, TWO):
         db.sql("SELECT outbox.enqueue('t', to_jsonb(%s::text), tenant_id => %s, max_attempts => 1, subject => 's')",
                "of %s" % tenant, tenant)
@@ -157,8 +162,9 @@ def test_enqueue_takes_texts_as_texts(db, crowd, text):
     plain = "".join(c for c in text if c not in " *?")
     before = db.sql("SELECT count(*) FROM pg_class WHERE relnamespace = 'outbox'::regnamespace")
     with crowd.connect("producer") as conn:
-        conn.execute("SELECT outbox.enqueue(%s, to_jsonb(%s::text), key => %s, dedupe_key => %s, namespace => %s, subject => %s, "
-                     "recipient => %s, headers => jsonb_build_object('h', %s::text), correlation_id => %s)",
+        conn.execute("SELECT outbox.enqueue(%s, to_jsonb(%s::text), key => %s, dedupe_key => %s, namespace => %s, "
+                     "subject => %s, recipient => %s, headers => jsonb_build_object('h', %s::text), correlation_id => "
+                     "%s)",
                      (plain, text, text, text, plain, text, text, text, text))
         conn.execute("SELECT outbox.enqueue_bytes(%s, %s, %s)", (plain, text.encode(), text))
         conn.execute("SELECT outbox.enqueue_many(%s::jsonb)", (json.dumps([{
@@ -184,7 +190,8 @@ def test_work_takes_texts_as_texts(db, crowd, text):
     tables = db.sql("SELECT count(*) FROM pg_class WHERE relnamespace = 'outbox'::regnamespace")
     db.sql("SELECT outbox.enqueue('t', '1')")
     with crowd.connect("relay") as conn:
-        assert conn.execute("SELECT * FROM outbox.claim(%s, 1, '1 s', %s, ARRAY[%s::text])", (text, text, text)).fetchall() == []
+        assert conn.execute("SELECT * FROM outbox.claim(%s, 1, '1 s', %s, ARRAY[%s::text])",
+                            (text, text, text)).fetchall() == []
         mine = conn.execute("SELECT id, token FROM outbox.claim(%s, 1)", (text,)).fetchone()
         assert conn.execute("SELECT result FROM outbox.settle(%s, %s, '{3}', %s, %s, %s)",
                             ([mine[0]], [mine[1]], [text], [text], [text])).fetchone() == ("ok",)
@@ -192,7 +199,8 @@ def test_work_takes_texts_as_texts(db, crowd, text):
     assert db.sql("SELECT worker, code, error, reference FROM outbox.attempts") == [(text,) * 4]
     with crowd.connect("operator") as conn:
         for call in ("retry", "discard"):
-            assert conn.execute("SELECT outbox.%s(namespace => %%s, topic => %%s, code => %%s, actor => %%s, reason => %%s)" % call,
+            assert conn.execute("SELECT outbox.%s(namespace => %%s, topic => %%s, code => %%s, actor => %%s, reason => "
+                                "%%s)" % call,
                                 (text,) * 5).fetchone() == (0,)
         assert conn.execute("SELECT outbox.pause(%s, %s, %s, %s, %s)", (text,) * 5).fetchone() == (True,)
         assert conn.execute("SELECT outbox.resume(%s, %s, %s, %s, %s)", (text,) * 5).fetchone() == (True,)
@@ -202,7 +210,8 @@ def test_work_takes_texts_as_texts(db, crowd, text):
         assert attempt(conn, "SELECT outbox.hook(%s)", (text,)) is not None
         conn.execute("SELECT outbox.erase_subject(%s, %s, NULL, %s, %s)", (text,) * 4)
         conn.execute("SELECT outbox.erase_tenant(%s, %s, %s)", (ONE, text, text))
-        assert conn.execute("SELECT outbox.discard(code => %s, actor => %s, reason => %s)", (text,) * 3).fetchone() == (1,)
+        assert conn.execute("SELECT outbox.discard(code => %s, actor => %s, reason => %s)",
+                            (text,) * 3).fetchone() == (1,)
         conn.commit()
     assert db.sql("SELECT actor, reason FROM outbox.acts WHERE action = 'discard'") == [(text, text)]
     assert db.sql("SELECT count(*) FROM pg_class WHERE relnamespace = 'outbox'::regnamespace") == tables
@@ -249,8 +258,8 @@ def hook_of(db, body, security="DEFINER"):
     schema = login_name("outsider")
     db.sql("GRANT outbox_operator TO %s" % schema)
     with db.connect(user=login_name("outsider"), autocommit=True) as conn:
-        conn.execute("CREATE FUNCTION {0}.hooked(events jsonb) RETURNS void LANGUAGE plpgsql SECURITY DEFINER "
-                     "SET search_path = {0}, pg_temp AS 'BEGIN END'".format(schema))
+        conn.execute("CREATE FUNCTION {0}.hooked(events jsonb) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET "
+                     "search_path = {0}, pg_temp AS 'BEGIN END'".format(schema))
         conn.execute("GRANT USAGE ON SCHEMA {0} TO outbox_hooks; GRANT EXECUTE ON FUNCTION {0}.hooked TO outbox_hooks".format(schema))
         conn.execute("SELECT outbox.hook('%s.hooked(jsonb)')" % schema)
         conn.execute("CREATE OR REPLACE FUNCTION {0}.hooked(events jsonb) RETURNS void LANGUAGE plpgsql SECURITY {1} "
@@ -286,13 +295,15 @@ def test_who_a_hook_is(db, crowd):
 
 def test_an_invoker_hook_leaves_no_traps_in_the_session(db, crowd):
     """S3: temporary objects that a hook leaves in the relay's session are not taken for ours by what follows."""
-    hook_of(db, "BEGIN CREATE TEMP TABLE IF NOT EXISTS queue (id uuid); CREATE TEMP TABLE IF NOT EXISTS attempt (id uuid); "
-                "CREATE TEMP TABLE IF NOT EXISTS hook (id uuid); PERFORM set_config('search_path', 'pg_temp', false); END", "INVOKER")
+    hook_of(db, "BEGIN CREATE TEMP TABLE IF NOT EXISTS queue (id uuid); CREATE TEMP TABLE IF NOT EXISTS attempt (id "
+                "uuid); CREATE TEMP TABLE IF NOT EXISTS hook (id uuid); PERFORM set_config('search_path', 'pg_temp', "
+                "false); END", "INVOKER")
     with crowd.connect("relay", autocommit=True) as conn:
         for _ in range(3):
             db.sql("SELECT outbox.enqueue('t', '1')")
             mine = conn.execute("SELECT id, token FROM outbox.claim('w')").fetchone()
-            assert conn.execute("SELECT result FROM outbox.ack(ARRAY[%s::uuid], ARRAY[%s::bigint])", mine).fetchone() == ("ok",)
+            assert conn.execute("SELECT result FROM outbox.ack(ARRAY[%s::uuid], ARRAY[%s::bigint])",
+                                mine).fetchone() == ("ok",)
     assert db.sql("SELECT count(*) FROM outbox.attempt") == [(3,)]
 
 
@@ -308,8 +319,8 @@ def test_hooks_are_not_called_by_hand(db, crowd):
 
 def test_a_function_of_somebody_else_is_not_registered(db, crowd):
     """Y4: an operator cannot make the outbox run another's function, and so borrow its owner's rights."""
-    db.sql("CREATE FUNCTION public.powerful(jsonb) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog "
-           "AS 'SELECT'")
+    db.sql("CREATE FUNCTION public.powerful(jsonb) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = "
+           "pg_catalog AS 'SELECT'")
     with crowd.connect("operator") as conn:
         error = error_of(conn, "SELECT outbox.hook('public.powerful(jsonb)')")
         assert error.sqlstate == "42501" and "not yours" in error.message_primary and "owner" in error.message_hint

@@ -23,12 +23,13 @@ def set_tenant(conn, tenant, local=False):
 
 
 def fill(db):
-    """For each tenant, and for none: one message delivered, one retried after it was dead, one out, one waiting, one dead.
-    Each claim has a session of its own: a session remembers how far it got."""
+    """For each tenant, and for none: one message delivered, one retried after it was dead, one out, one waiting, one
+    dead. Each claim has a session of its own: a session remembers how far it got."""
     for tenant in (ONE, TWO, None):
         def enqueue(what, key=None):
             db.sql("SELECT outbox.enqueue('t', jsonb_build_object('what', %s::text), key => %s, dedupe_key => %s, "
-                   "tenant_id => %s, subject => %s, max_attempts => 1)", what, key, "%s/%s" % (tenant, what), tenant, what)
+                   "tenant_id => %s, subject => %s, max_attempts => 1)", what, key, "%s/%s" % (tenant, what), tenant,
+                   what)
 
         enqueue("delivered", "k")
         db.sql("SELECT outbox.ack(ARRAY[id], ARRAY[token]) FROM outbox.claim('w')")
@@ -54,7 +55,8 @@ def test_row_security_is_on_every_table_of_tenants(db):
     db.sql("SELECT outbox.purge()")
     tables = db.sql(TENANT_TABLES)
     names = {row[0] for row in tables}
-    assert names >= {"message", "message_default", "message_kept", "queue", "attempt", "attempt_default", "attempt_kept",
+    assert names >= {"message", "message_default", "message_kept", "queue", "attempt", "attempt_default",
+                     "attempt_kept",
                      "archived", "dead", "dedupe", "stream", "act", "hook_failure"}
     assert len([row for row in tables if row[3]]) >= 2 + 2 * 4
     for name, enabled, forced, partition, policies in tables:
@@ -67,14 +69,17 @@ def test_tables_without_a_tenant_hold_no_content(db):
     """V1: what has no tenant_id is configuration: nothing of a message is in it."""
     marker = "marker-%s" % uuid.uuid4()
     with db.connect(autocommit=True) as conn:
-        conn.execute("SELECT outbox.enqueue('t', to_jsonb(%(m)s::text), key => %(m)s, dedupe_key => %(t)s || '/' || %(m)s, "
-                     "subject => %(m)s, recipient => %(m)s, correlation_id => %(m)s, tenant_id => %(t)s::uuid, max_attempts => 1)",
+        conn.execute("SELECT outbox.enqueue('t', to_jsonb(%(m)s::text), key => %(m)s, dedupe_key => %(t)s || '/' || "
+                     "%(m)s, subject => %(m)s, recipient => %(m)s, correlation_id => %(m)s, tenant_id => %(t)s::uuid, "
+                     "max_attempts => 1)",
                      {"m": marker, "t": str(ONE)})
         conn.execute("SELECT outbox.nack(ARRAY[id], ARRAY[token], ARRAY[%s]) FROM outbox.claim('w')", (marker,))
         of_tenants = {row[0] for row in conn.execute(TENANT_TABLES)}
         holding = set()
-        for table, in conn.execute("SELECT relname FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind = 'r'").fetchall():
-            if conn.execute('SELECT 1 FROM outbox."%s" t WHERE t::text LIKE %%s' % table, ("%" + marker + "%",)).fetchone():
+        for table, in conn.execute("SELECT relname FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND "
+                                   "relkind = 'r'").fetchall():
+            if conn.execute('SELECT 1 FROM outbox."%s" t WHERE t::text LIKE %%s' % table,
+                            ("%" + marker + "%",)).fetchone():
                 holding.add(table)
     assert holding and holding <= of_tenants
 
@@ -90,7 +95,8 @@ def test_the_owner_is_held_too(db):
             assert conn.execute("SELECT count(*) FROM outbox.%s" % table).fetchone() == (0,), table
             set_tenant(conn, ONE)
             assert {row[0] for row in conn.execute("SELECT DISTINCT tenant_id FROM outbox.%s" % table)} == {ONE}, table
-        refused(conn, "INSERT INTO outbox.dedupe (digest, id, tenant_id) VALUES (gen_random_uuid(), gen_random_uuid(), '%s')" % TWO)
+        refused(conn, "INSERT INTO outbox.dedupe (digest, id, tenant_id) VALUES (gen_random_uuid(), gen_random_uuid(), "
+                      "'%s')" % TWO)
         refused(conn, "UPDATE outbox.queue SET tenant_id = '%s'" % TWO)
         assert conn.execute("UPDATE outbox.queue SET due = due WHERE tenant_id = %s", (TWO,)).rowcount == 0
         set_tenant(conn, None)
@@ -104,7 +110,8 @@ def test_a_senseless_tenant_sees_nothing_and_sends_nothing(db, setting):
     before = db.sql("SELECT count(*) FROM outbox.messages")
     crowd = people(db)
     for group, statement in [("tenant", "SELECT * FROM outbox.messages"), ("operator", "SELECT * FROM outbox.message"),
-                             ("operator", "SELECT outbox.retry(before => now())"), ("relay", "SELECT * FROM outbox.claim('w')"),
+                             ("operator", "SELECT outbox.retry(before => now())"),
+                             ("relay", "SELECT * FROM outbox.claim('w')"),
                              ("producer", "SELECT outbox.enqueue('t', '1')")]:
         with crowd.connect(group) as conn:
             conn.execute("SELECT set_config('app.current_tenant_id', %s, false)", (setting,))
@@ -126,9 +133,11 @@ def test_a_tenant_reads_its_own_through_the_views(db):
             assert sorted(rows) == [(tenant, "dead", "dead"), (tenant, "delivered", "delivered"),
                                     (tenant, "processing", "processing"), (tenant, "redriven", "pending"),
                                     (tenant, "waiting", "pending")]
-            assert conn.execute("SELECT count(*) FROM outbox.messages WHERE tenant_id = %s", (other,)).fetchone() == (0,)
+            assert conn.execute("SELECT count(*) FROM outbox.messages WHERE tenant_id = %s",
+                                (other,)).fetchone() == (0,)
             attempts = conn.execute("SELECT tenant_id, outcome FROM outbox.attempts").fetchall()
-            assert sorted(attempts) == [(tenant, "delivered"), (tenant, "failed"), (tenant, "failed"), (tenant, "processing")]
+            assert sorted(attempts) == [(tenant, "delivered"), (tenant, "failed"), (tenant, "failed"),
+                                        (tenant, "processing")]
             assert conn.execute("SELECT tenant_id FROM outbox.dead_letters").fetchall() == [(tenant,)]
             assert conn.execute("SELECT tenant_id, action FROM outbox.acts").fetchall() == [(tenant, "retry")]
         for nothing in (None, ""):
@@ -181,7 +190,8 @@ def test_operators_and_auditors_read_one_tenant_when_they_say_so(db):
                 assert {row[0] for row in conn.execute("SELECT DISTINCT tenant_id FROM outbox.%s" % name)} == {ONE}, name
             assert conn.execute("SELECT pending, processing, dead FROM outbox.status").fetchall() == [(2, 1, 1)]
             set_tenant(conn, None)
-            assert {row[0] for row in conn.execute("SELECT DISTINCT tenant_id FROM outbox.messages")} == {ONE, TWO, None}
+            assert {row[0] for row in conn.execute("SELECT DISTINCT tenant_id FROM outbox.messages")} == {ONE, TWO,
+                                                                                                          None}
             assert conn.execute("SELECT pending, processing, dead FROM outbox.status").fetchall() == [(6, 3, 3)]
 
 
@@ -198,13 +208,15 @@ def test_an_operator_acts_for_one_tenant(db, call):
             assert conn.execute("SELECT outbox.%s(ids => %%s)" % call, (others,)).fetchone() == (0,)
         assert conn.execute("SELECT outbox.%s(tenant => %%s)" % call, (TWO,)).fetchone() == (0,)
         assert conn.execute("SELECT outbox.%s(before => now(), topic => 't', actor => 'ann', reason => 'asked')" % call).fetchone() == (1,)
-        assert conn.execute("SELECT actor, reason, message_id FROM outbox.acts WHERE action = %s ORDER BY id DESC LIMIT 1",
+        assert conn.execute("SELECT actor, reason, message_id FROM outbox.acts WHERE action = %s ORDER BY id DESC "
+                            "LIMIT 1",
                             (call,)).fetchone() == ("ann", "asked", dead[ONE])
     assert dict(db.sql("SELECT tenant_id, id FROM outbox.dead_letters")) == {TWO: dead[TWO], None: dead[None]}
 
 
 def test_what_all_share_is_not_changed_for_one_tenant(db):
-    """V1 Y5: pauses, settings, bells and hooks are everybody's: a session with a tenant is refused, with the way out."""
+    """V1 Y5: pauses, settings, bells and hooks are everybody's: a session with a tenant is refused, with the way
+    out."""
     db.sql("SELECT outbox.pause('n')")
     before = db.sql("SELECT (SELECT jsonb_agg(p) FROM outbox.pause p), (SELECT jsonb_agg(n) FROM outbox.namespace n), "
                     "(SELECT jsonb_agg(l) FROM outbox.lane l), (SELECT count(*) FROM outbox.act)")
@@ -229,12 +241,14 @@ def test_a_worker_of_one_tenant(db):
         foreign = all_of_them.execute("SELECT id, token FROM outbox.claim('all', tenant => %s)", (TWO,)).fetchone()
     with crowd.connect("relay", tenant=ONE, autocommit=True) as conn:
         assert error_of(conn, "SELECT * FROM outbox.claim('w', tenant => %s)", (TWO,)).sqlstate == "OB002"
-        for call in ("outbox.ack(%s, %s)", "outbox.extend(%s, %s)", "outbox.release(%s, %s)", "outbox.nack(%s, %s, ARRAY['no'])"):
+        for call in ("outbox.ack(%s, %s)", "outbox.extend(%s, %s)", "outbox.release(%s, %s)",
+                     "outbox.nack(%s, %s, ARRAY['no'])"):
             assert error_of(conn, "SELECT " + call, ([foreign[0]], [foreign[1]])).sqlstate == "OB002", call
         mine = conn.execute("SELECT id, token, tenant_id FROM outbox.claim('w')").fetchall()
         assert [row[2] for row in mine] == [ONE]
         assert conn.execute("SELECT * FROM outbox.claim('w')").fetchall() == []
-        assert conn.execute("SELECT result FROM outbox.extend(%s, %s)", ([mine[0][0]], [mine[0][1]])).fetchone() == ("ok",)
+        assert conn.execute("SELECT result FROM outbox.extend(%s, %s)",
+                            ([mine[0][0]], [mine[0][1]])).fetchone() == ("ok",)
         assert conn.execute("SELECT result FROM outbox.ack(%s, %s)", ([mine[0][0]], [mine[0][1]])).fetchone() == ("ok",)
     assert db.sql("SELECT tenant_id, status FROM outbox.messages ORDER BY tenant_id") \
         == [(ONE, "delivered"), (TWO, "processing"), (None, "pending")]
@@ -254,7 +268,8 @@ def test_claim_for_one_tenant(db):
 MANY = "SELECT id, created, seq FROM outbox.enqueue_many(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(" \
        "'topic', 't', 'payload', 1, 'key', 'k', 'tenant_id', %(tenant)s::uuid, 'dedupe_key', %(dedupe)s::text))))"
 WAYS = {
-    "enqueue": "SELECT id, created, seq FROM outbox.enqueue('t', '1', key => 'k', tenant_id => %(tenant)s, dedupe_key => %(dedupe)s)",
+    "enqueue": "SELECT id, created, seq FROM outbox.enqueue('t', '1', key => 'k', tenant_id => %(tenant)s, dedupe_key "
+               "=> %(dedupe)s)",
     "enqueue_bytes": "SELECT id, created, seq FROM outbox.enqueue_bytes('t', 'x', key => 'k', tenant_id => %(tenant)s, "
                      "dedupe_key => %(dedupe)s)",
     "enqueue_many": MANY,
@@ -286,7 +301,8 @@ def test_the_same_key_in_two_tenants_is_two_keys(db, way):
 
 
 @pytest.mark.parametrize("dedupe, fits", [(str(ONE) + "/a", True), (str(ONE) + "/", True), (str(ONE), False), ("a", False),
-                                          (str(TWO) + "/a", False), (str(ONE)[:-1] + "/a", False), ("/" + str(ONE) + "/a", False),
+                                          (str(TWO) + "/a", False), (str(ONE)[:-1] + "/a", False),
+                                          ("/" + str(ONE) + "/a", False),
                                           (str(ONE).replace("-", "") + "/a", False)])
 def test_m5_dedupe_keys_begin_with_the_tenant(db, way, dedupe, fits):
     """M5: otherwise an error and no row, no key, no number."""
@@ -296,8 +312,8 @@ def test_m5_dedupe_keys_begin_with_the_tenant(db, way, dedupe, fits):
         else:
             error = error_of(conn, way, {"tenant": ONE, "dedupe": dedupe})
             assert error.sqlstate == "OB003" and str(ONE) + "/" in error.message_primary and error.message_hint
-            assert db.sql("SELECT (SELECT count(*) FROM outbox.message), (SELECT count(*) FROM outbox.queue), "
-                          "(SELECT count(*) FROM outbox.dedupe), (SELECT count(*) FROM outbox.stream)") == [(0, 0, 0, 0)]
+            assert db.sql("SELECT (SELECT count(*) FROM outbox.message), (SELECT count(*) FROM outbox.queue), (SELECT "
+                          "count(*) FROM outbox.dedupe), (SELECT count(*) FROM outbox.stream)") == [(0, 0, 0, 0)]
         # Without a tenant any key will do.
         assert conn.execute(way, {"tenant": None, "dedupe": "x" + dedupe}).fetchone()[1:] == (True, 1)
 
@@ -310,8 +326,8 @@ def test_m5_upper_case(db, way):
 
 
 def test_m5_can_be_switched_off(db, way):
-    """M5: a setting per namespace, on by default; off, a key of another tenant still is refused, and its message's id is
-    not told."""
+    """M5: a setting per namespace, on by default; off, a key of another tenant still is refused, and its message's id
+    is not told."""
     db.sql("SELECT outbox.configure('default', 'tenant_prefix', 'off')")
     with people(db).connect("producer", autocommit=True) as conn:
         first = conn.execute(way, {"tenant": ONE, "dedupe": "a"}).fetchone()

@@ -1,7 +1,7 @@
 """Erasure: a tenant, or all messages about one domain object, leave without a trace, but for the act itself.
 
-Proves: V14 S6 (how erasure passes the append-only guard) T4 (the act is on record) N2 (the rest of a key keeps its order).
-"""
+Proves: V14 S6 (how erasure passes the append-only guard) T4 (the act is on record) N2 (the rest of a key keeps its
+order). """
 import uuid
 
 import pytest
@@ -35,10 +35,10 @@ def enqueue(db, what, tenant, **more):
 
 def settle(db, outcome):
     """Settles all that is due, in a session of its own. A retry comes in an hour."""
-    return db.sql("SELECT s.id FROM (SELECT array_agg(id) AS ids, array_agg(token) AS tokens, array_agg(%s::int) AS outcomes, "
-                  "array_agg(('error of ' || (payload #>> '{}'))) AS errors, array_agg(3600000000::bigint) AS delays "
-                  "FROM outbox.claim('w')) c, LATERAL outbox.settle(ids, tokens, outcomes, errors, errors, delays => delays) s "
-                  "WHERE ids IS NOT NULL", outcome)
+    return db.sql("SELECT s.id FROM (SELECT array_agg(id) AS ids, array_agg(token) AS tokens, array_agg(%s::int) AS "
+                  "outcomes, array_agg(('error of ' || (payload #>> '{}'))) AS errors, array_agg(3600000000::bigint) "
+                  "AS delays FROM outbox.claim('w')) c, LATERAL outbox.settle(ids, tokens, outcomes, errors, errors, "
+                  "delays => delays) s WHERE ids IS NOT NULL", outcome)
 
 
 def fill(db, tenant, marker):
@@ -59,8 +59,8 @@ def fill(db, tenant, marker):
     settle(db, 3)
     with db.connect() as conn:
         # What purge would leave behind of old messages.
-        conn.execute("INSERT INTO outbox.archived SELECT id, created_at, tenant_id, seq, namespace, topic, key, dedupe_key, subject, "
-                     "correlation_id FROM outbox.message WHERE id = %s", (old,))
+        conn.execute("INSERT INTO outbox.archived SELECT id, created_at, tenant_id, seq, namespace, topic, key, "
+                     "dedupe_key, subject, correlation_id FROM outbox.message WHERE id = %s", (old,))
         of_old = "id = '%s'" % old
         copy_rows(conn, "attempt", "attempt_kept", "message_" + of_old)
         copy_rows(conn, "message", "message_kept", of_old)
@@ -75,8 +75,8 @@ def fill(db, tenant, marker):
 @pytest.fixture
 def filled(db):
     """Two tenants and rows of no tenant, with a hook that always fails."""
-    db.sql("CREATE FUNCTION public.never(events jsonb) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, "
-           "pg_temp AS $$ BEGIN RAISE 'not now'; END $$")
+    db.sql("CREATE FUNCTION public.never(events jsonb) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path "
+           "= pg_catalog, pg_temp AS $$ BEGIN RAISE 'not now'; END $$")
     db.sql("SELECT outbox.hook('public.never(jsonb)')")
     fill(db, ONE, "marker-one")
     fill(db, TWO, "marker-two")
@@ -85,14 +85,17 @@ def filled(db):
 
 
 def test_erasing_a_tenant_leaves_nothing(filled):
-    """V14: not its uuid, nor its content, in any row of any table; others keep every row; what was done is on record."""
-    everywhere = {"attempt_kept", "archived", "dead", "dedupe", "hook_failure", "message_kept", "queue", "stream", "act",
+    """V14: not its uuid, nor its content, in any row of any table; others keep every row; what was done is on
+    record."""
+    everywhere = {"attempt_kept", "archived", "dead", "dedupe", "hook_failure", "message_kept", "queue", "stream",
+                  "act",
                   "message_default", "attempt_default"}
     assert everywhere <= set(holding(filled, str(ONE))), "the test has rows everywhere"
     others, nobodys = holding(filled, str(TWO)), holding(filled, "of nobody")
     in_messages = filled.sql("SELECT count(*) FROM outbox.message WHERE tenant_id = %s", ONE)[0][0]
     with people(filled).connect("operator", autocommit=True) as conn:
-        assert conn.execute("SELECT outbox.erase_tenant(%s, 'ann', 'contract ended')", (ONE,)).fetchone()[0] >= in_messages
+        assert conn.execute("SELECT outbox.erase_tenant(%s, 'ann', 'contract ended')",
+                            (ONE,)).fetchone()[0] >= in_messages
         assert conn.execute("SELECT current_setting('app.current_tenant_id', true)").fetchone()[0] in (None, "")
     assert holding(filled, "marker-one") == {}
     assert holding(filled, str(ONE)) == {"act": 1}, "only the act that says who was erased"
@@ -110,7 +113,8 @@ def test_erasing_a_tenant_leaves_nothing(filled):
 def test_an_erased_tenant_can_come_back(filled):
     """V14 S2: nothing of the past is in the way: a new sequence, and the old dedupe keys are free."""
     filled.sql("SELECT outbox.erase_tenant(%s)", ONE)
-    again = filled.sql("SELECT created, seq FROM outbox.enqueue('t', '1', key => 'marker-one', tenant_id => %s, dedupe_key => %s)",
+    again = filled.sql("SELECT created, seq FROM outbox.enqueue('t', '1', key => 'marker-one', tenant_id => %s, "
+                       "dedupe_key => %s)",
                        ONE, "%s/marker-one delivered" % ONE)
     assert again == [(True, 1)]
 
@@ -151,11 +155,13 @@ def test_from_an_applications_own_trigger(filled):
     filled.sql("CREATE SCHEMA app AUTHORIZATION %s" % owner)
     with filled.connect(user=owner, autocommit=True) as conn:
         conn.execute("CREATE TABLE app.tenants (id uuid PRIMARY KEY)")
-        conn.execute("CREATE FUNCTION app.erase() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = app, pg_temp AS "
-                     "$$ BEGIN PERFORM outbox.erase_tenant(OLD.id, 'the application', 'tenant deleted'); RETURN OLD; END $$")
+        conn.execute("CREATE FUNCTION app.erase() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = "
+                     "app, pg_temp AS $$ BEGIN PERFORM outbox.erase_tenant(OLD.id, 'the application', 'tenant "
+                     "deleted'); RETURN OLD; END $$")
         conn.execute("CREATE TRIGGER erase AFTER DELETE ON app.tenants FOR EACH ROW EXECUTE FUNCTION app.erase()")
         conn.execute("INSERT INTO app.tenants VALUES (%s), (%s)", (ONE, TWO))
-        conn.execute("GRANT USAGE ON SCHEMA app TO person_outsider; GRANT SELECT, DELETE ON app.tenants TO person_outsider")
+        conn.execute("GRANT USAGE ON SCHEMA app TO person_outsider; GRANT SELECT, DELETE ON app.tenants TO "
+                     "person_outsider")
     before = holding(filled, "marker-one")
     with crowd.connect("outsider") as conn:
         conn.execute("DELETE FROM app.tenants WHERE id = %s", (ONE,))
@@ -175,7 +181,8 @@ def drain(db):
     """Claims and acks until nothing comes any more; the payloads in order."""
     order = []
     for _ in range(50):
-        got = db.sql("SELECT c.payload, a.result FROM outbox.claim('w') c, LATERAL outbox.ack(ARRAY[c.id], ARRAY[c.token]) a")
+        got = db.sql("SELECT c.payload, a.result FROM outbox.claim('w') c, LATERAL outbox.ack(ARRAY[c.id], "
+                     "ARRAY[c.token]) a")
         if not got:
             return order
         assert all(result == "ok" for _, result in got)
@@ -218,7 +225,8 @@ def test_in_every_state(db, state):
     elif state == "delivered":
         settle(db, 1)
     elif state == "retried":
-        db.sql("SELECT outbox.nack(ARRAY[id], ARRAY[token], ARRAY['no'], delays => ARRAY['1 h'::interval]) FROM outbox.claim('w', 1)")
+        db.sql("SELECT outbox.nack(ARRAY[id], ARRAY[token], ARRAY['no'], delays => ARRAY['1 h'::interval]) FROM "
+               "outbox.claim('w', 1)")
     assert db.sql("SELECT outbox.erase_subject('default', 'gone', NULL, 'ann', 'asked')") == [(1,)]
     assert holding(db, "gone") == {}
     if state == "parked":
@@ -247,8 +255,8 @@ def test_only_that_subject_of_that_tenant(db):
 
 def test_failed_hook_events_go_too(db):
     """V14: the content that waits for a hook is content."""
-    db.sql("CREATE FUNCTION public.never(events jsonb) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, "
-           "pg_temp AS $$ BEGIN RAISE 'not now'; END $$")
+    db.sql("CREATE FUNCTION public.never(events jsonb) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path "
+           "= pg_catalog, pg_temp AS $$ BEGIN RAISE 'not now'; END $$")
     db.sql("SELECT outbox.hook('public.never(jsonb)')")
     enqueue(db, "x", None, subject="gone", recipient="gone@example.org")
     enqueue(db, "y", None, subject="other")

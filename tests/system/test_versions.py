@@ -3,8 +3,8 @@
 Debian 12 has version 15, on which everything else runs. The others take some minutes each, and are tried when
 OUTBOX_TEST_PG_VERSIONS names them (13,14,16,17).
 
-Proves: the schema needs nothing newer than PostgreSQL 13, and nothing that 17 took away; S3 S5 V1 V14 Y4 M4 S2 S4 on each.
-"""
+Proves: the schema needs nothing newer than PostgreSQL 13, and nothing that 17 took away; S3 S5 V1 V14 Y4 M4 S2 S4 on
+each. """
 import os
 import re
 import subprocess
@@ -49,8 +49,8 @@ def server(programs, monkeypatch):
 
 
 def test_smoke(programs, server):
-    """V17 N11 S5: an ordinary role that owns its database and may create roles migrates it, twice; its people send, work,
-    operate and see no more than theirs."""
+    """V17 N11 S5: an ordinary role that owns its database and may create roles migrates it, twice; its people send,
+    work, operate and see no more than theirs."""
     server.psql("CREATE ROLE builder LOGIN CREATEROLE")
     db = create_database(server, "app")
     server.psql("ALTER DATABASE app OWNER TO builder")
@@ -61,15 +61,17 @@ def test_smoke(programs, server):
         server.psql("CREATE ROLE %s LOGIN; GRANT outbox_%s TO %s" % (person, group, person))
     one, two = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
     for tenant in (one, two):
-        sent = db.sql("SELECT id, created, seq FROM outbox.enqueue('t', '{\"n\": 1}', key => 'k', tenant_id => %s, dedupe_key => %s, "
-                      "max_attempts => 1)", tenant, tenant + "/d", user="sender")
-        again = db.sql("SELECT id, created, seq FROM outbox.enqueue('t', '2', tenant_id => %s, dedupe_key => %s)", tenant, tenant + "/d",
+        sent = db.sql("SELECT id, created, seq FROM outbox.enqueue('t', '{\"n\": 1}', key => 'k', tenant_id => %s, "
+                      "dedupe_key => %s, max_attempts => 1)", tenant, tenant + "/d", user="sender")
+        again = db.sql("SELECT id, created, seq FROM outbox.enqueue('t', '2', tenant_id => %s, dedupe_key => %s)",
+                       tenant, tenant + "/d",
                        user="sender")
         assert sent[0][1:] == (True, 1) and again == [(sent[0][0], False, 1)]
     mine = db.sql("SELECT id, token, payload, tenant_id::text FROM outbox.claim('w') ORDER BY tenant_id", user="worker")
     assert [row[2:] for row in mine] == [({"n": 1}, one), ({"n": 1}, two)]
     assert db.sql("SELECT result FROM outbox.ack(%s, %s)", [mine[0][0]], [mine[0][1]], user="worker") == [("ok",)]
-    assert db.sql("SELECT result, dead FROM outbox.nack(%s, %s, '{no}')", [mine[1][0]], [mine[1][1]], user="worker") == [("ok", True)]
+    assert db.sql("SELECT result, dead FROM outbox.nack(%s, %s, '{no}')", [mine[1][0]], [mine[1][1]],
+                  user="worker") == [("ok", True)]
     assert db.sql("SELECT outbox.retry(topic => 't', actor => 'boss')", user="boss") == [(1,)]
     assert len(db.sql("SELECT * FROM outbox.claim('w')", user="worker")) == 1
     with db.connect("customer") as conn:
@@ -85,7 +87,8 @@ if OTHERS:
     @pytest.mark.parametrize("programs", OTHERS, indirect=True)
     def test_files(programs, file):
         """S3 S5 V1 V14 Y4 M4 S2 S4: the tests of the SQL API, on this version. On Debian's they run by themselves."""
-        command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", os.path.join(HERE, file)]
+        command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider",
+                   os.path.join(HERE, file)]
         done = subprocess.run(command, cwd=os.path.dirname(HERE), env={**os.environ, "OUTBOX_PG_BINDIR": programs[1]},
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200)
         assert done.returncode == 0, "on PostgreSQL %s:\n%s" % (programs[0], done.stdout[-6000:])

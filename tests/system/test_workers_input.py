@@ -24,8 +24,9 @@ def operator(db):
 
 
 def state(db):
-    return db.sql("SELECT (SELECT jsonb_agg(q ORDER BY id) FROM outbox.queue q), (SELECT jsonb_agg(a) FROM outbox.attempt a), "
-                  "(SELECT jsonb_agg(d) FROM outbox.dead d), (SELECT count(*) FROM outbox.act), (SELECT jsonb_agg(n) FROM outbox.namespace n)")
+    return db.sql("SELECT (SELECT jsonb_agg(q ORDER BY id) FROM outbox.queue q), (SELECT jsonb_agg(a) FROM "
+                  "outbox.attempt a), (SELECT jsonb_agg(d) FROM outbox.dead d), (SELECT count(*) FROM outbox.act), "
+                  "(SELECT jsonb_agg(n) FROM outbox.namespace n)")
 
 
 def refuses(db, conn, statement, params, word, hint, code="OB001"):
@@ -80,16 +81,18 @@ def test_claim_of_nothing(db, relay):
 def test_extremes_that_are_fine(db, relay):
     """Bad input: the ends of the ranges themselves work."""
     db.sql("SELECT outbox.enqueue('t', '1')")
-    rows = relay.execute("SELECT id, token FROM outbox.claim(%s, 10000, '1 day', run => 10000, max_attempts => 1000, retry_base => '1 ms', "
-                         "retry_cap => '24 days')", ("w" * 200,)).fetchall()
+    rows = relay.execute("SELECT id, token FROM outbox.claim(%s, 10000, '1 day', run => 10000, max_attempts => 1000, "
+                         "retry_base => '1 ms', retry_cap => '24 days')", ("w" * 200,)).fetchall()
     assert len(rows) == 1
-    assert relay.execute("SELECT result FROM outbox.extend(%s, %s, '0.1 s')", ([rows[0][0]], [rows[0][1]])).fetchone() == ("ok",)
+    assert relay.execute("SELECT result FROM outbox.extend(%s, %s, '0.1 s')",
+                         ([rows[0][0]], [rows[0][1]])).fetchone() == ("ok",)
 
 
 # ---- settle ----------------------------------------------------------------------------------------------------------
 
 WAYS = {
-    "settle": "SELECT ord, id, result FROM outbox.settle(%s, %s, array_fill(1, ARRAY[coalesce(cardinality(%s::uuid[]), 0)]))",
+    "settle": "SELECT ord, id, result FROM outbox.settle(%s, %s, array_fill(1, ARRAY[coalesce(cardinality(%s::uuid[]), "
+              "0)]))",
     "ack": "SELECT 1, id, result FROM outbox.ack(%s, %s)",
     "nack": "SELECT 1, id, result FROM outbox.nack(%s, %s, NULL)",
     "release": "SELECT 1, id, result FROM outbox.release(%s, %s)",
@@ -100,14 +103,17 @@ WAYS = {
 @pytest.fixture(params=WAYS)
 def way(request):
     statement = WAYS[request.param]
-    return lambda conn, ids, tokens: conn.execute(statement, (ids, tokens) + ((ids,) if statement.count("%s") == 3 else ())).fetchall()
+    return lambda conn, ids, tokens: conn.execute(statement,
+                                                  (ids,
+                                                   tokens) + ((ids,) if statement.count("%s") == 3 else ())).fetchall()
 
 
 @pytest.mark.parametrize("name", WAYS)
 def test_arrays_that_do_not_fit(db, relay, name):
     """Bad input: different lengths, or none at all, change nothing."""
     (message, token), = take(db)
-    for ids, tokens in (([message], []), ([], [token]), ([message], [token, 2]), ([message, NOBODY], [token]), (None, [token]),
+    for ids, tokens in (([message], []), ([], [token]), ([message], [token, 2]), ([message, NOBODY], [token]),
+                        (None, [token]),
                         ([message], None), (None, None), ([message] * 10001, [token] * 10001)):
         params = (ids, tokens) + ((ids,) if WAYS[name].count("%s") == 3 else ())
         refuses(db, relay, WAYS[name], params, "lengths", "per ")
@@ -119,7 +125,8 @@ def test_optional_arrays_that_do_not_fit(db, relay, argument):
     (message, token), = take(db)
     kind = {"outputs": "jsonb", "delays": "bigint", "latencies": "bigint", "places": "tid"}.get(argument, "text")
     for array in ("'{}'::%s[]" % kind, "array_fill(NULL::%s, '{2}')" % kind):
-        refuses(db, relay, "SELECT * FROM outbox.settle(%%s, %%s, '{1}', %s => %s)" % (argument, array), ([message], [token]),
+        refuses(db, relay, "SELECT * FROM outbox.settle(%%s, %%s, '{1}', %s => %s)" % (argument, array),
+                ([message], [token]),
                 "lengths", "per message")
     assert relay.execute("SELECT result FROM outbox.settle(%%s, %%s, '{1}', %s => array_fill(NULL::%s, '{1}'))" % (argument, kind),
                          ([message], [token])).fetchone() == ("ok",)
@@ -157,10 +164,11 @@ def test_a_token_used_twice(db, relay):
 
 
 def test_a_message_twice_in_one_call(db, relay):
-    """M10 S6: a token works once: the first counts, the other is lost; with two tokens, the lease's own counts, whichever
-    comes first."""
+    """M10 S6: a token works once: the first counts, the other is lost; with two tokens, the lease's own counts,
+    whichever comes first."""
     (message, token), = take(db)
-    rows = relay.execute("SELECT ord, result FROM outbox.settle(%s, %s, '{1,2,1}')", ([message] * 3, [token] * 3)).fetchall()
+    rows = relay.execute("SELECT ord, result FROM outbox.settle(%s, %s, '{1,2,1}')",
+                         ([message] * 3, [token] * 3)).fetchall()
     assert rows == [(1, "ok"), (2, "lost"), (3, "lost")]
     assert db.sql("SELECT attempt_no, outcome FROM outbox.attempts") == [(1, "delivered")]
     for order in (1, -1):
@@ -169,16 +177,19 @@ def test_a_message_twice_in_one_call(db, relay):
         again = db.sql("SELECT id, token FROM outbox.claim('w')")
         assert again == [(message, token + 1)]
         tokens = [token, token + 1][::order]
-        rows = relay.execute("SELECT ord, result FROM outbox.settle(%s, %s, '{1,1}')", ([message] * 2, tokens)).fetchall()
+        rows = relay.execute("SELECT ord, result FROM outbox.settle(%s, %s, '{1,1}')",
+                             ([message] * 2, tokens)).fetchall()
         assert [result for _, result in rows] == ["lost", "ok"][::order]
-        assert db.sql("SELECT outcome FROM outbox.attempts WHERE message_id = %s ORDER BY attempt_no", message) == [("lost",), ("delivered",)]
+        assert db.sql("SELECT outcome FROM outbox.attempts WHERE message_id = %s ORDER BY attempt_no",
+                      message) == [("lost",), ("delivered",)]
 
 
 @pytest.mark.parametrize("outcome", [0, 4, 9, -1, 100, None])
 def test_outcomes_that_are_none(db, relay, outcome):
     """Bad input: an unknown outcome in the middle of others refuses all of them. 4, lost, is the database's to say."""
     rows = take(db, 3)
-    refuses(db, relay, "SELECT * FROM outbox.settle(%s, %s, %s)", ([row[0] for row in rows], [row[1] for row in rows], [1, outcome, 1]),
+    refuses(db, relay, "SELECT * FROM outbox.settle(%s, %s, %s)",
+            ([row[0] for row in rows], [row[1] for row in rows], [1, outcome, 1]),
             "outcome", "1 delivered")
 
 
@@ -186,9 +197,11 @@ def test_delays_and_latencies(db, relay):
     """Bad input: over a year is refused; a latency beyond all measure is cut, not an error that loses the outcome."""
     rows = take(db, 4)
     ids, tokens = [row[0] for row in rows], [row[1] for row in rows]
-    refuses(db, relay, "SELECT * FROM outbox.settle(%s, %s, '{2,2,2,2}', delays => %s)", (ids, tokens, [1, 31536000000001, -1, None]),
+    refuses(db, relay, "SELECT * FROM outbox.settle(%s, %s, '{2,2,2,2}', delays => %s)",
+            (ids, tokens, [1, 31536000000001, -1, None]),
             "year", "microseconds")
-    refuses(db, relay, "SELECT * FROM outbox.nack(%s, %s, NULL, delays => '{1 s,1 s,367 days,1 s}'::interval[])", (ids, tokens), "year", "")
+    refuses(db, relay, "SELECT * FROM outbox.nack(%s, %s, NULL, delays => '{1 s,1 s,367 days,1 s}'::interval[])",
+            (ids, tokens), "year", "")
     rows = relay.execute("SELECT result FROM outbox.settle(%s, %s, '{1,2,1,1}', latencies => %s)",
                          (ids, tokens, [9223372036854775807, 9223372036854775807, -5, None])).fetchall()
     assert rows == [("ok",)] * 4
@@ -196,12 +209,13 @@ def test_delays_and_latencies(db, relay):
 
 
 def test_texts_of_sinks(db, relay):
-    """S7: whatever a sink says can be recorded: empty, with line breaks, very long; errors are cut at 4000 characters, codes
-    and references at 1000, so that no outcome is lost over its words."""
+    """S7: whatever a sink says can be recorded: empty, with line breaks, very long; errors are cut at 4000 characters,
+    codes and references at 1000, so that no outcome is lost over its words."""
     rows = take(db, 2)
     long = "é" * 100000
     done = relay.execute("SELECT result FROM outbox.settle(%s, %s, '{3,1}', %s, %s, %s)",
-                         ([row[0] for row in rows], [row[1] for row in rows], [long, ""], [long, "a\nb\x01"], [long, "r\n"])).fetchall()
+                         ([row[0] for row in rows], [row[1] for row in rows], [long, ""], [long, "a\nb\x01"],
+                          [long, "r\n"])).fetchall()
     assert done == [("ok",)] * 2
     assert db.sql("SELECT length(code), length(error), length(reference) FROM outbox.attempts ORDER BY outcome") \
         == [(0, None, 2), (1000, 4000, 1000)]
@@ -210,11 +224,13 @@ def test_texts_of_sinks(db, relay):
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_isolation_levels(db, relay, level):
-    """S8 N2: claims and settles need to see what others committed: refused, with the way out, before anything is done."""
+    """S8 N2: claims and settles need to see what others committed: refused, with the way out, before anything is
+    done."""
     (message, token), = take(db)
     db.sql("SELECT outbox.enqueue('t', '1')")
     before = state(db)
-    for statement, params in [("SELECT * FROM outbox.claim('w')", ()), ("SELECT * FROM outbox.ack(%s, %s)", ([message], [token])),
+    for statement, params in [("SELECT * FROM outbox.claim('w')", ()),
+                              ("SELECT * FROM outbox.ack(%s, %s)", ([message], [token])),
                               ("SELECT * FROM outbox.extend(%s, %s)", ([message], [token])),
                               ("SELECT * FROM outbox.release(%s, %s)", ([message], [token])),
                               ("SELECT * FROM outbox.nack(%s, %s, '{no}')", ([message], [token]))]:
@@ -236,18 +252,22 @@ def test_retry_and_discard(db, operator, call):
     refuses(db, operator, "SELECT outbox.%s()" % call, (), "nothing says", "before => now()")
     refuses(db, operator, "SELECT outbox.%s(actor => 'me', reason => 'why')" % call, (), "nothing says", "ids")
     for count in (0, -1, 1000001, None):
-        refuses(db, operator, "SELECT outbox.%s(topic => 't', max_count => %%s)" % call, (count,), "max_count", "1 to 1000000")
-    for nothing in ("ids => '{}'", "ids => '{%s}'" % NOBODY, "namespace => 'other'", "code => 'x'", "before => '2001-01-01'",
+        refuses(db, operator, "SELECT outbox.%s(topic => 't', max_count => %%s)" % call, (count,), "max_count",
+                "1 to 1000000")
+    for nothing in ("ids => '{}'", "ids => '{%s}'" % NOBODY, "namespace => 'other'", "code => 'x'",
+                    "before => '2001-01-01'",
                     "tenant => '%s'" % NOBODY, "topic => 't', namespace => 'other'"):
         assert operator.execute("SELECT outbox.%s(%s)" % (call, nothing)).fetchone() == (0,), nothing
     assert operator.execute("SELECT outbox.%s(before => now() + interval '1 s')" % call).fetchone() == (1,)
 
 
 @pytest.mark.parametrize("name, bad, hint", [
-    ("max_payload", ["0", "-1", "268435457", "x", "", "1e3x"], "1 to 268435456"), ("max_attempts", ["0", "1001", "x"], "1 to 1000"),
+    ("max_payload", ["0", "-1", "268435457", "x", "", "1e3x"], "1 to 268435456"),
+    ("max_attempts", ["0", "1001", "x"], "1 to 1000"),
     ("retry_base", ["0", "-1 s", "2 days", "x"], "interval"), ("retry_cap", ["0", "25 days", "x"], "interval"),
     ("dedupe_scope", ["x", "", "TOPIC"], "topic or namespace"), ("order_scope", ["x"], "topic or namespace"),
-    ("on_dead", ["x", "stop"], "continue or hold"), ("tenant_prefix", ["x", ""], "on or off"), ("doorbell", ["perhaps"], "on or off")])
+    ("on_dead", ["x", "stop"], "continue or hold"), ("tenant_prefix", ["x", ""], "on or off"),
+    ("doorbell", ["perhaps"], "on or off")])
 def test_configure(db, operator, name, bad, hint):
     """Bad input: what a setting takes is said; the old value stays."""
     for value in bad:
@@ -256,10 +276,14 @@ def test_configure(db, operator, name, bad, hint):
 
 
 def test_configure_names(db, operator):
-    """Bad input: unknown settings, settings of everybody for one namespace, namespaces that no message can have, nulls."""
-    for namespace, name, value, word in [("n", "colour", "red", "colour"), ("n", None, "1", "setting"), (None, "max_attempts", "1", "namespace"),
-                                         ("", "max_attempts", "1", "namespace"), ("x" * 64, "max_attempts", "1", "namespace"),
-                                         ("n", "retention", "1 day", "retention"), ("*", "max_attempts", None, "max_attempts")]:
+    """Bad input: unknown settings, settings of everybody for one namespace, namespaces that no message can have,
+    nulls."""
+    for namespace, name, value, word in [("n", "colour", "red", "colour"), ("n", None, "1", "setting"),
+                                         (None, "max_attempts", "1", "namespace"),
+                                         ("", "max_attempts", "1", "namespace"),
+                                         ("x" * 64, "max_attempts", "1", "namespace"),
+                                         ("n", "retention", "1 day", "retention"),
+                                         ("*", "max_attempts", None, "max_attempts")]:
         refuses(db, operator, "SELECT outbox.configure(%s, %s, %s)", (namespace, name, value), word, "")
 
 

@@ -43,7 +43,8 @@ def at_once(connections, statements):
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("outcomes", ["delivered", "mixed"])
 def test_one_batch_settled_by_many(db, keyed, outcomes):
-    """M10 S6 N2: no deadlock, whoever names the messages in which order; of every message one settle is ok, the rest lost."""
+    """M10 S6 N2: no deadlock, whoever names the messages in which order; of every message one settle is ok, the rest
+    lost."""
     people(db)
     chance = random.Random(7)
     outcome = (lambda n: 1) if outcomes == "delivered" else (lambda n: chance.choice([1, 2, 3, 5, 8]))
@@ -72,13 +73,13 @@ def test_one_batch_settled_by_many(db, keyed, outcomes):
 
 
 def test_settling_extending_and_claiming_at_once(db):
-    """M10 V10 S6: leases end while their holders settle, extend and reclaim; every message is delivered once, and no attempt
-    number repeats. A renewal and a settle by places that an earlier renewal changed may meet 40P01, as any transaction may,
-    and are tried again."""
+    """M10 V10 S6: leases end while their holders settle, extend and reclaim; every message is delivered once, and no
+    attempt number repeats. A renewal and a settle by places that an earlier renewal changed may meet 40P01, as any
+    transaction may, and are tried again."""
     people(db)
     chance = random.Random(11)
-    db.sql("SELECT count(*) FROM generate_series(1, 200) n, LATERAL outbox.enqueue('t', to_jsonb(n), key => 'k' || n % 20, "
-           "max_attempts => 1000)")
+    db.sql("SELECT count(*) FROM generate_series(1, 200) n, LATERAL outbox.enqueue('t', to_jsonb(n), key => 'k' || n % "
+           "20, max_attempts => 1000)")
     crowd = [db.connect(user="person_relay", autocommit=True) for _ in range(4)]
     delivered, claimed = {}, {}
     try:
@@ -104,7 +105,8 @@ def test_settling_extending_and_claiming_at_once(db):
                 if result == "ok":
                     claimed.pop(message, None)
             claimed.update({row[0]: row for row in ends[3]})
-            delivered.update(dict(db.sql("SELECT message_id, count(*) FROM outbox.attempts WHERE outcome = 'delivered' GROUP BY 1")))
+            delivered.update(dict(db.sql("SELECT message_id, count(*) FROM outbox.attempts WHERE outcome = 'delivered' "
+                                         "GROUP BY 1")))
             if len(delivered) == 200:
                 break
     finally:

@@ -5,7 +5,9 @@
 -- is not compared with the clock: an ack after expiry still stands as long as nobody has reclaimed.
 --
 -- Locks: queue rows in the order of their places, then the parked successor of each settled row. A settle waits only for
--- claims and for other settles of the same messages, and claims wait for nobody, so settles cannot deadlock.
+-- claims and for other settles of the same messages, and claims wait for nobody, so settles do not deadlock. One case is
+-- left: places that a renewal has changed since are settled last, and a second renewal on another connection may then
+-- meet 40P01 with the settle; each is simply tried again.
 --
 --   outcome   1 delivered  2 retry  3 failed  4 lost  5 limited  6 blocked  7 unknown  8 released
 

@@ -15,7 +15,8 @@
 -- lower case.
 --
 -- Invariants
---   1. n counts the messages in the order of their commits (SQLite has one writer) and is never used twice.
+--   1. n counts the messages in the order of their commits (SQLite has one writer) and is never used twice: SQLite gives
+--      out the highest plus one, so whoever deletes the highest leaves a stub above it (stmt/stub.sql).
 --   2. The first row of a key is never parked: whatever removes the row before it wakes it in the same transaction. The
 --      rows behind the first are parked, or leased to the worker that has the first, or (at most one a key, behind rows
 --      leased with prefetch) ready for that same worker. So a claim does not walk over rows that it may not take, however many are blocked.
@@ -52,7 +53,7 @@ VALUES ('*', 'topic', 'topic', 1, 'continue', 1048576, 5, 1000000, 300000000, 60
 
 -- The settings in force stand in each lane, so that an enqueue reads one row; 002_guards.sql keeps them so.
 CREATE TABLE outbox_lane (
-    n             INTEGER PRIMARY KEY,
+    n             INTEGER NOT NULL UNIQUE,
     namespace     TEXT NOT NULL,
     topic         TEXT NOT NULL,
     dedupe_topic  TEXT NOT NULL,    -- '' where the dedupe_scope is the namespace
@@ -63,13 +64,13 @@ CREATE TABLE outbox_lane (
     max_attempts  INTEGER NOT NULL,
     retry_base    INTEGER NOT NULL,
     retry_cap     INTEGER NOT NULL,
-    UNIQUE (namespace, topic)
-) STRICT;
+    PRIMARY KEY (namespace, topic)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE outbox_message (
     n              INTEGER PRIMARY KEY,
     id             TEXT NOT NULL UNIQUE, -- uuid v7
-    lane           INTEGER NOT NULL REFERENCES outbox_lane,
+    lane           INTEGER REFERENCES outbox_lane (n), -- null: no message, but a number that must not be given out again
     created_at     INTEGER NOT NULL,
     priority       INTEGER NOT NULL,
     max_attempts   INTEGER NOT NULL,
@@ -139,7 +140,7 @@ CREATE TABLE outbox_attempt (
 CREATE TABLE outbox_archived (
     n              INTEGER PRIMARY KEY,
     id             TEXT NOT NULL UNIQUE,
-    lane           INTEGER NOT NULL REFERENCES outbox_lane,
+    lane           INTEGER NOT NULL REFERENCES outbox_lane (n),
     created_at     INTEGER NOT NULL,
     tenant_id      TEXT,
     key            TEXT,
@@ -184,26 +185,24 @@ CREATE TABLE outbox_stream (
     PRIMARY KEY (namespace, topic, tenant_id, key)
 ) STRICT, WITHOUT ROWID;
 
--- The enqueue's answer to the producer, and its scratch pad: one row, written by each enqueue and to be read in the same
--- transaction. Only id, seq and created are for producers.
-CREATE TABLE outbox_last (
+-- Arguments of the enqueue's inner triggers, and its answer when the message was there already: one row.
+CREATE TABLE outbox_call (
     one          INTEGER PRIMARY KEY,
-    id           TEXT,
+    namespace    TEXT,
+    topic        TEXT,    -- makes the lane: outbox_call_lane
+    n            INTEGER, -- the message at hand, from here
+    message_id   TEXT,
+    message_seq  INTEGER,
+    tenant_id    TEXT,
+    dedupe_topic TEXT,
+    dedupe_key   TEXT,    -- keeps its dedupe key: outbox_call_dedupe
+    order_topic  TEXT,
+    key          TEXT,    -- counts it in its key: outbox_call_key
+    id           TEXT,    -- the message that the last duplicate was
     seq          INTEGER,
-    created      INTEGER,          -- 0: the dedupe key was there already, and this is that message
-    n            INTEGER NOT NULL, -- the last number given out
-    at           INTEGER,
-    lane         INTEGER,
-    max_attempts INTEGER,
-    sid          INTEGER,
-    refused      TEXT,             -- what the settings forbid
-    namespace    TEXT,             -- the rest: arguments of the triggers on this table
-    topic        TEXT,
-    dedupe_key   TEXT,
-    key          TEXT,
-    tenant_id    TEXT
+    after_n      INTEGER  -- the newest message when it came: outbox_call_duplicate
 ) STRICT;
-INSERT INTO outbox_last (one, n) VALUES (1, 0);
+INSERT INTO outbox_call (one) VALUES (1);
 
 -- What operators did. Append-only like outbox_attempt.
 CREATE TABLE outbox_act (

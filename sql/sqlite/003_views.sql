@@ -114,7 +114,7 @@ CREATE VIEW outbox_status AS
                         sum(x.state = 2) AS parked,
                         (t.now - min(x.due) FILTER (WHERE x.state IN (0, 2) AND x.due <= t.now)) / 1e6 AS oldest_pending_s
                    FROM outbox_queue x
-                   JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000 AS now) t
+                   JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000 + 999 AS now) t
                   GROUP BY x.lane) q ON q.lane = l.n
       LEFT JOIN (SELECT x.lane, count(*) AS dead FROM outbox_dead x WHERE x.discarded_at IS NULL GROUP BY x.lane) d
              ON d.lane = l.n;

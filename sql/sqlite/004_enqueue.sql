@@ -10,13 +10,25 @@
 -- JSON is checked by reading it with json_each, which fails with "malformed JSON": SQLite before 3.41 takes json_valid for
 -- unsafe in a trigger when the connection has trusted_schema off.
 --
--- Steps: 1 refuse what is malformed · 2 make the lane if there is none · 3 resolve duplicate, number and sequence into
--- outbox_last · 4 refuse what the settings forbid, return for a duplicate · 5 write.
+-- Steps: 1 refuse what is malformed · 2 make the lane if there is none · 3 refuse what the settings forbid · 4 answer and
+-- return for a duplicate · 5 write the message · 6 the queue · 7 what goes with a key.
 --
 -- Speed. When an INSERT selects, and its table has triggers or was read anywhere before in the same trigger, SQLite builds
--- a temporary table for it, each time, which costs more than all the rest. Hence the small triggers on outbox_last, which
--- are called by an UPDATE that matches only when they are needed; no insert guards on the tables that are written here;
--- and a queue row that is parked first and looked at afterwards.
+-- a temporary table for it, each time, which costs more than all the rest. Hence no insert guards on the tables that are
+-- written here; the number of the message is left to SQLite; and what few messages need is done by small triggers on
+-- outbox_call, called by an UPDATE that matches only then.
+
+-- What a producer reads after its enqueue, in the same transaction. One writer at a time: the newest message is its own.
+CREATE VIEW outbox_last AS
+    SELECT c.id, c.seq, 0 AS created
+      FROM outbox_call c
+     WHERE c.one = 1 AND c.after_n = (SELECT coalesce(max(x.n), 0) FROM outbox_message x)
+    UNION ALL
+    SELECT m.id, m.seq, 1
+      FROM outbox_message m
+     WHERE m.n = (SELECT max(x.n) FROM outbox_message x)
+       AND NOT EXISTS (SELECT 1 FROM outbox_call c WHERE c.one = 1 AND c.after_n = m.n);
+
 CREATE TRIGGER outbox_enqueue INSTEAD OF INSERT ON outbox
 BEGIN
     -- 1. The first case is the quick test: plain ASCII within the limits, and none of the rarer fields. substr stops at
@@ -138,75 +150,91 @@ BEGIN
             THEN RAISE(ABORT, 'OB001: a name in "headers" is not valid: 1 to 128 letters, digits or any of !#$%&''*+.^_`|~-')
     END;
 
-    -- 2. Calls outbox_last_lane.
-    UPDATE outbox_last
+    -- 2. Calls outbox_call_lane.
+    UPDATE outbox_call
        SET namespace = coalesce(NEW.namespace, 'default'), topic = NEW.topic
      WHERE one = 1 AND NOT EXISTS (SELECT 1 FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default')
                                                                  AND l.topic = NEW.topic);
 
-    -- 3. 'now' is the same all through a statement, so the uses of it agree. The id is a uuid v7: time, a count, chance.
-    UPDATE outbox_last
-       SET (n, id, seq, created, lane, at, max_attempts, sid, refused) = (
-            SELECT outbox_last.n + (d.id IS NULL),
-                   coalesce(d.id, printf('%08x-%04x-7%03x-%04x-%012x',
-                       CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) >> 16,
-                       CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
-                       (outbox_last.n + 1) & 4095, 32768 | (random() & 16383), random() & 281474976710655)),
-                   CASE WHEN d.id IS NOT NULL THEN d.seq WHEN NEW.key IS NOT NULL THEN coalesce(s.seq, 0) + 1 END,
-                   d.id IS NULL,
-                   l.n,
-                   CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000,
-                   coalesce(NEW.max_attempts, l.max_attempts),
-                   CASE WHEN NEW.key IS NOT NULL THEN coalesce(s.sid, outbox_last.n + 1) END,
-                   CASE WHEN length(CAST(NEW.payload AS BLOB)) > l.max_payload THEN 'size'
-                        WHEN NEW.dedupe_key IS NULL THEN NULL
-                        WHEN l.tenant_prefix AND substr(NEW.dedupe_key, 1, 37) <> lower(NEW.tenant_id) || '/' THEN 'prefix'
-                        WHEN d.id IS NOT NULL AND d.tenant_id IS NOT lower(NEW.tenant_id) THEN 'tenant' END
-              FROM outbox_lane l
-              LEFT JOIN outbox_dedupe d
-                     ON d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
-              LEFT JOIN outbox_stream s
-                     ON s.namespace = l.namespace AND s.topic = l.order_topic
-                        AND s.tenant_id = coalesce(lower(NEW.tenant_id), '') AND s.key = NEW.key
-             WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
-     WHERE one = 1;
+    -- 3.
+    SELECT CASE
+        WHEN length(CAST(NEW.payload AS BLOB)) > l.max_payload
+            THEN RAISE(ABORT, 'OB006: "payload" is over the namespace''s max_payload: store the content elsewhere and send a reference, or raise the limit')
+        WHEN NEW.dedupe_key IS NULL THEN NULL
+        WHEN l.tenant_prefix AND substr(NEW.dedupe_key, 1, 37) <> lower(NEW.tenant_id) || '/'
+            THEN RAISE(ABORT, 'OB003: "dedupe_key" does not begin with the tenant''s uuid and a slash: do that, or switch tenant_prefix off for the namespace')
+        WHEN EXISTS (SELECT 1 FROM outbox_dedupe d
+                      WHERE d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
+                        AND d.tenant_id IS NOT lower(NEW.tenant_id))
+            THEN RAISE(ABORT, 'OB003: "dedupe_key" belongs to a message of another tenant')
+        END
+      FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
 
-    -- 4. RAISE(IGNORE) ends the trigger without an error and without undoing anything.
-    SELECT CASE t.refused
-        WHEN 'size' THEN RAISE(ABORT, 'OB006: "payload" is over the namespace''s max_payload: store the content elsewhere and send a reference, or raise the limit')
-        WHEN 'prefix' THEN RAISE(ABORT, 'OB003: "dedupe_key" does not begin with the tenant''s uuid and a slash: do that, or switch tenant_prefix off for the namespace')
-        WHEN 'tenant' THEN RAISE(ABORT, 'OB003: "dedupe_key" belongs to a message of another tenant')
-        ELSE RAISE(IGNORE) END
-      FROM outbox_last t WHERE t.one = 1 AND (t.created = 0 OR t.refused IS NOT NULL);
+    -- 4. Calls outbox_call_duplicate. RAISE(IGNORE) ends the trigger without an error and without undoing anything.
+    UPDATE outbox_call
+       SET (id, seq) = (SELECT d.id, d.seq FROM outbox_lane l JOIN outbox_dedupe d
+                            ON d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
+                         WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
+     WHERE one = 1 AND NEW.dedupe_key IS NOT NULL
+       AND EXISTS (SELECT 1 FROM outbox_lane l JOIN outbox_dedupe d
+                            ON d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
+                    WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic);
+    SELECT RAISE(IGNORE)
+     WHERE NEW.dedupe_key IS NOT NULL
+       AND EXISTS (SELECT 1 FROM outbox_lane l JOIN outbox_dedupe d
+                            ON d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
+                    WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic);
 
-    -- 5. A message with a key is parked, and woken at once by outbox_last_key when nothing is in its way.
-    INSERT INTO outbox_message (n, id, lane, created_at, priority, max_attempts, deliver_after, expires_at, tenant_id, key,
-                                seq, dedupe_key, subject, recipient, correlation_id, headers, content_type, payload)
-    SELECT t.n, t.id, t.lane, t.at, coalesce(NEW.priority, 4), t.max_attempts,
+    -- 5. 'now' is the same all through a statement, so the uses of it agree. The id is a uuid v7: time, then chance.
+    INSERT INTO outbox_message (id, lane, created_at, priority, max_attempts, deliver_after, expires_at, tenant_id, key, seq,
+                                dedupe_key, subject, recipient, correlation_id, headers, content_type, payload)
+    SELECT printf('%08x-%04x-7%03x-%04x-%012x',
+               CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) >> 16,
+               CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
+               random() & 4095, 32768 | (random() & 16383), random() & 281474976710655),
+           l.n, CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000,
+           coalesce(NEW.priority, 4), coalesce(NEW.max_attempts, l.max_attempts),
            CASE typeof(NEW.deliver_after) WHEN 'text'
                 THEN CAST((julianday(NEW.deliver_after) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000
                 ELSE NEW.deliver_after END,
            CASE typeof(NEW.expires_at) WHEN 'text'
                 THEN CAST((julianday(NEW.expires_at) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000
                 ELSE NEW.expires_at END,
-           lower(NEW.tenant_id), NEW.key, t.seq, NEW.dedupe_key, NEW.subject, NEW.recipient, NEW.correlation_id,
-           NEW.headers, NEW.content_type,
+           lower(NEW.tenant_id), NEW.key,
+           CASE WHEN NEW.key IS NOT NULL
+                THEN coalesce((SELECT s.seq FROM outbox_stream s
+                                WHERE s.namespace = l.namespace AND s.topic = l.order_topic
+                                  AND s.tenant_id = coalesce(lower(NEW.tenant_id), '') AND s.key = NEW.key), 0) + 1 END,
+           NEW.dedupe_key, NEW.subject, NEW.recipient, NEW.correlation_id, NEW.headers, NEW.content_type,
            CASE WHEN NEW.content_type IS NULL THEN CAST(NEW.payload AS TEXT) ELSE CAST(NEW.payload AS BLOB) END
-      FROM outbox_last t WHERE t.one = 1;
+      FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
+
+    -- 6. A message with a key is parked, and woken at once by outbox_call_key when nothing is in its way.
     INSERT INTO outbox_queue (n, state, lane, prio, due, sid, seq, tenant_id, expires_at, max_attempts, updated_at)
-    SELECT t.n, CASE WHEN t.seq > 1 THEN 2 ELSE 0 END, t.lane, m.priority,
-           min(coalesce(m.deliver_after, t.at), coalesce(m.expires_at, m.deliver_after, t.at)), t.sid, t.seq,
-           m.tenant_id, m.expires_at, m.max_attempts, t.at
-      FROM outbox_last t JOIN outbox_message m ON m.n = t.n WHERE t.one = 1;
-    UPDATE outbox_last SET key = NEW.key, dedupe_key = NEW.dedupe_key, tenant_id = lower(NEW.tenant_id)
+    SELECT m.n, CASE WHEN m.seq > 1 THEN 2 ELSE 0 END, m.lane, m.priority,
+           min(coalesce(m.deliver_after, m.created_at), coalesce(m.expires_at, m.deliver_after, m.created_at)),
+           CASE WHEN m.key IS NOT NULL
+                THEN coalesce((SELECT s.sid FROM outbox_lane l JOIN outbox_stream s
+                                   ON s.namespace = l.namespace AND s.topic = l.order_topic
+                                      AND s.tenant_id = coalesce(m.tenant_id, '') AND s.key = m.key
+                                WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic), m.n) END,
+           m.seq, m.tenant_id, m.expires_at, m.max_attempts, m.created_at
+      FROM outbox_message m WHERE m.n = last_insert_rowid();
+
+    -- 7. Calls outbox_call_dedupe and outbox_call_key.
+    UPDATE outbox_call
+       SET (n, message_id, message_seq, tenant_id, namespace, dedupe_topic, dedupe_key, order_topic, key) = (
+            SELECT m.n, m.id, m.seq, m.tenant_id, l.namespace, l.dedupe_topic, m.dedupe_key, l.order_topic, m.key
+              FROM outbox_message m CROSS JOIN outbox_lane l
+             WHERE m.n = last_insert_rowid() AND l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
      WHERE one = 1 AND coalesce(NEW.key, NEW.dedupe_key) IS NOT NULL;
 END;
 
-CREATE TRIGGER outbox_last_lane AFTER UPDATE OF topic ON outbox_last
+CREATE TRIGGER outbox_call_lane AFTER UPDATE OF topic ON outbox_call
 BEGIN
-    INSERT INTO outbox_lane (namespace, topic, dedupe_topic, order_topic, tenant_prefix, hold, max_payload, max_attempts,
-                             retry_base, retry_cap)
-    SELECT NEW.namespace, NEW.topic,
+    INSERT INTO outbox_lane (n, namespace, topic, dedupe_topic, order_topic, tenant_prefix, hold, max_payload,
+                             max_attempts, retry_base, retry_cap)
+    SELECT (SELECT coalesce(max(l.n), 0) + 1 FROM outbox_lane l), NEW.namespace, NEW.topic,
            CASE coalesce(o.dedupe_scope, s.dedupe_scope) WHEN 'topic' THEN NEW.topic ELSE '' END,
            CASE coalesce(o.order_scope, s.order_scope) WHEN 'topic' THEN NEW.topic ELSE '' END,
            coalesce(o.tenant_prefix, s.tenant_prefix), coalesce(o.on_dead, s.on_dead) = 'hold',
@@ -217,23 +245,26 @@ BEGIN
      WHERE s.name = '*';
 END;
 
-CREATE TRIGGER outbox_last_dedupe AFTER UPDATE OF dedupe_key ON outbox_last WHEN NEW.dedupe_key IS NOT NULL
+CREATE TRIGGER outbox_call_duplicate AFTER UPDATE OF id ON outbox_call
 BEGIN
-    INSERT INTO outbox_dedupe (namespace, topic, dedupe_key, tenant_id, id, seq)
-    SELECT l.namespace, l.dedupe_topic, NEW.dedupe_key, NEW.tenant_id, NEW.id, NEW.seq
-      FROM outbox_lane l WHERE l.n = NEW.lane;
+    UPDATE outbox_call SET after_n = (SELECT coalesce(max(m.n), 0) FROM outbox_message m) WHERE one = 1;
 END;
 
-CREATE TRIGGER outbox_last_key AFTER UPDATE OF key ON outbox_last WHEN NEW.key IS NOT NULL
+CREATE TRIGGER outbox_call_dedupe AFTER UPDATE OF dedupe_key ON outbox_call WHEN NEW.dedupe_key IS NOT NULL
+BEGIN
+    INSERT INTO outbox_dedupe (namespace, topic, dedupe_key, tenant_id, id, seq)
+    VALUES (NEW.namespace, NEW.dedupe_topic, NEW.dedupe_key, NEW.tenant_id, NEW.message_id, NEW.message_seq);
+END;
+
+CREATE TRIGGER outbox_call_key AFTER UPDATE OF key ON outbox_call WHEN NEW.key IS NOT NULL
 BEGIN
     INSERT INTO outbox_stream (namespace, topic, tenant_id, key, sid, seq)
-    SELECT l.namespace, l.order_topic, coalesce(NEW.tenant_id, ''), NEW.key, NEW.sid, 1
-      FROM outbox_lane l WHERE l.n = NEW.lane AND NEW.seq = 1;
-    UPDATE outbox_stream SET seq = NEW.seq
-     WHERE NEW.seq > 1 AND key = NEW.key AND tenant_id = coalesce(NEW.tenant_id, '')
-       AND (namespace, topic) = (SELECT l.namespace, l.order_topic FROM outbox_lane l WHERE l.n = NEW.lane);
+    SELECT NEW.namespace, NEW.order_topic, coalesce(NEW.tenant_id, ''), NEW.key, NEW.n, 1 WHERE NEW.message_seq = 1;
+    UPDATE outbox_stream SET seq = NEW.message_seq
+     WHERE NEW.message_seq > 1 AND namespace = NEW.namespace AND topic = NEW.order_topic
+       AND tenant_id = coalesce(NEW.tenant_id, '') AND key = NEW.key;
     UPDATE outbox_queue SET state = 0
      WHERE n = NEW.n AND state = 2
        AND NOT EXISTS (SELECT 1 FROM outbox_queue q
-                        WHERE q.sid = NEW.sid AND q.seq < NEW.seq AND (q.state <> 1 OR NOT q.prefetch));
+                        WHERE q.sid = outbox_queue.sid AND q.seq < outbox_queue.seq AND (q.state <> 1 OR NOT q.prefetch));
 END;

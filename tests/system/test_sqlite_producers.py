@@ -360,6 +360,30 @@ def test_only_purge_and_erasure_pass(outbox, conn):
         conn.execute("DELETE FROM outbox_message")
 
 
+def test_numbers_are_never_used_twice(outbox, conn):
+    """S2 S6 S7: also when the newest message was purged or erased; attempts that are kept stay with their own message."""
+    first = put(conn, key="k", tenant_id=TENANT)[0]
+    outbox.actor("settle", 1, 1, 1)
+    outbox.actor("configure", "*", "attempt_retention", "forever")
+    outbox.actor("configure", "*", "retention", "0 s")
+    assert outbox.actor("purge").stdout == "1\n"
+    before = outbox.dump()
+    assert outbox.actor("purge").stdout == "0\n" and outbox.dump() == before
+    second, seq, created = put(conn, key="k", tenant_id=TENANT)
+    assert (seq, created) == (2, 1)
+    third = put(conn, key="other")[0]
+    assert outbox.sql("SELECT message_id, outcome FROM outbox_attempts") == [(first, "delivered")]
+    assert sorted(line.split()[0] for line in outbox.actor("claim", 10, 1).stdout.splitlines()) == sorted([second, third])
+    assert outbox.actor("erase", TENANT).stdout == "1\n"
+    put(conn, tenant_id=OTHER)
+    outbox.actor("erase", OTHER)
+    fourth = put(conn)
+    assert fourth[2] == 1
+    assert outbox.sql("SELECT id, attempts FROM outbox_messages ORDER BY id") == [(third, 1), (fourth[0], 0)]
+    assert outbox.value("SELECT count(DISTINCT sid) = count(sid) FROM outbox_queue WHERE sid IS NOT NULL") == 1
+    outbox.check_sound()
+
+
 def test_the_words_of_a_well_known_table(outbox, conn):
     """T6: pending, publishing, published, failed, dead_lettered; and the first of the two operational statements."""
     for n in range(5):

@@ -1,2 +1,2 @@
 -- receipt: what the last enqueue of this transaction answered. Columns: id, seq, created.
-SELECT id, seq, created FROM outbox_last WHERE one = 1
+SELECT id, seq, created FROM outbox_last

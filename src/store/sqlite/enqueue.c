@@ -92,7 +92,7 @@ static ob_code put(struct ob_sqlite_store *store, const struct outbox_message *m
     receipt->seq = read ? sqlite3_column_int64(stmt, 1) : 0;
     receipt->created = read && sqlite3_column_int(stmt, 2) != 0;
     ob_sqlite_done(stmt);
-    return read ? OUTBOX_OK : ob_error_set(err, OUTBOX_CORRUPT, "outbox_last has no receipt; it must have one row");
+    return read ? OUTBOX_OK : ob_error_set(err, OUTBOX_CORRUPT, "outbox_last has no receipt");
 }
 
 ob_code ob_sqlite_enqueue(struct ob_store *base, const struct outbox_message *msg, struct outbox_receipt *receipt,

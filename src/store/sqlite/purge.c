@@ -59,14 +59,24 @@ static ob_code remove_one(struct ob_sqlite_store *store, struct purge *purge, in
     return code;
 }
 
+/* newest: the highest number before anything was deleted. */
+static ob_code close_gate(struct ob_sqlite_store *store, int64_t newest, struct outbox_error *err)
+{
+    ob_code code = ob_sqlite_run(store, OB_SQLITE_stub, OB_ARGS(OB_NUM(newest), OB_NUM(ob_clock_wall_us())), NULL, err);
+    return code ? code : ob_sqlite_run(store, OB_SQLITE_gate_close, OB_NO_ARGS, NULL, err);
+}
+
 static ob_code remove_chunk(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
 {
     struct purge *purge = ctx;
+    int64_t newest = 0;
     ob_code code =
         ob_sqlite_run(store, OB_SQLITE_gate_open, OB_ARGS(OB_NUM(purge->created_before), OB_NULL), NULL, err);
+    if (!code)
+        code = ob_sqlite_number(store, OB_SQLITE_newest, OB_NO_ARGS, 0, &newest, err);
     for (size_t i = 0; i < purge->count && !code; i++)
         code = remove_one(store, purge, purge->numbers[i], err);
-    return code ? code : ob_sqlite_run(store, OB_SQLITE_gate_close, OB_NO_ARGS, NULL, err);
+    return code ? code : close_gate(store, newest, err);
 }
 
 /* Reads numbers into the chunk from a statement that is bound; *row is false when it is at its end. */
@@ -200,7 +210,10 @@ static ob_code erase(struct ob_sqlite_store *store, void *ctx, struct outbox_err
         OB_SQLITE_erase_messages, OB_SQLITE_erase_archived,     OB_SQLITE_erase_dedupe,
         OB_SQLITE_erase_stream,   OB_SQLITE_erase_hook_failure, OB_SQLITE_erase_acts,
     };
+    int64_t newest = 0;
     ob_code code = ob_sqlite_run(store, OB_SQLITE_gate_open, OB_ARGS(OB_NULL, OB_TEXT(erasure->tenant)), NULL, err);
+    if (!code)
+        code = ob_sqlite_number(store, OB_SQLITE_newest, OB_NO_ARGS, 0, &newest, err);
     for (size_t i = 0; i < sizeof order / sizeof order[0] && !code; i++) {
         int64_t changed;
         code = ob_sqlite_run(store, order[i], args, 1, &changed, err);
@@ -210,7 +223,7 @@ static ob_code erase(struct ob_sqlite_store *store, void *ctx, struct outbox_err
             erasure->attempts = changed;
     }
     if (!code)
-        code = ob_sqlite_run(store, OB_SQLITE_gate_close, OB_NO_ARGS, NULL, err);
+        code = close_gate(store, newest, err);
     return code ? code : record(store, erasure, err);
 }
 

@@ -98,6 +98,32 @@ def test_an_empty_claim_needs_no_lock(outbox):
     conn.close()
 
 
+def test_blocked_messages_cost_nothing(outbox):
+    """N2 M20: behind a failing head thousands wait without a claim ever meeting them: only heads are in the index."""
+    outbox.actor("settle", 5000, 1, 5000)
+    conn = outbox.connect()
+    conn.execute("BEGIN")
+    for _ in range(5000):
+        conn.execute("INSERT INTO outbox (topic, payload, key, max_attempts) VALUES ('t', '{}', 'k', 1000)")
+    conn.execute("INSERT INTO outbox (topic, payload) VALUES ('t', '{}')")
+    conn.execute("COMMIT")
+
+    def states():
+        return dict(conn.execute("SELECT state, count(*) FROM outbox_queue GROUP BY state"))
+    assert states() == {0: 2, 2: 4999}
+    for _ in range(3):
+        outbox.actor("settle", 1, 2, 0)
+    assert states() == {0: 2, 2: 4999}
+    conn.execute("UPDATE outbox_queue SET due = due + 3600000000 WHERE state = 0 AND sid IS NOT NULL")
+    outbox.actor("settle", 100, 1, 100)
+    assert outbox.actor("claim", 100, 50).stdout == ""
+    assert states() == {0: 1, 2: 4999}
+    conn.execute("UPDATE outbox_queue SET due = due - 3600000000 WHERE state = 0")
+    outbox.actor("settle", 100, 1, 100)
+    assert states() == {0: 1, 2: 4998}
+    conn.close()
+
+
 def test_bad_settings_of_a_handle(outbox):
     """N1: what stands behind "?" is checked."""
     for bad in ("?nonsense=1", "?synchronous=perhaps", "?busy_timeout=-1", "?busy_timeout=soon"):

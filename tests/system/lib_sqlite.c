@@ -1,5 +1,5 @@
 /* lib_sqlite.c - outbox_sqlite_enqueue on a borrowed connection: the caller's transaction decides, and nothing of the
- * caller's is touched. Proves: N1 M1 M4 M5 M6 S2 S18. */
+ * caller's is touched. And the store when memory runs out. Proves: N1 N7 M1 M4 M5 M6 S2 S18. */
 #include <outbox/sqlite.h>
 
 #include <setjmp.h>
@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "core/batch.h"
 #include "store/sqlite/store.h"
 
 static char path[64];
@@ -188,6 +189,107 @@ static void without_an_outbox(void **state)
     assert_non_null(strstr(err.text, "OUTBOX_MESSAGE_INIT"));
 }
 
+/* ---- every allocation fails once --------------------------------------------------------------------------------- */
+
+static long countdown; /* the allocation that fails; 0: none */
+
+static void *alloc_some(size_t size)
+{
+    return countdown && --countdown == 0 ? NULL : malloc(size);
+}
+
+/* Opens, sends, claims, settles, acts, purges. Stops at the first error. */
+static enum outbox_code live_a_life(void)
+{
+    struct ob_store *store = NULL;
+    struct outbox_batch *batch = NULL;
+    const char *topics[] = {"orders.paid"};
+    struct outbox_claim want = OUTBOX_CLAIM_INIT;
+    struct outbox_message msg = OUTBOX_MESSAGE_INIT;
+    bool woken;
+    int64_t n;
+    want.worker = "w";
+    want.topics = topics;
+    want.topic_count = 1;
+    want.run = 3;
+    msg.topic = topics[0];
+    msg.payload = "{}";
+    msg.payload_len = 2;
+    msg.key = "k";
+    enum outbox_code code = ob_sqlite_open(path, false, &store, &err);
+    for (int i = 0; i < 3 && !code; i++)
+        code = store->ops->enqueue(store, &msg, NULL, &err);
+    if (!code)
+        code = store->ops->claim(store, &want, &batch, &err);
+    if (!code) {
+        struct outbox_settle items[3];
+        assert_int_equal(batch->size, 3);
+        for (size_t i = 0; i < 3; i++)
+            items[i] = (struct outbox_settle){.id = batch->items[i].id,
+                                              .token = batch->items[i].token,
+                                              .outcome = i ? OUTBOX_FAILED : OUTBOX_DELIVERED,
+                                              .error = "caf\xe9"};
+        code = store->ops->settle(store, items, 3, &err);
+    }
+    if (!code)
+        code = store->ops->retry(store, &(struct ob_filter){.topic = topics[0]}, NULL, &n, &err);
+    if (!code)
+        code = store->ops->wait(store, 0, &woken, &err);
+    if (!code)
+        code = store->ops->purge(store, &n, &err);
+    if (batch)
+        batch->free(batch);
+    if (store)
+        store->ops->close(store);
+    return code;
+}
+
+/* What the failed lives left behind: done with, so that the next one starts from nothing. */
+static void clean_up(void)
+{
+    struct ob_store *store;
+    struct outbox_batch *batch;
+    struct outbox_claim want = OUTBOX_CLAIM_INIT;
+    want.worker = "broom";
+    run("UPDATE outbox_queue SET until = 0 WHERE state = 1");
+    assert_int_equal(ob_sqlite_open(path, false, &store, &err), OUTBOX_OK);
+    for (size_t size = 1; size > 0; batch->free(batch)) {
+        assert_int_equal(store->ops->claim(store, &want, &batch, &err), OUTBOX_OK);
+        size = batch->size;
+        for (size_t i = 0; i < size; i++) {
+            struct outbox_settle item = {
+                .id = batch->items[i].id, .token = batch->items[i].token, .outcome = OUTBOX_DELIVERED};
+            assert_int_equal(store->ops->settle(store, &item, 1, &err), OUTBOX_OK);
+        }
+    }
+    store->ops->close(store);
+    assert_int_equal(number("SELECT count(*) FROM outbox_queue"), 0);
+}
+
+static void every_allocation_fails_once(void **state)
+{
+    (void)state;
+    long n = 0;
+    enum outbox_code code = OUTBOX_NOMEM;
+    outbox_set_allocator(alloc_some, free);
+    while (code == OUTBOX_NOMEM) {
+        countdown = ++n;
+        code = live_a_life();
+        bool reached = countdown == 0;
+        countdown = 0;
+        if (reached && code != OUTBOX_NOMEM && code != OUTBOX_OK)
+            fail_msg("allocation %ld: %s: %s", n, outbox_code_name(code), err.text);
+        /* A call that can do without answers as if nothing were; go on until none fails any more. */
+        if (reached)
+            code = OUTBOX_NOMEM;
+        clean_up();
+    }
+    outbox_set_allocator(NULL, NULL);
+    assert_int_equal(code, OUTBOX_OK);
+    assert_true(n > 10);
+    assert_int_equal(number("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"), 0);
+}
+
 #define TEST(name, function) \
     { \
         name, function, setup, teardown, NULL \
@@ -203,6 +305,7 @@ int main(void)
         TEST("N1: the connection is left as it was", nothing_is_left_on_the_connection),
         TEST("N1: busy is told, and loses nothing", busy_is_told_and_loses_nothing),
         TEST("N1: a database without an outbox says so", without_an_outbox),
+        TEST("N7: every allocation fails once, and nothing is lost or leaked", every_allocation_fails_once),
     };
     return cmocka_run_group_tests_name("lib_sqlite", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* pg_claims.c - what one claim costs: the same call in turn at each of several places, so that whatever else the machine
- * does falls on all of them alike. What was claimed is released, or acked and as many enqueued again, outside the clock:
- * the backlog keeps its size. */
+/* pg_claims.c - what one claim costs: the same call in turn at each of several places, so that whatever else the
+ * machine does falls on all of them alike. What was claimed is released, or acked and as many enqueued again, outside
+ * the clock: the backlog keeps its size. */
 #include "pg_bench.h"
 
 #include "core/batch.h"

@@ -19,6 +19,20 @@ SETTINGS = {
 }
 TEMPLATE = "bench_template"
 
+# Tomorrow's partitions, as any relay would have made them, and those of the last week with a little in them: messages
+# are kept seven days by default, and whoever looks into one partition too many should see it here.
+PARTITIONS = """
+do $$ begin while (select bool_or(more) from outbox.purge()) loop end loop; end $$;
+set role outbox_owner;
+select count(outbox.make_period(day, day + interval '1 day'))
+  from generate_series(date_trunc('day', now()) - interval '7 days', date_trunc('day', now()) - interval '1 day',
+                       '1 day') day;
+reset role;
+insert into outbox.message (id, created_at, priority, max_attempts, namespace, topic, payload)
+select outbox.uuid7(at), at, 4, 5, 'default', 'orders', '{"old": true}'
+  from generate_series(date_trunc('day', now()) - interval '7 days', date_trunc('day', now()), '1 min') at;
+"""
+
 
 class Bench:
     """with Bench(build, quick) as bench: every sample gets a database of its own from bench.fresh()."""
@@ -62,12 +76,9 @@ class Bench:
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
             raise SystemExit("bench/run: outbox migrate failed:\n" + done.stdout)
-        self.server.psql("""
-            grant outbox_producer, outbox_relay, outbox_auditor to bench;
-            grant create on schema public to bench;
-            -- tomorrow's partitions, as any relay would have made them
-            do $$ begin while (select bool_or(more) from outbox.purge()) loop end loop; end $$;
-            """, dbname=TEMPLATE)
+        self.server.psql("grant outbox_producer, outbox_relay, outbox_auditor to bench", dbname=TEMPLATE)
+        self.server.psql("grant create on schema public to bench", dbname=TEMPLATE)
+        self.server.psql(PARTITIONS, dbname=TEMPLATE)
 
     @contextlib.contextmanager
     def fresh(self):

@@ -28,8 +28,8 @@ def measure(bench, report):
     rows = []
     for label in ["floor", "floor, one transaction"] + [row[0] for row in VARIANTS]:
         rate, cpu = report.median(label, "rate"), report.median(label, "cpu_us")
-        rows.append([label, rate, rate / floor, cpu, floor_cpu / cpu] +
-                    [report.median(label, field) for field in ("claim_us", "settle_us", "claim_cpu_us", "settle_cpu_us")])
+        parts = [report.median(label, field) for field in ("claim_us", "settle_us", "claim_cpu_us", "settle_cpu_us")]
+        rows.append([label, rate, rate / floor, cpu, floor_cpu / cpu] + parts)
     print("  %d messages of 200 bytes, batches of 500, one connection, medians of %d; us per message" %
           (count, bench.rounds))
     report.table(["", "msg/s", "/ floor", "backend CPU us", "floor / CPU", "claim us", "settle us", "claim CPU",

@@ -28,7 +28,8 @@ def one_by_one(bench, report):
         with bench.fresh() as database:
             with bench.connect(database) as conn:
                 conn.execute(ORDERS)
-            got = bench.pg_bench("enqueue-cost", database, count=bench.size(100, 20), rounds=bench.size(30, 5), keys=1000)
+            got = bench.pg_bench("enqueue-cost", database, count=bench.size(100, 20), rounds=bench.size(30, 5),
+                                 keys=1000)
         for name, _ in LABELS:
             report.sample(name, **got["variants"][name])
     base = {field: report.median("none", field) for field in ("median_us", "cpu_us", "wal_bytes")}
@@ -61,13 +62,14 @@ def crowded(bench, report):
                         report.sample("pgbench " + name, tps=pgbench(bench, database, path, clients, seconds))
     alone, along = report.median("pgbench alone", "tps"), report.median("pgbench with", "tps")
     print("  pgbench, %d clients, %d s each, turn by turn" % (clients, seconds))
-    report.table(["", "transactions/s", "/ alone"], [["the order alone", alone, 1.0], ["+ enqueue", along, along / alone]])
+    report.table(["", "transactions/s", "/ alone"],
+                 [["the order alone", alone, 1.0], ["+ enqueue", along, along / alone]])
 
 
 def pgbench(bench, database, script, clients, seconds):
-    done = subprocess.run([os.path.join(bench.server.bindir, "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j",
-                           "2", "-T", str(seconds), "-f", script, bench.place(database)],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    line = [os.path.join(bench.server.bindir, "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", "2",
+            "-T", str(seconds), "-f", script, bench.place(database)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     found = re.search(r"tps = ([0-9.]+)", done.stdout)
     if done.returncode != 0 or not found:
         raise RuntimeError("pgbench failed:\n" + done.stdout)

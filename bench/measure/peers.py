@@ -1,7 +1,7 @@
 """Other queues in PostgreSQL on the same server in the same run, each set as well as its own documents say.
 
-They are installed from npm into a temporary folder, at the versions of peers/versions.json. pgmq is plain SQL; a package
-for another PostgreSQL carries it. One that cannot be installed is named, with the reason.
+They are installed from npm into a temporary folder, at the versions of peers/versions.json. pgmq is plain SQL; a
+package for another PostgreSQL carries it. One that cannot be installed is named, with the reason.
 """
 import glob
 import json
@@ -111,8 +111,9 @@ class Pgmq:
                 conn.execute("select pgmq.create('bench')")
                 conn.execute("grant all on schema pgmq to bench; grant all on all tables in schema pgmq to bench;"
                              "grant all on all sequences in schema pgmq to bench")
-                conn.execute("select count(*) from pgmq.send_batch('bench', array(select jsonb_build_object('i', i, 'pad',"
-                             " repeat('x', 181 - length(i::text))) from generate_series(1, %d) i))" % (count + 1000))
+                conn.execute("select count(*) from pgmq.send_batch('bench', array(select jsonb_build_object('i', i,"
+                             " 'pad', repeat('x', 181 - length(i::text))) from generate_series(1, %d) i))" %
+                             (count + 1000))
             bench.settle_down(database)
             got = bench.pg_bench("drain", database, side="pgmq-" + self.how, count=count)
         drain.keep(report, self.label, got)

@@ -9,15 +9,15 @@
  *     if (outbox_sqlite_enqueue(db, &msg, &receipt, &err)) { sqlite3_exec(db, "ROLLBACK", 0, 0, 0); ... }
  *     sqlite3_exec(db, "COMMIT", 0, 0, 0);
  *
- * The database must have an outbox in it: `outbox init --store sqlite:PATH`, once. The connection is borrowed: it is never
- * closed and none of its settings is changed; inside a transaction the library never begins, commits or rolls back.
- * Outside of one the enqueue is a transaction of its own. After an error inside a transaction nothing of the message is
- * left and the transaction is as it was before; roll it back, or go on without the message.
- * OUTBOX_BUSY means that another process writes: give the connection a busy timeout (sqlite3_busy_timeout), and begin with
- * BEGIN IMMEDIATE, so that waiting happens there.
+ * The database must have an outbox in it: `outbox init --store sqlite:PATH`, once. The connection is borrowed: it is
+ * never closed and none of its settings is changed; inside a transaction the library never begins, commits or rolls
+ * back. Outside of one the enqueue is a transaction of its own. After an error inside a transaction nothing of the
+ * message is left and the transaction is as it was before; roll it back, or go on without the message. OUTBOX_BUSY
+ * means that another process writes: give the connection a busy timeout (sqlite3_busy_timeout), and begin with BEGIN
+ * IMMEDIATE, so that waiting happens there.
  *
- * The same can be done in plain SQL from any language: INSERT INTO outbox (topic, payload) VALUES (...); see docs/sqlite.md.
- * That is also the faster way for many messages, since you can keep the statement prepared. */
+ * The same can be done in plain SQL from any language: INSERT INTO outbox (topic, payload) VALUES (...); see
+ * docs/sqlite.md. That is also the faster way for many messages, since you can keep the statement prepared. */
 #ifndef OUTBOX_SQLITE_H
 #define OUTBOX_SQLITE_H
 

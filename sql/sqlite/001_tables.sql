@@ -15,13 +15,14 @@
 -- lower case.
 --
 -- Invariants
---   1. n counts the messages in the order of their commits (SQLite has one writer) and is never used twice: SQLite gives
---      out the highest plus one, so whoever deletes the highest leaves a stub above it (stmt/stub.sql).
+--   1. n counts the messages in the order of their commits (SQLite has one writer) and is never used twice: SQLite
+--      gives out the highest plus one, so whoever deletes the highest leaves a stub above it (stmt/stub.sql).
 --   2. The first row of a key is never parked: whatever removes the row before it wakes it in the same transaction. The
 --      rows behind the first are parked, or leased to the worker that has the first, or (at most one a key, behind rows
---      leased with prefetch) ready for that same worker. So a claim does not walk over rows that it may not take, however many are blocked.
---   3. An attempt is written while its lease is in the queue, by the transaction that ends that lease.
---   4. Nothing is decided by a constraint. A producer's INSERT OR REPLACE would turn a conflict into the loss of a row
+--      leased with prefetch) ready for that same worker. So a claim does not walk over rows that it may not take,
+--   however many are blocked. 3. An attempt is written while its lease is in the queue, by the transaction that ends
+--   that lease. 4. Nothing is decided by a constraint. A producer's INSERT OR REPLACE would turn a conflict into the
+--   loss of a row
 --      and OR IGNORE into silence, so every statement tests first; the constraints only guard against our own mistakes.
 
 CREATE TABLE outbox_migration (

@@ -1,7 +1,7 @@
 -- Guards: what is immutable, what is append-only, and what is derived.
 --
--- SQLite has no roles, so these triggers stand where PostgreSQL has privileges. They must hold whatever the pragmas of the
--- connection say. In particular, INSERT OR REPLACE removes the row it collides with without firing DELETE triggers
+-- SQLite has no roles, so these triggers stand where PostgreSQL has privileges. They must hold whatever the pragmas of
+-- the connection say. In particular, INSERT OR REPLACE removes the row it collides with without firing DELETE triggers
 -- (unless recursive_triggers is on): hence the BEFORE INSERT guards.
 --
 -- Deleting is for purge and erase_tenant alone, which open outbox_gate inside their transaction.

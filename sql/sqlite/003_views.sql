@@ -119,8 +119,8 @@ CREATE VIEW outbox_status AS
       LEFT JOIN (SELECT x.lane, count(*) AS dead FROM outbox_dead x WHERE x.discarded_at IS NULL GROUP BY x.lane) d
              ON d.lane = l.n;
 
--- The producer's view: INSERT INTO outbox (topic, payload, ...); see 004_enqueue.sql. Read, it shows the messages in the
--- words of a well-known shape of outbox table: pending, publishing, published, failed, dead_lettered.
+-- The producer's view: INSERT INTO outbox (topic, payload, ...); see 004_enqueue.sql. Read, it shows the messages in
+-- the words of a well-known shape of outbox table: pending, publishing, published, failed, dead_lettered.
 CREATE VIEW outbox AS
     SELECT s.topic, s.payload, s.key, s.dedupe_key, s.tenant_id, s.namespace, s.subject, s.recipient, s.headers,
            s.priority,

@@ -7,18 +7,19 @@
 -- the producer's own statement would override any in here. What is wrong is refused by RAISE(ABORT), which they do not
 -- override; the texts begin with the SQLSTATE that PostgreSQL raises for the same mistake.
 --
--- JSON is checked by reading it with json_each, which fails with "malformed JSON": SQLite before 3.41 takes json_valid for
--- unsafe in a trigger when the connection has trusted_schema off.
+-- JSON is checked by reading it with json_each, which fails with "malformed JSON": SQLite before 3.41 takes json_valid
+-- for unsafe in a trigger when the connection has trusted_schema off.
 --
--- Steps: 1 refuse what is malformed · 2 make the lane if there is none · 3 refuse what the settings forbid · 4 answer and
--- return for a duplicate · 5 write the message · 6 the queue · 7 what goes with a key.
+-- Steps: 1 refuse what is malformed · 2 make the lane if there is none · 3 refuse what the settings forbid · 4 answer
+-- and return for a duplicate · 5 write the message · 6 the queue · 7 what goes with a key.
 --
--- Speed. When an INSERT selects, and its table has triggers or was read anywhere before in the same trigger, SQLite builds
--- a temporary table for it, each time, which costs more than all the rest. Hence no insert guards on the tables that are
--- written here; the number of the message is left to SQLite; and what few messages need is done by small triggers on
--- outbox_call, called by an UPDATE that matches only then.
+-- Speed. When an INSERT selects, and its table has triggers or was read anywhere before in the same trigger, SQLite
+-- builds a temporary table for it, each time, which costs more than all the rest. Hence no insert guards on the tables
+-- that are written here; the number of the message is left to SQLite; and what few messages need is done by small
+-- triggers on outbox_call, called by an UPDATE that matches only then.
 
--- What a producer reads after its enqueue, in the same transaction. One writer at a time: the newest message is its own.
+-- What a producer reads after its enqueue, in the same transaction. One writer at a time: the newest message is its
+-- own.
 CREATE VIEW outbox_last AS
     SELECT c.id, c.seq, 0 AS created
       FROM outbox_call c

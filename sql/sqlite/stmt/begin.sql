@@ -1,2 +1,3 @@
--- begin: opens a write transaction at once. A deferred one could fail halfway, when somebody else has written meanwhile.
+-- begin: opens a write transaction at once. A deferred one could fail halfway, when somebody else has written
+-- meanwhile.
 BEGIN IMMEDIATE

@@ -1,4 +1,5 @@
--- setting: changes one setting of a namespace; a value of null goes back to the default. ?1 namespace, ?2 name, ?3 value.
+-- setting: changes one setting of a namespace; a value of null goes back to the default. ?1 namespace, ?2 name, ?3
+-- value.
 UPDATE outbox_namespace
    SET dedupe_scope = CASE ?2 WHEN 'dedupe_scope' THEN ?3 ELSE dedupe_scope END,
        order_scope = CASE ?2 WHEN 'order_scope' THEN ?3 ELSE order_scope END,

@@ -1,5 +1,5 @@
-/* batch.c - what a claim hands out: the messages, read after the claim has committed. They are immutable and ours by then,
- * so nobody is kept waiting while payloads are copied. */
+/* batch.c - what a claim hands out: the messages, read after the claim has committed. They are immutable and ours by
+ * then, so nobody is kept waiting while payloads are copied. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"

@@ -22,8 +22,8 @@ enum { WORKER_MAX = 200, LIMIT_MAX = 10000, ATTEMPTS_MAX = 1000, CHUNK = 500 };
 #define BASE_MAX_US 86400000000LL
 #define CAP_MAX_US 2592000000000LL
 
-/* Messages of one lane and priority that need no care of their own: no key, attempts left, not expired. They are taken in the
- * order of the index, so the last one tells them all, and one statement leases them. */
+/* Messages of one lane and priority that need no care of their own: no key, attempts left, not expired. They are taken
+ * in the order of the index, so the last one tells them all, and one statement leases them. */
 struct span {
     int64_t lane, due, n;
     int prio;

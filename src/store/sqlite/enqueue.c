@@ -1,7 +1,7 @@
 /* enqueue.c - messages in: one, many, and one on a connection that is not ours.
  *
- * The view `outbox` does the work and the checking, for us as for any other producer. Only what SQL cannot see is checked
- * here: text that is not UTF-8, and numbers that mean "none" in the struct. */
+ * The view `outbox` does the work and the checking, for us as for any other producer. Only what SQL cannot see is
+ * checked here: text that is not UTF-8, and numbers that mean "none" in the struct. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/utf8.h"

@@ -1,8 +1,8 @@
 /* error.c - what SQLite says, in our codes.
  *
- * Our own triggers raise texts that begin with the SQLSTATE PostgreSQL would have: "OB001: ..."; only bad JSON is refused in
- * SQLite's own words, see sql/sqlite/004_enqueue.sql. Everything else goes by
- * SQLite's extended result code; where that is too coarse, by the operating system's error behind it. */
+ * Our own triggers raise texts that begin with the SQLSTATE PostgreSQL would have: "OB001: ..."; only bad JSON is
+ * refused in SQLite's own words, see sql/sqlite/004_enqueue.sql. Everything else goes by SQLite's extended result code;
+ * where that is too coarse, by the operating system's error behind it. */
 #include "store/sqlite/sqlite.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@ static bool no_room(int cause)
     return cause == ENOSPC || cause == EDQUOT || cause == EFBIG;
 }
 
-/* SQLite says "full" only for ENOSPC; a quota or a limit is an I/O error to it. What the operating system said last is kept
- * by the connection, and by the database file and its log, each for itself. */
+/* SQLite says "full" only for ENOSPC; a quota or a limit is an I/O error to it. What the operating system said last is
+ * kept by the connection, and by the database file and its log, each for itself. */
 static bool is_full(sqlite3 *db)
 {
     sqlite3_file *log = NULL;

@@ -52,8 +52,8 @@ ob_code ob_sqlite_transact(struct ob_sqlite_store *store, ob_sqlite_body *body, 
     return code;
 }
 
-/* Runs the INSERT that the triggers hang on, in a savepoint. failure gets what they said, "" when all went well. An error
- * is one of our own part. */
+/* Runs the INSERT that the triggers hang on, in a savepoint. failure gets what they said, "" when all went well. An
+ * error is one of our own part. */
 static ob_code show(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
                     size_t count, char failure[256], struct outbox_error *err)
 {

@@ -1,9 +1,9 @@
 /* lock.c - one relay a file.
  *
- * The lock is flock(2) on a file of its own beside the database, "<path>-relay", which holds the process id of its holder
- * for people to read. The kernel frees it when the last descriptor is closed, however the process ends, so it is never
- * stale. The file stays: removing it would let two relays lock two files of the same name. The database is named by its
- * real path, so that a symbolic link does not make it two. */
+ * The lock is flock(2) on a file of its own beside the database, "<path>-relay", which holds the process id of its
+ * holder for people to read. The kernel frees it when the last descriptor is closed, however the process ends, so it is
+ * never stale. The file stays: removing it would let two relays lock two files of the same name. The database is named
+ * by its real path, so that a symbolic link does not make it two. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"

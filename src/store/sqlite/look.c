@@ -1,5 +1,5 @@
-/* look.c - what people see: messages, attempts, acts, status, row by row. Rows borrow from the statement for the time of
- * the callback.
+/* look.c - what people see: messages, attempts, acts, status, row by row. Rows borrow from the statement for the time
+ * of the callback.
  *
  * One statement per way in: SQLite plans a statement once, for all parameters, so a filter that an index serves has a
  * statement of its own. */

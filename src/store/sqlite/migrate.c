@@ -1,8 +1,8 @@
 /* migrate.c - the schema: what there is, what is missing, and bringing it up to date.
  *
- * Migrations are the files of sql/sqlite, in the order of their numbers. All that are missing run in one transaction with
- * their records in outbox_migration: a crash leaves the file as it was, and SQLite's write lock keeps two runs apart. The file's own
- * user_version and application_id are left to the application. */
+ * Migrations are the files of sql/sqlite, in the order of their numbers. All that are missing run in one transaction
+ * with their records in outbox_migration: a crash leaves the file as it was, and SQLite's write lock keeps two runs
+ * apart. The file's own user_version and application_id are left to the application. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"

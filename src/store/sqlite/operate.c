@@ -1,4 +1,5 @@
-/* operate.c - what operators do with dead letters and pauses. Every act is put on record in the transaction that does it.
+/* operate.c - what operators do with dead letters and pauses. Every act is put on record in the transaction that does
+ * it.
  *
  * Many dead letters are worked off in several transactions, so that producers are never kept out for long; an error in
  * between leaves those before it done, on record and counted. */

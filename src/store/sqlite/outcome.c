@@ -1,5 +1,5 @@
-/* outcome.c - what claim, settle and operators have in common: the death of a message, and the record of an act. All run
- * inside the caller's write transaction. */
+/* outcome.c - what claim, settle and operators have in common: the death of a message, and the record of an act. All
+ * run inside the caller's write transaction. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"

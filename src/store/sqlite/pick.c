@@ -1,9 +1,9 @@
 /* pick.c - what a claim may take, best first: highest priority, then oldest.
  *
- * The index leads with the lane, so that lanes which are paused or out of scope cost nothing, however full. What comes out
- * is merged here: one cursor per lane, each in the right order by itself, in a heap; and with them the leases that have
- * ended. A cursor reads ahead in chunks into the arena. Rows that the claim takes leave the index while it goes on; a row
- * read ahead may therefore be stale, which the claim notices when it leases it. */
+ * The index leads with the lane, so that lanes which are paused or out of scope cost nothing, however full. What comes
+ * out is merged here: one cursor per lane, each in the right order by itself, in a heap; and with them the leases that
+ * have ended. A cursor reads ahead in chunks into the arena. Rows that the claim takes leave the index while it goes
+ * on; a row read ahead may therefore be stale, which the claim notices when it leases it. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/heap.h"
@@ -167,7 +167,8 @@ static ob_code read_chunk(struct ob_sqlite_pick *pick, struct cursor *cursor, in
     return code ? code : read_rows(pick, stmt, cursor, err);
 }
 
-/* The next chunk of a lane, of this priority or of the next lower one that has anything due. An empty buffer: no more. */
+/* The next chunk of a lane, of this priority or of the next lower one that has anything due. An empty buffer: no more.
+ * */
 static ob_code refill(struct ob_sqlite_pick *pick, struct cursor *cursor, struct outbox_error *err)
 {
     int64_t due = 0, n = 0;

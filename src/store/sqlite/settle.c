@@ -1,12 +1,12 @@
 /* settle.c - how attempts ended, and leases that go on.
  *
- * The token of a claim holds its attempt number, which never repeats: a late worker finds another number there, or no lease,
- * and changes nothing. The lease's end is not compared with the clock: an ack after expiry stands as long as nobody has
- * reclaimed.
+ * The token of a claim holds its attempt number, which never repeats: a late worker finds another number there, or no
+ * lease, and changes nothing. The lease's end is not compared with the clock: an ack after expiry stands as long as
+ * nobody has reclaimed.
  *
- * The token also holds the message's number, and the numbers of a batch lie side by side: so the leases are read, and what
- * was delivered leaves the queue, by stretches of numbers. Only the record of each attempt is written by itself. Keys are
- * put right at the end, once each: whatever left or came back, a key's first row is not parked.
+ * The token also holds the message's number, and the numbers of a batch lie side by side: so the leases are read, and
+ * what was delivered leaves the queue, by stretches of numbers. Only the record of each attempt is written by itself.
+ * Keys are put right at the end, once each: whatever left or came back, a key's first row is not parked.
  *
  * An outcome is never refused because its words are ugly: what is not UTF-8 is replaced, what is too long is cut. */
 #include "store/sqlite/sqlite.h"
@@ -128,8 +128,8 @@ static bool read_held(struct settle *settle, sqlite3_stmt *stmt, struct held *he
     return held->holder != NULL;
 }
 
-/* The leases of the items from place first to before end, whose numbers have no gap. The same message twice in one call:
- * the token works once, for the first that has it. */
+/* The leases of the items from place first to before end, whose numbers have no gap. The same message twice in one
+ * call: the token works once, for the first that has it. */
 static ob_code read_stretch(struct ob_sqlite_store *store, struct settle *settle, size_t first, size_t end,
                             struct outbox_error *err)
 {

@@ -1,7 +1,7 @@
 /* sqlite.h - what the files of this folder share: the store's struct, its statements, and how one is run.
  *
- * SQLite has one writer. So a write transaction here is short: everything that can be read before it or after it is; and
- * it is polite: see begin in tx.c. The caller's own transaction:
+ * SQLite has one writer. So a write transaction here is short: everything that can be read before it or after it is;
+ * and it is polite: see begin in tx.c. The caller's own transaction:
  *
  *   NONE ──begin──▶ OPEN ──commit, rollback──▶ NONE      (enqueue joins it; claims and settles are refused meanwhile)
  *

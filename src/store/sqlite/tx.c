@@ -1,11 +1,12 @@
 /* tx.c - write transactions: begun at once, short, and polite.
  *
- * Who waits for SQLite's one write lock waits by sleeping: 1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100, 100 ... ms, with a
- * look at the lock in between. A relay that takes the lock again the moment it has given it back can so be missed by every
- * look, and a producer that waits a second would fail. Nothing shows that somebody sleeps. Hence two rules:
+ * Who waits for SQLite's one write lock waits by sleeping: 1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100, 100 ... ms,
+ * with a look at the lock in between. A relay that takes the lock again the moment it has given it back can so be
+ * missed by every look, and a producer that waits a second would fail. Nothing shows that somebody sleeps. Hence two
+ * rules:
  *
- *   1. When others have written lately, leave the lock alone for twice as long as we held it: two looks of three find it
- *      free, and of the 19 looks in a second one will.
+ *   1. When others have written lately, leave the lock alone for twice as long as we held it: two looks of three find
+ *      it free, and of the 19 looks in a second one will.
  *   2. When the lock was ours for more than half of the last 600 ms, leave it alone for 110 ms: longer than the longest
  *      sleep, so that whoever waits looks in that time, and comes in after 0.8 s at most. A relay that delivers
  *      anything between its claims never gets there.

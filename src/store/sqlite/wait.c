@@ -1,19 +1,19 @@
 /* wait.c - sleeps until there is work: inotify on the write-ahead log, so a commit of any process wakes it.
  *
- * What an event says is only that somebody wrote to the log. Whether a commit came of it says PRAGMA data_version; whether
- * that commit is work for us says a look at the queue. Own writes cause events too.
+ * What an event says is only that somebody wrote to the log. Whether a commit came of it says PRAGMA data_version;
+ * whether that commit is work for us says a look at the queue. Own writes cause events too.
  *
  *   1 The watches are armed before anything is looked at, and stay armed: a commit after the look leaves an event.
- *   2 Work is what is due in the scope of the last claim and was not seen by it: committed since by others (data_version
- *     moved) or by us (stale), or come of age since (a due time, the end of a lease). What the last claim saw and left,
- *     because it was blocked, is no news: otherwise a wait would return at once, over and over.
+ *   2 Work is what is due in the scope of the last claim and was not seen by it: committed since by others
+ *     (data_version moved) or by us (stale), or come of age since (a due time, the end of a lease). What the last claim
+ *     saw and left, because it was blocked, is no news: otherwise a wait would return at once, over and over.
  *   3 The log is written before the commit can be seen: the page with the commit, then fsync, then the index in shared
  *     memory, which causes no event. So after an event one looks again, in doubling steps, until the next event or the
  *     timeout: a wake-up is late by no more than the commit itself took.
  *   4 Due times and ends of leases are known: the sleep ends at the next one.
  *
- * A log that is deleted and made anew (by the last connection that closes) is found through its directory. Where inotify
- * is not to be had, the doubling steps alone do it, up to POLL_US. */
+ * A log that is deleted and made anew (by the last connection that closes) is found through its directory. Where
+ * inotify is not to be had, the doubling steps alone do it, up to POLL_US. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"

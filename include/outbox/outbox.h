@@ -125,6 +125,11 @@ OUTBOX_API void outbox_close(outbox_store *store);
 OUTBOX_API enum outbox_code outbox_send(outbox_store *store, const struct outbox_message *msg,
                                         struct outbox_receipt *receipt, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
+/* A topic of a namespace. */
+struct outbox_lane {
+    const char *name_space, *topic;
+};
+
 struct outbox_claim {
     size_t size;
     const char *worker;        /* who claims; required, at most 200 bytes */
@@ -141,6 +146,10 @@ struct outbox_claim {
                                   worker name: you promise to keep their order */
     int64_t retry_base_us; /* the policy that nack uses when no delay is given; 0: the namespace's */
     int64_t retry_cap_us;
+    const struct outbox_lane *only; /* these lanes only; NULL: all that the fields above leave */
+    size_t only_count;
+    const struct outbox_lane *skip; /* none of these */
+    size_t skip_count;
 };
 #define OUTBOX_CLAIM_INIT \
     { \

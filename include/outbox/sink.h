@@ -25,6 +25,8 @@ extern "C" {
 
 enum { OUTBOX_SINK_ABI = 1 };
 
+enum outbox_log_level { OUTBOX_LOG_DEBUG, OUTBOX_LOG_INFO, OUTBOX_LOG_WARN, OUTBOX_LOG_ERROR };
+
 /* How a delivery ended, as the adapter sees it. Adapters decide by codes, never by the text of a reply. */
 enum outbox_sink_outcome {
     OUTBOX_SINK_ACCEPTED, /* the receiver has it */
@@ -75,12 +77,37 @@ struct outbox_sink_host {
     void (*done)(void *ctx, uint64_t handle, const struct outbox_verdict *verdict); /* copies what it is given */
     void (*wake)(void *ctx);                                                        /* from any thread: call my step */
     int64_t (*now_us)(void *ctx);                                                   /* the host's monotonic clock */
+    void (*log)(void *ctx, enum outbox_log_level level, const char *text);          /* one line, no secrets */
+    const char *name; /* of the destination, as configured */
 };
 
-/* A setting of the sink, as text. Those the sink does not know are its errors to report. */
+/* A setting of the sink, as text. Nested settings have dotted names ("tls.ca"); a list comes as one option per element,
+ * all of the same name. References to secrets are resolved. */
 struct outbox_sink_option {
     const char *name, *value;
-    bool secret;
+};
+
+enum outbox_option_type {
+    OUTBOX_OPTION_TEXT,
+    OUTBOX_OPTION_INT,      /* decimal */
+    OUTBOX_OPTION_BOOL,     /* "true" or "false" */
+    OUTBOX_OPTION_DURATION, /* given as "10s" and the like; handed over in microseconds, decimal */
+    OUTBOX_OPTION_SIZE,     /* given as "64KiB" and the like; handed over in bytes, decimal */
+    OUTBOX_OPTION_ENUM,     /* one of the words in `choices` */
+    OUTBOX_OPTION_LIST,     /* of text */
+    OUTBOX_OPTION_MAP,      /* any names below this one: "headers.X-Team", handed over with the full dotted name */
+};
+
+/* A setting that a kind of sink knows: the host checks names, types and ranges, fills in defaults, hides secrets and
+ * writes the reference from it. A table ends with a row without a name. */
+struct outbox_sink_setting {
+    const char *name;
+    enum outbox_option_type type;
+    const char *fallback; /* the default as a user would write it; NULL: none */
+    const char *choices;  /* ENUM: words separated by spaces */
+    int64_t least, most;  /* of numbers; both 0: any */
+    bool required, secret;
+    const char *doc;
 };
 
 typedef struct outbox_sink outbox_sink;
@@ -95,6 +122,11 @@ struct outbox_sink_ops {
     void (*cancel)(outbox_sink *sink, uint64_t handle);
     void (*step)(outbox_sink *sink);  /* NULL when the sink never calls wake */
     void (*close)(outbox_sink *sink); /* forgets what is out; accepts NULL */
+    const struct outbox_sink_setting *settings; /* what open understands; see above. NULL: anything goes */
+    /* Looks whether the destination would take messages, without sending one; answers host->done with this handle, as
+     * for a delivery. NULL: there is no way to tell. */
+    void (*probe)(outbox_sink *sink, uint64_t handle);
+    const char *summary; /* one line for `outbox version` and the reference */
 };
 
 /* What a shared object exports under the name "outbox_sink_ops". */

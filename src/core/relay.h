@@ -18,6 +18,33 @@
 
 struct ob_relay;
 
+/* A step in the life of a message, told to whoever keeps logs and counts. Everything is borrowed for the call. */
+enum ob_note_kind {
+    OB_NOTE_CLAIMED,  /* the store gave it to us */
+    OB_NOTE_SENT,     /* handed to its sink */
+    OB_NOTE_ENDED,    /* its outcome is known, and will be settled */
+    OB_NOTE_SETTLED,  /* the store has the outcome; dead tells whether it is a dead letter now */
+    OB_NOTE_LOST,     /* its lease ran out or the store no longer knew it as ours: nothing was settled */
+    OB_NOTE_UNROUTED, /* there is no destination for it */
+    OB_NOTE_BREAKER,  /* no message: the breaker of dest is now in `breaker` */
+    OB_NOTE_KIND_COUNT
+};
+
+struct ob_note {
+    enum ob_note_kind kind;
+    int dest;                          /* -1: none */
+    const struct outbox_delivery *msg; /* NULL when there was no memory for it, and for OB_NOTE_BREAKER */
+    struct outbox_uuid id;
+    enum outbox_outcome outcome; /* ENDED, SETTLED */
+    const char *code, *error;    /* ENDED, SETTLED */
+    int64_t delay_us;            /* ENDED: until the next attempt; -1: the store decides */
+    int64_t queued_us;           /* SENT: from the claim to here. ENDED: from the claim until it was sent */
+    int64_t latency_us;          /* ENDED, SETTLED: at the sink; -1: it was never sent */
+    bool dead;                   /* SETTLED */
+    enum ob_breaker_state breaker;
+};
+typedef void ob_note_fn(void *ctx, const struct ob_note *note);
+
 struct ob_relay_settings {
     int window;          /* most messages held. 1000 */
     size_t max_bytes;    /* of them; claims shrink as this fills. 32 MiB */
@@ -37,6 +64,8 @@ struct ob_relay_settings {
     int dest_count;
     int (*route)(void *ctx, const struct outbox_delivery *msg); /* its destination; -1: none */
     void *route_ctx;
+    ob_note_fn *note; /* NULL: nobody listens */
+    void *note_ctx;
     uint64_t seed;
 };
 

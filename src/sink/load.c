@@ -1,0 +1,91 @@
+/* load.c - from the words of a configuration to an adapter: one of this build, or one in a shared object.
+ *
+ * A shared object is code that runs with the rights of the relay, therefore its path must hold a '/': the search path of
+ * the dynamic linker is never asked. It is not unloaded, because its code may still be on the stack of a callback. */
+#include "sink/registry.h"
+
+#include "base/buf.h"
+#include "base/error.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static void kinds_of_this_build(struct ob_buf *buf)
+{
+    for (size_t i = 0; ob_sink_at(i); i++)
+        ob_buf_printf(buf, "%s%s", i ? ", " : "", ob_sink_at(i)->kind);
+}
+
+static enum outbox_code unknown_kind(const char *kind, struct outbox_error *err)
+{
+    const char *package = ob_sink_missing(kind);
+    if (package && *package)
+        return ob_error_set(err, OUTBOX_UNSUPPORTED,
+                            "sink kind \"%s\" is not in this build: install %s and build again with -Dsink_%s=enabled",
+                            kind, package, kind);
+    if (package)
+        return ob_error_set(err, OUTBOX_UNSUPPORTED,
+                            "sink kind \"%s\" is not in this build: build with -Dsink_%s=enabled", kind, kind);
+    struct ob_buf buf = OB_BUF_INIT;
+    kinds_of_this_build(&buf);
+    ob_error_set(err, OUTBOX_INVALID,
+                 "there is no sink kind \"%s\"; known are: %s; or give the path of a shared object, with a '/'", kind,
+                 ob_buf_text(&buf));
+    ob_buf_fini(&buf);
+    return OUTBOX_INVALID;
+}
+
+static enum outbox_code check_ops(const char *path, const struct outbox_sink_ops *ops, struct outbox_error *err)
+{
+    if (!ops)
+        return ob_error_set(err, OUTBOX_INVALID, "%s: outbox_sink_ops() returned nothing", path);
+    if (ops->abi != OUTBOX_SINK_ABI)
+        return ob_error_set(err, OUTBOX_UNSUPPORTED,
+                            "%s: made for version %d of the sink interface, this relay has %d: build it again", path,
+                            ops->abi, OUTBOX_SINK_ABI);
+    if (!ops->kind || !ops->open || !ops->deliver || !ops->cancel || !ops->close)
+        return ob_error_set(err, OUTBOX_INVALID, "%s: kind, open, deliver, cancel and close must all be set", path);
+    return OUTBOX_OK;
+}
+
+static enum outbox_code load_object(const char *path, const struct outbox_sink_ops **ops, struct outbox_error *err)
+{
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!object) /* the linker's own text names the path */
+        return ob_error_set(err, OUTBOX_INVALID, "cannot load the sink: %s", dlerror());
+    outbox_sink_entry *entry;
+    *(void **)(void *)&entry = dlsym(object, "outbox_sink_ops");
+    if (!entry) {
+        dlclose(object);
+        return ob_error_set(err, OUTBOX_INVALID, "%s: it exports no function outbox_sink_ops, so it is no sink", path);
+    }
+    const struct outbox_sink_ops *found = entry();
+    enum outbox_code code = check_ops(path, found, err);
+    if (!code)
+        *ops = found;
+    return code;
+}
+
+enum outbox_code ob_sink_load(const char *kind, const char *library, const struct outbox_sink_ops **ops,
+                              struct outbox_error *err)
+{
+    *ops = NULL;
+    if (!kind && !library)
+        return ob_error_set(err, OUTBOX_INVALID, "a sink needs a kind");
+    if (!library && strchr(kind, '/'))
+        library = kind, kind = NULL;
+    if (!library) {
+        *ops = ob_sink_find(kind);
+        return *ops ? OUTBOX_OK : unknown_kind(kind, err);
+    }
+    if (!strchr(library, '/'))
+        return ob_error_set(err, OUTBOX_INVALID, "library \"%s\" is no path: write ./%s, or the full path", library,
+                            library);
+    enum outbox_code code = load_object(library, ops, err);
+    if (!code && kind && strcmp((*ops)->kind, kind) != 0) {
+        code =
+            ob_error_set(err, OUTBOX_INVALID, "%s is a sink of kind \"%s\", not \"%s\"", library, (*ops)->kind, kind);
+        *ops = NULL;
+    }
+    return code;
+}

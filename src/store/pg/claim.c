@@ -33,6 +33,7 @@ enum column {
     CLAIMED_AT,
     LOCKED_UNTIL,
     EXPIRES_AT,
+    PLACE,
 };
 
 struct batch {
@@ -52,7 +53,7 @@ static void read_delivery(const PGresult *res, int row, struct outbox_delivery *
 {
     *msg = (struct outbox_delivery){
         .size = sizeof *msg,
-        .token = ob_pg_int8(res, row, TOKEN),
+        .token = ob_pg_token(ob_pg_int8(res, row, TOKEN), ob_pg_be(res, row, PLACE, 6)),
         .name_space = ob_pg_text(res, row, NAMESPACE),
         .topic = ob_pg_text(res, row, TOPIC),
         .tenant_id = ob_pg_text(res, row, TENANT_ID),

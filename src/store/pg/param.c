@@ -202,6 +202,14 @@ void ob_pg_array_int8(struct ob_pg_params *params, int64_t value)
     put_be64(params->scratch, (uint64_t)value);
 }
 
+void ob_pg_array_tid(struct ob_pg_params *params, uint64_t place)
+{
+    char bytes[6];
+    for (int i = 0; i < 6; i++)
+        bytes[i] = (char)(place >> (40 - 8 * i));
+    ob_pg_array_bytes(params, bytes, sizeof bytes);
+}
+
 void ob_pg_array_time(struct ob_pg_params *params, int64_t unix_us)
 {
     if (unix_us == 0)

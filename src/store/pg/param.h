@@ -22,6 +22,7 @@ enum {
     OB_PG_INT8 = 20,
     OB_PG_INT4 = 23,
     OB_PG_TEXT = 25,
+    OB_PG_TID = 27,
     OB_PG_TIMESTAMPTZ = 1184,
     OB_PG_UUID = 2950,
     OB_PG_JSONB = 3802
@@ -60,6 +61,7 @@ void ob_pg_array_text_lossy(struct ob_pg_params *params, const char *text); /* w
 void ob_pg_array_jsonb(struct ob_pg_params *params, const char *text, size_t len);
 void ob_pg_array_uuid(struct ob_pg_params *params, const struct outbox_uuid *id);
 void ob_pg_array_int4(struct ob_pg_params *params, int32_t value);
+void ob_pg_array_tid(struct ob_pg_params *params, uint64_t place); /* block << 16 | offset */
 void ob_pg_array_int8(struct ob_pg_params *params, int64_t value);
 void ob_pg_array_time(struct ob_pg_params *params, int64_t unix_us); /* 0: null */
 void ob_pg_array_bytes(struct ob_pg_params *params, const void *data, size_t len);

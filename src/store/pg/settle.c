@@ -25,7 +25,7 @@ static void put_claims(struct ob_pg_params *params, const struct outbox_settle *
     ob_pg_array_end(params);
     ob_pg_array_begin(params, OB_PG_INT8, count);
     for (size_t i = 0; i < count; i++)
-        ob_pg_array_int8(params, items[i].token);
+        ob_pg_array_int8(params, ob_pg_token_attempt(items[i].token));
     ob_pg_array_end(params);
 }
 
@@ -95,6 +95,21 @@ static void put_numbers(struct ob_pg_params *params, const struct outbox_settle 
 #undef NUMBER_AT
 }
 
+/* Where the claim saw the rows. One unknown, and the server looks all of them up. */
+static void put_places(struct ob_pg_params *params, const struct outbox_settle *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ob_pg_token_place(items[i].token) == 0) {
+            ob_pg_put_null(params);
+            return;
+        }
+    }
+    ob_pg_array_begin(params, OB_PG_TID, count);
+    for (size_t i = 0; i < count; i++)
+        ob_pg_array_tid(params, ob_pg_token_place(items[i].token));
+    ob_pg_array_end(params);
+}
+
 static bool fill(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, bool quoted)
 {
     put_claims(params, items, count);
@@ -108,14 +123,15 @@ static bool fill(struct ob_pg_params *params, const struct outbox_settle *items,
     bool outputs = put_outputs(params, items, count, quoted);
     put_numbers(params, items, count, offsetof(struct outbox_settle, delay_us));
     put_numbers(params, items, count, offsetof(struct outbox_settle, latency_us));
+    put_places(params, items, count);
     return outputs;
 }
 
 /* Rows: ord, result, and dead when there is a third column. */
-static void read_results(const PGresult *res, struct outbox_settle *items, size_t count)
+static void read_results(const PGresult *res, struct outbox_settle *items, size_t count, enum outbox_settled missing)
 {
     for (size_t i = 0; i < count; i++) {
-        items[i].result = OUTBOX_SETTLE_UNKNOWN;
+        items[i].result = missing;
         items[i].dead = false;
     }
     for (int row = 0; row < PQntuples(res); row++) {
@@ -158,7 +174,7 @@ ob_code ob_pg_settle(struct ob_store *base, struct outbox_settle *items, size_t 
     }
     if (code)
         return code;
-    read_results(res, items, count);
+    read_results(res, items, count, OUTBOX_SETTLED); /* told are those that are not */
     PQclear(res);
     return OUTBOX_OK;
 }
@@ -180,7 +196,7 @@ ob_code ob_pg_extend(struct ob_store *base, struct outbox_settle *items, size_t 
     code = ob_pg_call(store, OB_PG_extend, &params, &res, err);
     if (code)
         return code;
-    read_results(res, items, count);
+    read_results(res, items, count, OUTBOX_SETTLE_UNKNOWN);
     PQclear(res);
     return OUTBOX_OK;
 }

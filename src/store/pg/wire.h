@@ -21,6 +21,25 @@ static inline uint64_t ob_pg_be(const PGresult *res, int row, int column, int wi
     return value;
 }
 
+/* A C token is the attempt's number and, above it, the place of the row (block << 16 | offset), which makes settling
+ * cheaper. Where the two do not fit into 63 bits the number stands alone, negated. */
+static inline int64_t ob_pg_token(int64_t attempt, uint64_t place)
+{
+    if (place == 0 || place >> 47 || attempt < 0 || attempt > 0xffff)
+        return attempt > 0xffff ? -attempt : attempt;
+    return (int64_t)(place << 16) | attempt;
+}
+
+static inline int64_t ob_pg_token_attempt(int64_t token)
+{
+    return token < 0 ? -token : token & 0xffff;
+}
+
+static inline uint64_t ob_pg_token_place(int64_t token)
+{
+    return token < 0 ? 0 : (uint64_t)token >> 16;
+}
+
 /* null reads as 0. */
 static inline int64_t ob_pg_int8(const PGresult *res, int row, int column)
 {

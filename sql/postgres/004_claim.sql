@@ -259,7 +259,8 @@ $$;
 create function @schema@.claim(worker text, "limit" int default 100, lease interval default '30 s',
     namespace text default null, topics text[] default null, tenant uuid default null, max_attempts int default null,
     run int default 1, prefetch boolean default false, retry_base interval default null,
-    retry_cap interval default null)
+    retry_cap interval default null, only_namespaces text[] default null, only_topics text[] default null,
+    skip_namespaces text[] default null, skip_topics text[] default null)
     returns setof @schema@.delivery
     language plpgsql security definer
     set search_path = @schema@, pg_temp
@@ -274,10 +275,11 @@ declare
     memory_name constant text := 'outbox.memory_' || '@schema@.queue'::regclass::oid;
     v_now timestamptz := clock_timestamp();
     v_memory @schema@.memory;
-    v_scope constant text := concat_ws(',', claim.namespace, claim.topics::text);
+    v_scope constant text := concat_ws(',', claim.namespace, claim.topics::text, only_namespaces::text, only_topics::text);
     v_lanes bigint[];
     v_denied bigint[];
     v_marks @schema@.mark[];
+    v_aside @schema@.mark[]; -- of lanes denied just now: where to go on when they are not any more
     v_got @schema@.locked;
     v_take tid[] := '{}';
     v_die tid[] := '{}';
@@ -300,6 +302,11 @@ begin
     perform @schema@.check_range('max_attempts', coalesce(claim.max_attempts, 1), 1, 1000, '');
     perform @schema@.check_range('retry_base', coalesce(extract(epoch from retry_base), 1)::numeric, 0.001, 86400, ' s');
     perform @schema@.check_range('retry_cap', coalesce(extract(epoch from retry_cap), 1)::numeric, 0.001, 2073600, ' s');
+    if cardinality(only_namespaces) is distinct from cardinality(only_topics)
+            or cardinality(skip_namespaces) is distinct from cardinality(skip_topics) then
+        raise exception 'the arrays of namespaces and topics have different lengths' using errcode = 'OB001',
+            hint = 'A lane is a namespace and a topic: give as many of the one as of the other.';
+    end if;
 
     if current_setting('app.current_tenant_id', true) <> '' then
         tenant := @schema@.tenant_for(tenant);
@@ -316,11 +323,24 @@ begin
     v_denied := array(select l.id from @schema@.pause p join @schema@.lane l
                           on l.namespace = p.namespace and (p.topic is null or l.topic = p.topic)
                        where p.destination is null);
+    if only_namespaces is not null then
+        v_lanes := array(select distinct l.id from unnest(only_namespaces, only_topics) o(namespace, topic)
+                           join @schema@.lane l on l.namespace = o.namespace and l.topic = o.topic
+                          where v_lanes is null or l.id = any (v_lanes));
+    end if;
+    if skip_namespaces is not null then
+        v_denied := v_denied || array(select l.id from unnest(skip_namespaces, skip_topics) s(namespace, topic)
+                                        join @schema@.lane l on l.namespace = s.namespace and l.topic = s.topic);
+    end if;
 
     if tenant is null then
         v_memory := nullif(current_setting(memory_name, true), '')::@schema@.memory;
         if v_memory.scope is distinct from v_scope then
             v_memory := null;
+        end if;
+        if cardinality(v_denied) > 0 then
+            v_aside := array(select m from unnest(v_memory.marks) m where m.lane = any (v_denied));
+            v_memory.marks := array(select m from unnest(v_memory.marks) m where m.lane <> all (v_denied));
         end if;
     end if;
     v_sweep := not coalesce(v_memory.busy and v_now < v_memory.swept_at + greatest('0.5 s', v_memory.cost * 20), false);
@@ -333,8 +353,6 @@ begin
             v_marks := @schema@.tenant_probes(tenant, v_lanes, v_denied, v_now);
         elsif v_sweep then
             v_marks := @schema@.probes(v_lanes, v_denied, v_now);
-        elsif cardinality(v_denied) > 0 then
-            v_marks := array(select m from unnest(v_memory.marks) m where m.lane <> all (v_denied));
         else
             v_marks := v_memory.marks;
         end if;
@@ -390,6 +408,7 @@ begin
 
     if tenant is null then
         v_memory.busy := v_count >= greatest("limit", 100);
+        v_memory.marks := v_memory.marks || v_aside;
         perform set_config(memory_name, v_memory::text, false);
     end if;
     if cardinality(v_take) = 0 then

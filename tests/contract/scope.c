@@ -76,11 +76,87 @@ static void reclaim_is_scoped(struct fx *fx)
     claim_n(fx, 3);
 }
 
+static void by_lanes(struct fx *fx)
+{
+    struct lot all = lot(fx);
+    const struct outbox_lane only[] = {{"other", "a"}, {"default", "b"}, {"nobody", "b"}};
+    claim_none(fx, .only = only + 2, .only_count = 1);
+    claim_none(fx, .only = only, .only_count = 0);
+    const char *b[] = {"b"};
+    assert_same_id(outbox_batch_at(claim_n(fx, 1, .only = only, .only_count = 3, .topics = b, .topic_count = 1), 0)->id,
+                   all.default_b);
+    assert_same_id(outbox_batch_at(claim_n(fx, 1, .only = only, .only_count = 3), 0)->id, all.other_a);
+    expect_state(fx, all.default_a, "pending attempts 0 spent 0");
+    claim_n(fx, 3);
+}
+
+static void without_lanes(struct fx *fx)
+{
+    struct lot all = lot(fx);
+    const struct outbox_lane skip[] = {{"default", "a"}, {"default", "c"}, {"nobody", "b"}};
+    claim_none(fx, .name_space = "default", .topics = (const char *[]){"a"}, .topic_count = 1, .skip = skip,
+               .skip_count = 3);
+    claim_n(fx, 2, .skip = skip, .skip_count = 3);
+    expect_state(fx, all.default_a, "pending attempts 0 spent 0");
+    claim_none(fx, .only = skip, .only_count = 2, .skip = skip, .skip_count = 2);
+    claim_none(fx, .tenant_id = TENANT_A, .skip = skip, .skip_count = 2);
+    assert_same_id(outbox_batch_at(claim_n(fx, 1, .skip = skip + 1, .skip_count = 1), 0)->id, all.default_a);
+    claim_n(fx, 2, .skip = skip, .skip_count = 0);
+}
+
+/* A key that goes through two lanes: a run stops where a lane is left out, and goes on when it is not any more. */
+static void a_run_stops_at_a_lane_left_out(struct fx *fx)
+{
+    ok(fx, configure, "default", "order_scope", "namespace");
+    const struct outbox_lane skip = {"default", "b"};
+    put(fx, .topic = "a", .key = "k");
+    put(fx, .topic = "b", .key = "k");
+    put(fx, .topic = "a", .key = "k");
+    const struct outbox_delivery *first = outbox_batch_at(claim_n(fx, 1, .run = 10, .skip = &skip, .skip_count = 1), 0);
+    ack(fx, first);
+    claim_none(fx, .run = 10, .skip = &skip, .skip_count = 1);
+    claim_n(fx, 2, .run = 10);
+}
+
+/* A busy session remembers where it was in each lane: also in those that it leaves out for a while. */
+static void lanes_come_back(struct fx *fx)
+{
+    const struct outbox_lane skip = {"default", "b"};
+    for (int i = 0; i < 800; i++)
+        put(fx, .topic = i % 4 ? "a" : "b");
+    for (int i = 0; i < 3; i++) {
+        ack_all(fx, claim_n(fx, 100));
+        ack_all(fx, claim_n(fx, 100, .skip = &skip, .skip_count = 1));
+    }
+    for (int i = 0; i < 2; i++)
+        ack_all(fx, claim_n(fx, 100));
+    claim_none(fx);
+}
+
+/* What is paused stays so, whatever a claim asks for or leaves out. */
+static void paused_lanes(struct fx *fx)
+{
+    const struct ob_actor ann = {"ann", "because"};
+    const struct outbox_lane a = {"default", "a"}, b = {"default", "b"};
+    struct lot all = lot(fx);
+    ok(fx, pause, "default", "a", NULL, &ann);
+    claim_none(fx, .only = &a, .only_count = 1);
+    claim_n(fx, 3, .skip = &b, .skip_count = 1);
+    expect_state(fx, all.default_a, "pending attempts 0 spent 0");
+    ok(fx, resume, "default", "a", NULL, &ann);
+    claim_n(fx, 1, .only = &a, .only_count = 1);
+}
+
 const struct contract_test scope_tests[] = {
     {"M18 M2: a claim of one namespace", by_namespace},
     {"M18: a claim of some topics", by_topics},
     {"M18: a claim of a topic in one namespace", by_namespace_and_topic},
     {"M18: a claim of one tenant", by_tenant},
+    {"M18: a claim of some lanes", by_lanes},
+    {"M18: a claim of all lanes but some", without_lanes},
+    {"M18 M9 V10: a run stops at a lane left out", a_run_stops_at_a_lane_left_out},
+    {"M18: a busy worker finds the lanes again that it left out", lanes_come_back},
+    {"M18 T4: a paused lane stays paused", paused_lanes},
     {"M18: a claim of everything sees every topic", every_topic_at_once},
     {"M18 M8: a reclaim keeps to its scope", reclaim_is_scoped},
     {NULL, NULL, 0},

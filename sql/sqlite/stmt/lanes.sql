@@ -1,9 +1,14 @@
 -- lanes: those a claim may take from: within its scope, and not paused.
--- ?1 namespace or null, ?2 topics as a JSON array or null. Columns: n, retry_base, retry_cap.
+-- ?1 namespace or null, ?2 topics as a JSON array or null, ?3 the only lanes and ?4 those to leave out, as JSON arrays of
+-- [namespace, topic] or null. Columns: n, retry_base, retry_cap.
 SELECT l.n, l.retry_base, l.retry_cap
   FROM outbox_lane l
  WHERE (?1 IS NULL OR l.namespace = ?1)
    AND (?2 IS NULL OR l.topic IN (SELECT value FROM json_each(?2)))
+   AND (?3 IS NULL OR (l.namespace, l.topic) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]')
+                                                   FROM json_each(?3)))
+   AND (?4 IS NULL OR (l.namespace, l.topic) NOT IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]')
+                                                       FROM json_each(?4)))
    AND NOT EXISTS (SELECT 1 FROM outbox_pause p
                     WHERE p.destination = '' AND (p.namespace = '' OR p.namespace = l.namespace)
                       AND (p.topic = '' OR p.topic = l.topic))

@@ -93,6 +93,21 @@ static void put_interval_or_null(struct ob_pg_params *params, int64_t us)
         ob_pg_put_interval(params, us);
 }
 
+/* Two parallel arrays; nulls without lanes, so that a claim of everything asks for nothing. */
+static void put_lanes(struct ob_pg_params *params, const struct outbox_lane *lanes, size_t count)
+{
+    for (int half = 0; half < 2; half++) {
+        if (!lanes) {
+            ob_pg_put_null(params);
+            continue;
+        }
+        ob_pg_array_begin(params, OB_PG_TEXT, count);
+        for (size_t i = 0; i < count; i++)
+            ob_pg_array_text(params, half ? lanes[i].topic : lanes[i].name_space);
+        ob_pg_array_end(params);
+    }
+}
+
 static void fill(struct ob_pg_params *params, const struct outbox_claim *want)
 {
     ob_pg_put_text(params, want->worker);
@@ -116,6 +131,8 @@ static void fill(struct ob_pg_params *params, const struct outbox_claim *want)
     ob_pg_put_bool(params, want->prefetch);
     put_interval_or_null(params, want->retry_base_us);
     put_interval_or_null(params, want->retry_cap_us);
+    put_lanes(params, want->only, want->only_count);
+    put_lanes(params, want->skip_count ? want->skip : NULL, want->skip_count);
 }
 
 ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, struct outbox_batch **out,
@@ -145,6 +162,6 @@ ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, stru
         read_delivery(res, (int)i, &batch->items[i]);
     *out = &batch->base;
     ob_pg_bell_claimed(store->bell, count, count == (size_t)want->limit,
-                       want->name_space || want->topics || want->tenant_id);
+                       want->name_space || want->topics || want->tenant_id || want->only || want->skip_count);
     return OUTBOX_OK;
 }

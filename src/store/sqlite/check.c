@@ -122,6 +122,20 @@ void ob_sqlite_json_texts(struct ob_buf *buf, const char *const *texts, size_t c
     ob_json_end(&json);
 }
 
+void ob_sqlite_json_lanes(struct ob_buf *buf, const struct outbox_lane *lanes, size_t count)
+{
+    struct ob_json json;
+    ob_json_init(&json, buf);
+    ob_json_array(&json);
+    for (size_t i = 0; i < count; i++) {
+        ob_json_array(&json);
+        ob_json_string(&json, lanes[i].name_space);
+        ob_json_string(&json, lanes[i].topic);
+        ob_json_end(&json);
+    }
+    ob_json_end(&json);
+}
+
 void ob_sqlite_json_ids(struct ob_buf *buf, const struct outbox_uuid *ids, size_t count)
 {
     struct ob_json json;

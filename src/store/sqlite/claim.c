@@ -35,8 +35,8 @@ struct claim {
     const struct outbox_claim *want;
     char tenant_text[37];
     const char *tenant;
-    struct ob_buf topics; /* JSON */
-    const char *topics_text;
+    struct ob_buf topics, only, skip; /* JSON, what scope is made of */
+    struct ob_sqlite_scope scope;
     struct ob_arena arena; /* of the choice */
     struct ob_sqlite_pick *pick;
     int64_t now;
@@ -80,21 +80,37 @@ static ob_code check(struct claim *claim, struct outbox_error *err)
     return code ? code : ob_sqlite_check_tenant(want->tenant_id, claim->tenant_text, &claim->tenant, err);
 }
 
+/* False when memory ran out. */
+static bool make_scope(struct claim *claim)
+{
+    const struct outbox_claim *want = claim->want;
+    struct ob_sqlite_scope *scope = &claim->scope;
+    if (want->topics)
+        ob_sqlite_json_texts(&claim->topics, want->topics, want->topic_count);
+    if (want->only)
+        ob_sqlite_json_lanes(&claim->only, want->only, want->only_count);
+    if (want->skip_count)
+        ob_sqlite_json_lanes(&claim->skip, want->skip, want->skip_count);
+    scope->name_space = want->name_space;
+    scope->topics = want->topics ? ob_buf_text(&claim->topics) : NULL;
+    scope->only = want->only ? ob_buf_text(&claim->only) : NULL;
+    scope->skip = want->skip_count ? ob_buf_text(&claim->skip) : NULL;
+    return ob_buf_ok(&claim->topics) && ob_buf_ok(&claim->only) && ob_buf_ok(&claim->skip);
+}
+
 static ob_code claim_init(struct claim *claim, struct ob_sqlite_store *store, const struct outbox_claim *want,
                           struct outbox_error *err)
 {
     *claim = (struct claim){.store = store, .want = want};
     ob_buf_init(&claim->topics);
+    ob_buf_init(&claim->only);
+    ob_buf_init(&claim->skip);
     ob_arena_init(&claim->arena, 0);
     ob_code code = check(claim, err);
     if (code)
         return code;
-    if (want->topics) {
-        ob_sqlite_json_texts(&claim->topics, want->topics, want->topic_count);
-        if (!ob_buf_ok(&claim->topics))
-            return ob_error_nomem(err);
-        claim->topics_text = ob_buf_text(&claim->topics);
-    }
+    if (!make_scope(claim))
+        return ob_error_nomem(err);
     claim->taken = ob_alloc((size_t)want->limit * sizeof *claim->taken);
     return claim->taken ? OUTBOX_OK : ob_error_nomem(err);
 }
@@ -104,6 +120,8 @@ static void claim_fini(struct claim *claim)
     ob_sqlite_pick_fini(claim->pick);
     ob_arena_fini(&claim->arena);
     ob_buf_fini(&claim->topics);
+    ob_buf_fini(&claim->only);
+    ob_buf_fini(&claim->skip);
     ob_free(claim->taken);
 }
 
@@ -367,8 +385,8 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
     claim->span_count = claim->span_cap = 0;
     claim->now = ob_clock_wall_us();
     ob_sqlite_pick_fini(claim->pick);
-    ob_code code = ob_sqlite_pick_new(store, &claim->arena, claim->want, claim->tenant, claim->topics_text, claim->now,
-                                      &claim->pick, err);
+    ob_code code = ob_sqlite_pick_new(store, &claim->arena, &claim->scope, claim->tenant, claim->want->limit,
+                                      claim->now, &claim->pick, err);
     while (!code && claim->count < claim->room) {
         struct ob_sqlite_entry entry;
         bool has;
@@ -392,7 +410,7 @@ static ob_code look(struct claim *claim, bool *has, struct outbox_error *err)
     if (code)
         return code;
     claim->now = ob_clock_wall_us();
-    code = ob_sqlite_pick_new(claim->store, &claim->arena, claim->want, claim->tenant, claim->topics_text, claim->now,
+    code = ob_sqlite_pick_new(claim->store, &claim->arena, &claim->scope, claim->tenant, claim->want->limit, claim->now,
                               &claim->pick, err);
     if (!code)
         code = ob_sqlite_pick_next(claim->pick, &entry, has, err);
@@ -431,7 +449,7 @@ ob_code ob_sqlite_claim(struct ob_store *base, const struct outbox_claim *want, 
         code = ob_error_set(err, OUTBOX_INVALID, "a transaction is open on this handle; end it before you claim");
     if (!code) {
         bool full = store->watch.full;
-        code = ob_sqlite_watch_look(store, want, claim.topics_text, err);
+        code = ob_sqlite_watch_look(store, &claim.scope, err);
         if (!code && !full)
             code = look(&claim, &has, err);
     }

@@ -75,14 +75,15 @@ static ob_code add_lane(struct ob_sqlite_pick *pick, size_t *cap, const struct o
     return OUTBOX_OK;
 }
 
-static ob_code read_lanes(struct ob_sqlite_pick *pick, const char *name_space, const char *topics,
-                          struct outbox_error *err)
+static ob_code read_lanes(struct ob_sqlite_pick *pick, const struct ob_sqlite_scope *scope, struct outbox_error *err)
 {
     sqlite3_stmt *stmt;
     size_t cap = 0;
     bool row = true;
-    ob_code code =
-        ob_sqlite_start(pick->store, OB_SQLITE_lanes, OB_ARGS(OB_TEXT(name_space), OB_TEXT(topics)), &stmt, err);
+    ob_code code = ob_sqlite_start(
+        pick->store, OB_SQLITE_lanes,
+        OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only), OB_TEXT(scope->skip)), &stmt,
+        err);
     while (!code) {
         code = ob_sqlite_step(pick->store, stmt, &row, err);
         if (code || !row)
@@ -244,8 +245,8 @@ static ob_code begin(struct ob_sqlite_pick *pick, struct outbox_error *err)
 
 /* ---- the merge --------------------------------------------------------------------------------------------------- */
 
-ob_code ob_sqlite_pick_new(struct ob_sqlite_store *store, struct ob_arena *arena, const struct outbox_claim *want,
-                           const char *tenant, const char *topics, int64_t now, struct ob_sqlite_pick **pick,
+ob_code ob_sqlite_pick_new(struct ob_sqlite_store *store, struct ob_arena *arena, const struct ob_sqlite_scope *scope,
+                           const char *tenant, int limit, int64_t now, struct ob_sqlite_pick **pick,
                            struct outbox_error *err)
 {
     struct ob_sqlite_pick *made = ob_arena_calloc(arena, 1, sizeof *made);
@@ -256,9 +257,9 @@ ob_code ob_sqlite_pick_new(struct ob_sqlite_store *store, struct ob_arena *arena
     made->arena = arena;
     made->tenant = tenant;
     made->now = now;
-    made->limit = want->limit;
+    made->limit = limit;
     ob_heap_init(&made->heap, less);
-    return read_lanes(made, want->name_space, topics, err);
+    return read_lanes(made, scope, err);
 }
 
 void ob_sqlite_pick_fini(struct ob_sqlite_pick *pick)

@@ -56,16 +56,22 @@ struct ob_sqlite_pace {
     int64_t version;
 };
 
+/* Which lanes a claim may take from, as stmt/lanes.sql reads it; NULL: no restriction. */
+struct ob_sqlite_scope {
+    const char *name_space;
+    const char *topics, *only, *skip; /* JSON */
+};
+
 /* What wait.c remembers of the last claim. */
 struct ob_sqlite_watch {
-    int fd, directory, file;               /* inotify and its two watches; -1: none */
-    char *wal_path;                        /* what is watched */
-    const char *wal_name;                  /* its last component, within wal_path */
-    char *name_space, *topics, *tenant_id; /* the scope of the last claim */
-    int64_t version;                       /* data_version when it looked */
-    int64_t looked_us;                     /* up to when it saw what was due; wall clock */
-    bool full;                             /* it took as much as it was allowed to */
-    bool stale;                            /* it may have left something, or we have written since */
+    int fd, directory, file;                 /* inotify and its two watches; -1: none */
+    char *wal_path;                          /* what is watched */
+    const char *wal_name;                    /* its last component, within wal_path */
+    char *name_space, *topics, *only, *skip; /* the scope of the last claim */
+    int64_t version;                         /* data_version when it looked */
+    int64_t looked_us;                       /* up to when it saw what was due; wall clock */
+    bool full;                               /* it took as much as it was allowed to */
+    bool stale;                              /* it may have left something, or we have written since */
 };
 
 struct ob_sqlite_store {
@@ -223,6 +229,7 @@ const char *ob_sqlite_lossy(struct ob_arena *arena, const char *text, size_t max
 bool ob_sqlite_interval(const char *text, int64_t *us);
 /* ["a", "b"], for json_each. */
 void ob_sqlite_json_texts(struct ob_buf *buf, const char *const *texts, size_t count);
+void ob_sqlite_json_lanes(struct ob_buf *buf, const struct outbox_lane *lanes, size_t count);
 void ob_sqlite_json_ids(struct ob_buf *buf, const struct outbox_uuid *ids, size_t count);
 
 /* ---- the choice of a claim: pick.c ---- */
@@ -233,8 +240,8 @@ struct ob_sqlite_lane {
 struct ob_sqlite_pick;
 
 /* What is due for this claim, best first: by priority, then oldest. It lives in the arena; fini frees the rest. */
-ob_code ob_sqlite_pick_new(struct ob_sqlite_store *store, struct ob_arena *arena, const struct outbox_claim *want,
-                           const char *tenant, const char *topics, int64_t now, struct ob_sqlite_pick **pick,
+ob_code ob_sqlite_pick_new(struct ob_sqlite_store *store, struct ob_arena *arena, const struct ob_sqlite_scope *scope,
+                           const char *tenant, int limit, int64_t now, struct ob_sqlite_pick **pick,
                            struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_sqlite_pick_fini(struct ob_sqlite_pick *pick);
 /* False when nothing is left. */
@@ -260,7 +267,7 @@ ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlit
 void ob_sqlite_watch_init(struct ob_sqlite_watch *watch);
 void ob_sqlite_watch_fini(struct ob_sqlite_watch *watch);
 /* A claim looks now: what comes after this is news. */
-ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct outbox_claim *want, const char *topics,
+ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct ob_sqlite_scope *scope,
                              struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* ---- the operations, one file per kind ---- */

@@ -39,7 +39,8 @@ void ob_sqlite_watch_fini(struct ob_sqlite_watch *watch)
     ob_free(watch->wal_path);
     ob_free(watch->name_space);
     ob_free(watch->topics);
-    ob_free(watch->tenant_id);
+    ob_free(watch->only);
+    ob_free(watch->skip);
 }
 
 /* ---- what the last claim was about ------------------------------------------------------------------------------- */
@@ -53,12 +54,12 @@ static bool replace(char **kept, const char *text)
     return !text || *kept;
 }
 
-ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct outbox_claim *want, const char *topics,
+ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct ob_sqlite_scope *scope,
                              struct outbox_error *err)
 {
     struct ob_sqlite_watch *watch = &store->watch;
-    if (!replace(&watch->name_space, want->name_space) || !replace(&watch->topics, topics) ||
-        !replace(&watch->tenant_id, want->tenant_id))
+    if (!replace(&watch->name_space, scope->name_space) || !replace(&watch->topics, scope->topics) ||
+        !replace(&watch->only, scope->only) || !replace(&watch->skip, scope->skip))
         return ob_error_nomem(err);
     return ob_sqlite_number(store, OB_SQLITE_data_version, OB_NO_ARGS, 0, &watch->version, err);
 }
@@ -171,8 +172,11 @@ static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struc
     ob_code code = ob_sqlite_begin_read(store, &began, err);
     if (code)
         return code;
-    code = ob_sqlite_start(store, OB_SQLITE_lanes,
-                           OB_ARGS(OB_TEXT(store->watch.name_space), OB_TEXT(store->watch.topics)), &stmt, err);
+    const struct ob_sqlite_watch *watch = &store->watch;
+    code = ob_sqlite_start(
+        store, OB_SQLITE_lanes,
+        OB_ARGS(OB_TEXT(watch->name_space), OB_TEXT(watch->topics), OB_TEXT(watch->only), OB_TEXT(watch->skip)), &stmt,
+        err);
     while (!code && !look->due) {
         code = ob_sqlite_step(store, stmt, &row, err);
         if (code || !row)

@@ -37,7 +37,8 @@ struct ob_dest {
     int64_t probe_claim_us; /* half open: when to ask the store for the probe */
     uint64_t probe;         /* half open: the handle of the probe; 0 while there is none */
     bool paused;
-    bool closed; /* as of the last look: nothing is to be claimed for it */
+    enum ob_breaker_state told; /* the state of the breaker that was last told to whoever listens */
+    bool closed;                /* as of the last look: nothing is to be claimed for it */
 };
 
 /* Zeroed fields become the defaults above. */

@@ -165,6 +165,65 @@ void ob_relay_stats(const struct ob_relay *relay, struct ob_relay_stats *stats)
     stats->stopping = relay->phase != OB_RELAY_RUNNING;
 }
 
+static void tell(struct ob_relay *relay, const struct ob_note *note)
+{
+    if (relay->set.note)
+        relay->set.note(relay->set.note_ctx, note);
+}
+
+void ob_relay_note(struct ob_relay *relay, enum ob_note_kind kind, const struct ob_flight *flight)
+{
+    if (!relay->set.note)
+        return;
+    bool sent = flight->sent_us > 0;
+    tell(relay, &(struct ob_note){.kind = kind,
+                                  .dest = flight->dest,
+                                  .msg = flight->msg,
+                                  .id = flight->id,
+                                  .outcome = flight->outcome,
+                                  .code = flight->code,
+                                  .error = flight->error,
+                                  .delay_us = flight->delay_us,
+                                  .queued_us = (sent ? flight->sent_us : relay->now_us) - flight->claimed_us,
+                                  .latency_us = flight->latency_us});
+}
+
+void ob_relay_note_breakers(struct ob_relay *relay)
+{
+    for (int i = 0; i < relay->set.dest_count; i++) {
+        struct ob_dest *dest = &relay->dests[i];
+        if (dest->breaker.state == dest->told)
+            continue;
+        dest->told = dest->breaker.state;
+        tell(relay, &(struct ob_note){.kind = OB_NOTE_BREAKER, .dest = i, .breaker = dest->breaker.state});
+    }
+}
+
+void ob_relay_note_settled(struct ob_relay *relay, const struct ob_flight *flight, const struct outbox_settle *item)
+{
+    bool ours = item->result == OUTBOX_SETTLED;
+    tell(relay, &(struct ob_note){.kind = ours ? OB_NOTE_SETTLED : OB_NOTE_LOST,
+                                  .dest = flight->dest,
+                                  .msg = flight->msg,
+                                  .id = flight->id,
+                                  .outcome = flight->outcome,
+                                  .code = flight->code,
+                                  .error = flight->error,
+                                  .latency_us = flight->latency_us,
+                                  .dead = item->dead});
+}
+
+void ob_relay_pace(struct ob_relay *relay, int claim_limit, int64_t poll_us)
+{
+    if (claim_limit > 0 && claim_limit <= 10000)
+        relay->set.claim_limit = claim_limit;
+    if (poll_us > 0) {
+        relay->set.poll_us = relay->sched.poll_us = poll_us;
+        if (relay->sched.next_poll_us > relay->now_us + poll_us)
+            relay->sched.next_poll_us = relay->now_us + poll_us;
+    }
+}
+
 enum ob_breaker_state ob_relay_breaker(const struct ob_relay *relay, int dest)
 {
     return relay->dests[dest].breaker.state;

@@ -158,6 +158,9 @@ enum ob_breaker_state ob_relay_breaker(const struct ob_relay *relay, int dest);
 enum outbox_code ob_relay_tune(struct ob_relay *relay, int dest, const struct ob_dest_settings *settings,
                                struct outbox_error *err);
 
+/* Another size of claims and another poll, while it runs; 0: as it is. */
+void ob_relay_pace(struct ob_relay *relay, int claim_limit, int64_t poll_us);
+
 /* The invariants; NULL, or the one that does not hold. */
 const char *ob_relay_check(const struct ob_relay *relay);
 

@@ -86,6 +86,7 @@ static void hand_over(struct ob_relay *relay, struct ob_flight *flight, int plac
     assert(relay->now_us < half_time || OB_MUTANT(LEASE_IGNORED));
     ob_flight_timer(&relay->flights, flight, flight->timeout_us < half_time ? flight->timeout_us : half_time);
     dest->out++;
+    ob_relay_note(relay, OB_NOTE_SENT, flight);
     if (flight->key)
         flight->key->out++;
     ob_dest_went(dest, relay->now_us - flight->claimed_us, relay->set.lease_us);

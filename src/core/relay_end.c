@@ -46,6 +46,7 @@ static void to_done(struct ob_relay *relay, struct ob_flight *flight, enum outbo
     flight->delay_us = delay_us;
     relay->stats.released += outcome == OUTBOX_RELEASED;
     ob_list_push(&relay->done, &flight->node);
+    ob_relay_note(relay, OB_NOTE_ENDED, flight);
 }
 
 /* Rule 4. What is out already is marked, for rule 5. */
@@ -117,6 +118,7 @@ void ob_relay_drop(struct ob_relay *relay, struct ob_flight *flight)
 
 void ob_relay_forget(struct ob_relay *relay, struct ob_flight *flight)
 {
+    ob_relay_note(relay, OB_NOTE_LOST, flight);
     if (flight->key) {
         release_behind(relay, flight->key, flight->seq);
         if (!OB_MUTANT(ONE_WORKER_NAME))

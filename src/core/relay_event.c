@@ -112,6 +112,7 @@ void ob_relay_advance(struct ob_relay *relay, int64_t now_us)
     }
     if (relay->phase == OB_RELAY_STOPPING && relay->now_us >= relay->grace_until_us)
         end_grace(relay);
+    ob_relay_note_breakers(relay);
 }
 
 /* ---- the claim ---- */
@@ -139,6 +140,7 @@ void ob_relay_refresh_key(struct ob_relay *relay, struct ob_key *key)
 static void unrouted(struct ob_relay *relay, struct ob_flight *flight)
 {
     relay->stats.unrouted++;
+    ob_relay_note(relay, OB_NOTE_UNROUTED, flight);
     ob_flight_texts(flight, "unrouted", "no route matches this message", NULL, NULL);
     if (relay->set.unrouted_dead)
         ob_relay_end(relay, flight, OUTBOX_FAILED, -1);
@@ -177,6 +179,7 @@ static void take(struct ob_relay *relay, const struct outbox_delivery *msg)
     if (msg->key && !OB_MUTANT(NO_ORDER))
         ob_keys_join(&relay->keys, flight, ob_key_hash(msg, relay->set.order_by_topic));
     int dest = relay->set.route(relay->set.route_ctx, msg);
+    ob_relay_note(relay, OB_NOTE_CLAIMED, flight);
     if (!flight->msg) {
         relay->stats.no_memory++;
         ob_relay_release(relay, flight, relay->set.store_backoff_base_us);
@@ -254,6 +257,7 @@ static void settled(struct ob_relay *relay)
         assert(flight && flight->state == OB_FLIGHT_SETTLING);
         if (settle->items[i].result != OUTBOX_SETTLED)
             relay->stats.lost++;
+        ob_relay_note_settled(relay, flight, &settle->items[i]);
         if ((flight->key && flight->outcome != OUTBOX_RELEASED) || flight->delay_us == 0)
             relay->sched.hungry = true; /* a successor may be due, or the message itself */
         ob_relay_drop(relay, flight);

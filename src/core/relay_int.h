@@ -49,6 +49,14 @@ void ob_relay_advance(struct ob_relay *relay, int64_t now_us);
 /* Makes the first of a key ready when its turn has come. */
 void ob_relay_refresh_key(struct ob_relay *relay, struct ob_key *key);
 
+/* ---- relay.c ---- */
+
+/* Tells whoever listens of a step in the life of a message; flight NULL and a destination: of its breaker. */
+void ob_relay_note(struct ob_relay *relay, enum ob_note_kind kind, const struct ob_flight *flight);
+void ob_relay_note_settled(struct ob_relay *relay, const struct ob_flight *flight, const struct outbox_settle *item);
+/* Tells of every breaker that changed since the last look. */
+void ob_relay_note_breakers(struct ob_relay *relay);
+
 /* ---- relay_end.c ---- */
 
 /* The message goes back unspent, and so does what is behind it. */

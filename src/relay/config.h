@@ -20,6 +20,7 @@ struct ob_config_store {
 /* A destination: a sink, and how it is treated. */
 struct ob_config_sink {
     const char *name, *kind;
+    const char *library; /* shared object that has the adapter; NULL: it is built in */
     struct ob_dest_settings dest;
     int max_attempts; /* 0: the message's own */
     const struct outbox_sink_option *options; /* for the adapter's open: names without those of the relay's own */

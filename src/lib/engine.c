@@ -1,0 +1,241 @@
+/* engine.c - see engine.h. Answers of the line become events of the core, actions of the core become asks of the line.
+ *
+ * Every ask has a time limit well within half a lease: an answer that comes later would be of no use, since the core has
+ * given the messages up by then. */
+#include "lib/engine.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/batch.h"
+#include "lib/open.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORKER_TEXT = 201, STEP_US = 5000 };
+
+struct ob_engine {
+    struct ob_relay *core;
+    struct ob_line *line;
+    struct ob_engine_settings set; /* pointers are borrowed but for those below */
+    char worker[WORKER_TEXT];
+    int64_t timeout_us; /* of an ask */
+    bool dirty;         /* there is something to pump */
+    bool in_step;
+    bool filtered; /* the claim that is out names lanes */
+    bool empty;    /* the last one that did not brought nothing */
+    bool stopped;
+    bool failing; /* told so; until something works again */
+};
+
+static void event(struct ob_engine *engine, const struct ob_event *happened)
+{
+    engine->dirty = true;
+    ob_relay_event(engine->core, ob_clock_boot_us(), happened);
+}
+
+/* ---- what the line says ---- */
+
+/* Told once for a row of failures: a store that is down for an hour is one line in the log, not thousands. */
+static void heard(struct ob_engine *engine, enum outbox_code code, const struct outbox_error *err)
+{
+    bool failed = code != OUTBOX_OK;
+    if (failed && !engine->failing)
+        ob_log(engine->set.log, OB_LOG_ERROR, "the store does not answer; trying again until it does",
+               OB_STR("code", outbox_code_name(code)), OB_STR("error", err ? err->text : NULL));
+    else if (!failed && engine->failing)
+        ob_log(engine->set.log, OB_LOG_INFO, "the store answers again");
+    engine->failing = failed;
+}
+
+static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_error *err, struct outbox_batch *batch)
+{
+    struct ob_engine *engine = ctx;
+    heard(engine, code, err);
+    if (code) {
+        event(engine, &(struct ob_event){.kind = OB_EVENT_CLAIM_FAILED});
+        return;
+    }
+    if (!engine->filtered || batch->size > 0)
+        engine->empty = batch->size == 0;
+    event(engine, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = batch->items, .count = (int)batch->size});
+    batch->free(batch);
+}
+
+static void on_settled(void *ctx, enum outbox_code code, const struct outbox_error *err)
+{
+    heard(ctx, code, err);
+    event(ctx, &(struct ob_event){.kind = code ? OB_EVENT_SETTLE_FAILED : OB_EVENT_SETTLED});
+}
+
+static void on_extended(void *ctx, enum outbox_code code, const struct outbox_error *err)
+{
+    heard(ctx, code, err);
+    event(ctx, &(struct ob_event){.kind = code ? OB_EVENT_EXTEND_FAILED : OB_EVENT_EXTENDED});
+}
+
+static void on_woken(void *ctx)
+{
+    ob_engine_wake(ctx);
+}
+
+/* ---- life ---- */
+
+enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct ob_engine **out,
+                               struct outbox_error *err)
+{
+    struct ob_engine *engine = ob_calloc(1, sizeof *engine);
+    *out = NULL;
+    if (!engine)
+        return ob_error_nomem(err);
+    engine->set = *settings;
+    engine->dirty = true;
+    snprintf(engine->worker, sizeof engine->worker, "%s", settings->worker);
+    struct ob_line_options line = settings->line;
+    line.host = (struct ob_line_host){.ctx = engine,
+                                      .claimed = on_claimed,
+                                      .settled = on_settled,
+                                      .extended = on_extended,
+                                      .woken = on_woken};
+    int64_t lease = settings->relay.lease_us ? settings->relay.lease_us : 30000000;
+    engine->timeout_us = lease / 3 < 10000000 ? lease / 3 : 10000000;
+    enum outbox_code code = ob_relay_new(&settings->relay, ob_clock_boot_us(), &engine->core, err);
+    if (!code)
+        code = ob_line_open(&line, &engine->line, err);
+    if (code)
+        ob_engine_free(engine);
+    else
+        *out = engine;
+    return code;
+}
+
+void ob_engine_free(struct ob_engine *engine)
+{
+    if (!engine)
+        return;
+    if (engine->line)
+        engine->line->ops->close(engine->line);
+    ob_relay_free(engine->core);
+    ob_free(engine);
+}
+
+/* ---- what the core wants ---- */
+
+static void claim(struct ob_engine *engine, const struct ob_action *action)
+{
+    char worker[WORKER_TEXT];
+    snprintf(worker, sizeof worker, "%.180s.%u", engine->worker, action->incarnation);
+    struct outbox_claim want = OUTBOX_CLAIM_INIT;
+    want.worker = worker;
+    want.limit = action->limit;
+    want.lease_us = action->lease_us;
+    want.run = action->run;
+    want.prefetch = action->prefetch;
+    want.max_attempts = engine->set.max_attempts;
+    if (engine->set.lanes)
+        engine->set.lanes(engine->set.ctx, action->only, action->shut, &want);
+    engine->filtered = want.only || want.skip_count > 0;
+    engine->line->ops->claim(engine->line, &want, engine->timeout_us);
+}
+
+static void act(struct ob_engine *engine, const struct ob_action *action)
+{
+    struct ob_line *line = engine->line;
+    switch (action->kind) {
+    case OB_ACTION_CLAIM: claim(engine, action); break;
+    case OB_ACTION_DELIVER:
+        engine->set.deliver(engine->set.ctx, action->dest, action->items, (size_t)action->count);
+        break;
+    case OB_ACTION_CANCEL:
+        if (engine->set.cancel)
+            engine->set.cancel(engine->set.ctx, action->dest, action->handle);
+        break;
+    case OB_ACTION_SETTLE:
+        line->ops->settle(line, action->settles, (size_t)action->count, engine->timeout_us);
+        break;
+    case OB_ACTION_EXTEND:
+        line->ops->extend(line, action->settles, (size_t)action->count, action->lease_us, engine->timeout_us);
+        break;
+    case OB_ACTION_STOPPED: engine->stopped = true; break;
+    default: break;
+    }
+}
+
+void ob_engine_step(struct ob_engine *engine)
+{
+    if (engine->in_step)
+        return;
+    engine->in_step = true;
+    engine->line->ops->step(engine->line);
+    struct ob_action action;
+    int64_t until_us = ob_clock_boot_us() + STEP_US;
+    engine->dirty = false;
+    while (!engine->stopped && ob_relay_next(engine->core, ob_clock_boot_us(), &action)) {
+        act(engine, &action);
+        if (action.kind == OB_ACTION_DELIVER && ob_clock_boot_us() >= until_us) {
+            engine->dirty = true; /* whoever delivers takes its time: the store's answers want to be read too */
+            break;
+        }
+    }
+    engine->in_step = false;
+}
+
+int ob_engine_fd(const struct ob_engine *engine)
+{
+    return engine->line->ops->fd(engine->line);
+}
+
+int64_t ob_engine_due_us(const struct ob_engine *engine)
+{
+    if (engine->stopped)
+        return INT64_MAX;
+    if (engine->dirty)
+        return 0;
+    int64_t core = ob_relay_deadline_us(engine->core), line = engine->line->ops->due_us(engine->line);
+    return core < line ? core : line;
+}
+
+/* ---- what the host says ---- */
+
+void ob_engine_verdict(struct ob_engine *engine, uint64_t handle, const struct outbox_verdict *verdict)
+{
+    event(engine, &(struct ob_event){.kind = OB_EVENT_DELIVERED, .handle = handle, .verdict = verdict});
+}
+
+void ob_engine_wake(struct ob_engine *engine)
+{
+    event(engine, &(struct ob_event){.kind = OB_EVENT_WAKE});
+}
+
+void ob_engine_stop(struct ob_engine *engine, int64_t grace_us)
+{
+    event(engine, &(struct ob_event){.kind = OB_EVENT_STOP, .grace_us = grace_us});
+}
+
+bool ob_engine_stopped(const struct ob_engine *engine)
+{
+    return engine->stopped;
+}
+
+void ob_engine_pause(struct ob_engine *engine, int dest, bool paused)
+{
+    event(engine, &(struct ob_event){.kind = paused ? OB_EVENT_PAUSE : OB_EVENT_RESUME, .dest = dest});
+}
+
+bool ob_engine_idle(const struct ob_engine *engine)
+{
+    struct ob_relay_stats stats;
+    ob_relay_stats(engine->core, &stats);
+    return engine->empty && stats.held == 0;
+}
+
+struct ob_relay *ob_engine_core(struct ob_engine *engine)
+{
+    return engine->core;
+}
+
+void ob_engine_line_state(const struct ob_engine *engine, struct ob_line_state *state)
+{
+    engine->line->ops->state(engine->line, state);
+}

@@ -1,0 +1,58 @@
+/* engine.h - a relay at work: the core (core/relay.h) on a line to a store (core/line.h), with somebody who delivers.
+ *
+ * The daemon and the in-process dispatcher both run this. It has no loop and no thread of its own: the host waits for fd to
+ * become readable, until due_us, then calls step. Verdicts may come at any time, also from within deliver; they are acted
+ * upon in the next step, so the host calls step soon after one.
+ *
+ *     RUNNING ──stop──▶ STOPPING ──nothing held, or the time is over──▶ STOPPED
+ *
+ * One thread. */
+#ifndef OB_LIB_ENGINE_H
+#define OB_LIB_ENGINE_H
+
+#include "base/log.h"
+#include "core/line.h"
+#include "core/relay.h"
+
+struct ob_engine;
+
+/* The messages of these items stay valid until their verdict, or their cancel. */
+typedef void ob_deliver_fn(void *ctx, int dest, const struct outbox_sink_item *items, size_t count);
+
+struct ob_engine_settings {
+    struct ob_relay_settings relay;
+    struct ob_line_options line; /* its host is filled in here */
+    const char *worker;          /* unique to this process and its start; copied */
+    void *ctx;
+    ob_deliver_fn *deliver;
+    void (*cancel)(void *ctx, int dest, uint64_t handle); /* NULL: nothing can be cancelled */
+    /* Names the lanes of a claim: those of the destination `only`, or all but those that can only go to one that is shut.
+     * What it sets must stay valid until its next call. NULL: always all lanes. */
+    void (*lanes)(void *ctx, int only, const bool *shut, struct outbox_claim *claim);
+    int max_attempts;         /* of claims; 0: the message's own */
+    const struct ob_log *log; /* borrowed; NULL: none */
+};
+
+/* Nothing is asked of the store before the first step. */
+enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct ob_engine **engine,
+                               struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* What is held is left to its leases; stop first to give it back. */
+void ob_engine_free(struct ob_engine *engine);
+
+int ob_engine_fd(const struct ob_engine *engine);         /* the same for the engine's whole life */
+int64_t ob_engine_due_us(const struct ob_engine *engine); /* of the boot-time clock; INT64_MAX: never; 0: at once */
+void ob_engine_step(struct ob_engine *engine);
+
+void ob_engine_verdict(struct ob_engine *engine, uint64_t handle, const struct outbox_verdict *verdict); /* copied */
+void ob_engine_wake(struct ob_engine *engine);
+void ob_engine_stop(struct ob_engine *engine, int64_t grace_us);
+bool ob_engine_stopped(const struct ob_engine *engine);
+void ob_engine_pause(struct ob_engine *engine, int dest, bool paused);
+
+/* True when the last claim of all lanes found nothing and nothing is held. */
+bool ob_engine_idle(const struct ob_engine *engine);
+
+struct ob_relay *ob_engine_core(struct ob_engine *engine); /* for stats, tune, pace */
+void ob_engine_line_state(const struct ob_engine *engine, struct ob_line_state *state);
+
+#endif

@@ -1,0 +1,35 @@
+/* generation.h - a configuration at work: its sinks opened, a station for each store.
+ *
+ * A reload makes a new generation beside the old one. Its sinks are opened first, so that what cannot work is noticed while
+ * the old one still runs; its stations start when those of the old one have given back what they held. */
+#ifndef OB_RELAY_GENERATION_H
+#define OB_RELAY_GENERATION_H
+
+#include "relay/station.h"
+
+struct ob_generation;
+
+struct ob_generation_settings {
+    const struct ob_config *config; /* borrowed until the generation is closed */
+    uv_loop_t *loop;
+    const struct ob_log *log;
+    const char *worker;
+    ob_note_fn *note; /* ctx: note_ctxs[store] */
+    void *const *note_ctxs;
+};
+
+/* Opens the sinks. err names file and line of the one that cannot be opened. */
+enum outbox_code ob_generation_open(const struct ob_generation_settings *settings, struct ob_generation **generation,
+                                    struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Opens the stations. */
+enum outbox_code ob_generation_start(struct ob_generation *generation, struct outbox_error *err) OUTBOX_MUST_CHECK;
+void ob_generation_stop(struct ob_generation *generation, int64_t grace_us);
+bool ob_generation_stopped(const struct ob_generation *generation);
+/* Closing takes a turn of the loop. */
+void ob_generation_close(struct ob_generation *generation);
+
+int64_t ob_generation_turn(struct ob_generation *generation); /* as ob_station_turn */
+const struct ob_config *ob_generation_config(const struct ob_generation *generation);
+struct ob_station *ob_generation_station(struct ob_generation *generation, int store); /* NULL before it is started */
+
+#endif

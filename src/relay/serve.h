@@ -1,0 +1,24 @@
+/* serve.h - the relay as a process: its loop, its signals, one configuration after another.
+ *
+ *     RUNNING ◀──the old one has stopped── TURNING ◀──SIGHUP, the new configuration is good── RUNNING
+ *        └──────────SIGTERM, SIGINT, nothing left──▶ STOPPING ──everything given back──▶ the end
+ *
+ * SIGTERM: finish what is out within the grace period, give the rest back unspent. A second one: at once. */
+#ifndef OB_RELAY_SERVE_H
+#define OB_RELAY_SERVE_H
+
+#include "relay/config.h"
+
+struct ob_serve_options {
+    struct ob_config *config;                /* owned from here on */
+    struct ob_config *(*reload)(void *ctx);  /* a new one, or NULL after it said why not */
+    void (*unload)(struct ob_config *config);
+    void *ctx;
+    struct ob_log *log; /* its level and format follow the configuration */
+    bool until_empty;   /* end when nothing is left to deliver */
+};
+
+/* Returns when the relay has ended; an error when it could not begin. */
+enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+#endif

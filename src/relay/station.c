@@ -1,0 +1,286 @@
+/* station.c - see station.h.
+ *
+ * Lanes. The store is asked for all lanes but those that would only come to be given back: lanes whose one destination is
+ * shut (its breaker is open, it is paused, full or limited), and lanes that no route leads from, when such messages are to
+ * wait. A lane that is not known yet is claimed like any other; what comes of it is sorted out by the core. */
+#include "relay/station.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "relay/route.h"
+
+#include <string.h>
+
+enum { TAG_SHIFT = 20, UNROUTED = -1, BY_HEADERS = -2 };
+static const uint64_t tag_mask = (uint64_t)OB_STATION_MAX << TAG_SHIFT;
+
+struct lane {
+    struct outbox_lane name;
+    int dest; /* or UNROUTED, BY_HEADERS */
+};
+
+struct ob_station {
+    struct ob_station_settings set;
+    struct ob_engine *engine;
+    uv_poll_t poll;
+    bool polling; /* the handle is open */
+    struct ob_dest_settings *dests;
+    struct outbox_sink_item *items; /* tagged, of the delivery under way */
+    struct ob_arena names;          /* of the lanes */
+    struct lane *lanes;
+    size_t lane_count, unrouted;
+    struct outbox_lane *chosen; /* of the last claim */
+};
+
+/* ---- what the engine asks for ---- */
+
+static int route(void *ctx, const struct outbox_delivery *msg)
+{
+    const struct ob_station *station = ctx;
+    int found = ob_route_find(station->set.config, msg);
+    return found < 0 ? -1 : station->set.config->routes[found].sink;
+}
+
+static void refuse(struct ob_station *station, const struct outbox_sink_item *item, enum outbox_sink_outcome outcome,
+                   const char *text)
+{
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    verdict.outcome = outcome;
+    verdict.code = outcome == OUTBOX_SINK_TERMINAL ? "schema" : NULL;
+    verdict.text = text;
+    ob_engine_verdict(station->engine, item->handle, &verdict);
+}
+
+/* Hands over what is valid, in pieces: what is not valid is dead at once, and what follows it in its key waits (S12). */
+static void deliver(void *ctx, int dest, const struct outbox_sink_item *items, size_t count)
+{
+    struct ob_station *station = ctx;
+    struct ob_outlet *outlet = station->set.outlets[dest];
+    uint64_t tag = (uint64_t)station->set.index << TAG_SHIFT;
+    size_t ready = 0;
+    bool broken = false; /* the one before was not handed over */
+    for (size_t i = 0; i < count; i++) {
+        char why[400];
+        if (items[i].follows && broken) {
+            refuse(station, &items[i], OUTBOX_SINK_NOT_SENT, NULL);
+            continue;
+        }
+        broken = station->set.valid && !station->set.valid(station->set.valid_ctx, items[i].msg, why, sizeof why);
+        if (broken) {
+            refuse(station, &items[i], OUTBOX_SINK_TERMINAL, why);
+            continue;
+        }
+        station->items[ready] = items[i];
+        station->items[ready++].handle |= tag;
+    }
+    if (ready > 0)
+        ob_outlet_deliver(outlet, station->items, ready);
+}
+
+static void cancel(void *ctx, int dest, uint64_t handle)
+{
+    struct ob_station *station = ctx;
+    ob_outlet_cancel(station->set.outlets[dest], handle | (uint64_t)station->set.index << TAG_SHIFT);
+}
+
+static void choose_lanes(void *ctx, int only, const bool *shut, struct outbox_claim *claim)
+{
+    static const struct outbox_lane none = {"", ""}; /* no lane has these names */
+    struct ob_station *station = ctx;
+    size_t count = 0;
+    for (size_t i = 0; i < station->lane_count; i++) {
+        const struct lane *lane = &station->lanes[i];
+        bool wanted = only >= 0 ? lane->dest == only : lane->dest >= 0 && shut[lane->dest];
+        bool waits = only < 0 && lane->dest == UNROUTED && !station->set.config->relay.unrouted_dead;
+        if (wanted || waits)
+            station->chosen[count++] = lane->name;
+    }
+    if (only >= 0) {
+        claim->only = count > 0 ? station->chosen : &none;
+        claim->only_count = count > 0 ? count : 1;
+    } else {
+        claim->skip = station->chosen;
+        claim->skip_count = count;
+    }
+}
+
+/* ---- lanes ---- */
+
+void ob_station_lanes(struct ob_station *station, const struct outbox_lane *lanes, size_t count)
+{
+    struct lane *made = ob_calloc(count + 1, sizeof *made);
+    struct outbox_lane *chosen = ob_calloc(count + 1, sizeof *chosen);
+    struct ob_arena names;
+    ob_arena_init(&names, 0);
+    size_t unrouted = 0;
+    bool ok = made && chosen;
+    for (size_t i = 0; ok && i < count; i++) {
+        made[i].name.name_space = ob_arena_strdup(&names, lanes[i].name_space);
+        made[i].name.topic = ob_arena_strdup(&names, lanes[i].topic);
+        ok = made[i].name.name_space && made[i].name.topic;
+        made[i].dest = ok ? ob_route_lane(station->set.config, lanes[i].name_space, lanes[i].topic) : UNROUTED;
+        unrouted += ok && made[i].dest == UNROUTED;
+    }
+    if (!ok) { /* the lanes of before will do */
+        ob_arena_fini(&names);
+        ob_free(made);
+        ob_free(chosen);
+        return;
+    }
+    ob_arena_fini(&station->names);
+    ob_free(station->lanes);
+    ob_free(station->chosen);
+    station->names = names;
+    station->lanes = made;
+    station->chosen = chosen;
+    station->lane_count = count;
+    station->unrouted = unrouted;
+}
+
+size_t ob_station_unrouted_lanes(const struct ob_station *station)
+{
+    return station->unrouted;
+}
+
+/* ---- life ---- */
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    ob_engine_step(((struct ob_station *)poll->data)->engine);
+}
+
+/* Caps and rates are those of the process: every store gets its part. */
+static int part(int whole, size_t stores)
+{
+    int share = whole / (int)stores;
+    return share > 0 ? share : 1;
+}
+
+static void dest_init(const struct ob_station *station, int i, struct ob_dest_settings *dest)
+{
+    const struct ob_config *config = station->set.config;
+    *dest = ob_dest_settings(&config->sinks[i].dest);
+    if (!ob_outlet_ops(station->set.outlets[i])->keeps_order)
+        dest->run = 1;
+    dest->concurrency = part(dest->concurrency, config->store_count);
+    if (dest->rate_count > 0)
+        dest->rate_period_us *= (int64_t)config->store_count;
+    if (dest->batch > dest->concurrency)
+        dest->batch = dest->concurrency;
+}
+
+static enum outbox_code start(struct ob_station *station, struct outbox_error *err)
+{
+    const struct ob_config *config = station->set.config;
+    const struct ob_config_store *store = &config->stores[station->set.index];
+    struct ob_engine_settings engine = {.relay = config->relay,
+                                        .worker = station->set.worker,
+                                        .ctx = station,
+                                        .deliver = deliver,
+                                        .cancel = cancel,
+                                        .lanes = choose_lanes,
+                                        .log = station->set.log};
+    engine.relay.dests = station->dests;
+    engine.relay.dest_count = (int)config->sink_count;
+    engine.relay.route = route;
+    engine.relay.route_ctx = station;
+    engine.relay.note = station->set.note;
+    engine.relay.note_ctx = station->set.note_ctx;
+    engine.relay.seed = (uint64_t)ob_clock_wall_us() ^ (uint64_t)(uintptr_t)station;
+    engine.line = (struct ob_line_options){.url = store->url,
+                                           .schema = store->schema,
+                                           .application = "outbox relay",
+                                           .fallback_us = config->relay.poll_us,
+                                           .polling = store->polling,
+                                           .relaxed = store->relaxed,
+                                           .log = station->set.log};
+    return ob_engine_new(&engine, &station->engine, err);
+}
+
+enum outbox_code ob_station_open(const struct ob_station_settings *settings, struct ob_station **out,
+                                 struct outbox_error *err)
+{
+    const struct ob_config *config = settings->config;
+    struct ob_station *station = ob_calloc(1, sizeof *station);
+    *out = NULL;
+    if (!station)
+        return ob_error_nomem(err);
+    station->set = *settings;
+    ob_arena_init(&station->names, 0);
+    station->dests = ob_calloc(config->sink_count + 1, sizeof *station->dests);
+    station->items = ob_calloc((size_t)config->relay.window + 1, sizeof *station->items);
+    enum outbox_code code = station->dests && station->items ? OUTBOX_OK : ob_error_nomem(err);
+    if (!code) {
+        for (size_t i = 0; i < config->sink_count; i++)
+            dest_init(station, (int)i, &station->dests[i]);
+        code = start(station, err);
+    }
+    if (!code && uv_poll_init(settings->loop, &station->poll, ob_engine_fd(station->engine)) == 0) {
+        station->polling = true;
+        station->poll.data = station;
+        uv_poll_start(&station->poll, UV_READABLE, on_readable);
+    } else if (!code) {
+        code = ob_error_set(err, OUTBOX_INTERNAL, "cannot watch the store's connections");
+    }
+    if (code)
+        ob_station_close(station);
+    else
+        *out = station;
+    return code;
+}
+
+static void free_all(struct ob_station *station)
+{
+    ob_engine_free(station->engine);
+    ob_arena_fini(&station->names);
+    ob_free(station->lanes);
+    ob_free(station->chosen);
+    ob_free(station->dests);
+    ob_free(station->items);
+    ob_free(station);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free_all(handle->data);
+}
+
+void ob_station_close(struct ob_station *station)
+{
+    if (!station)
+        return;
+    if (station->polling)
+        uv_close((uv_handle_t *)&station->poll, on_closed);
+    else
+        free_all(station);
+}
+
+int64_t ob_station_turn(struct ob_station *station)
+{
+    /* A verdict given within deliver asks for another step at once; a few of them, then others have their turn. */
+    int64_t due = ob_engine_due_us(station->engine);
+    for (int i = 0; i < 8 && due <= ob_clock_boot_us(); i++) {
+        ob_engine_step(station->engine);
+        due = ob_engine_due_us(station->engine);
+    }
+    return due;
+}
+
+struct ob_engine *ob_station_engine(struct ob_station *station)
+{
+    return station->engine;
+}
+
+int ob_station_of(uint64_t handle)
+{
+    return (int)((handle & tag_mask) >> TAG_SHIFT);
+}
+
+void ob_station_verdict(struct ob_station *station, uint64_t handle, const struct outbox_verdict *verdict)
+{
+    ob_engine_verdict(station->engine, handle & ~tag_mask, verdict);
+}

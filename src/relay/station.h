@@ -1,0 +1,47 @@
+/* station.h - one store served by this process: its engine on the relay's loop, and the lanes its claims may take.
+ *
+ * Sinks are shared by all stations, so a delivery's handle carries the number of its station. */
+#ifndef OB_RELAY_STATION_H
+#define OB_RELAY_STATION_H
+
+#include "lib/engine.h"
+#include "relay/config.h"
+#include "relay/outlet.h"
+
+struct ob_station;
+
+enum { OB_STATION_MAX = 4095 };
+
+struct ob_station_settings {
+    const struct ob_config *config; /* borrowed, like all of these */
+    int index;                      /* of the store in the configuration */
+    struct ob_outlet *const *outlets;
+    uv_loop_t *loop;
+    const struct ob_log *log;
+    const char *worker;
+    ob_note_fn *note;
+    void *note_ctx;
+    /* Whether the payload is what its route asks for; `why` otherwise. NULL: everything is. */
+    bool (*valid)(void *ctx, const struct outbox_delivery *msg, char *why, size_t size);
+    void *valid_ctx;
+};
+
+enum outbox_code ob_station_open(const struct ob_station_settings *settings, struct ob_station **station,
+                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Closing takes a turn of the loop: the station frees itself then. */
+void ob_station_close(struct ob_station *station);
+
+/* Does what is due, and says when something will be again. */
+int64_t ob_station_turn(struct ob_station *station);
+struct ob_engine *ob_station_engine(struct ob_station *station);
+
+/* Which station a tagged handle belongs to. */
+int ob_station_of(uint64_t handle);
+void ob_station_verdict(struct ob_station *station, uint64_t handle, const struct outbox_verdict *verdict);
+
+/* The lanes there are in the store; copied. */
+void ob_station_lanes(struct ob_station *station, const struct outbox_lane *lanes, size_t count);
+/* How many of them no route leads anywhere from. */
+size_t ob_station_unrouted_lanes(const struct ob_station *station);
+
+#endif

@@ -217,6 +217,9 @@ uint64_t harness_send_many(struct harness *h, const struct outbox_delivery *msgs
         if (!msg)
             abort();
         id_make_up(&msg->id, handle);
+        msg->attempt = msg->attempt ? msg->attempt : 1;
+        msg->spent = msg->spent ? msg->spent : msg->attempt;
+        msg->max_attempts = msg->max_attempts ? msg->max_attempts : 5;
         msg->created_at_us = msg->created_at_us ? msg->created_at_us : ob_clock_wall_us();
         h->slots[handle - 1].msg = msg;
         items[i] = (struct outbox_sink_item){.handle = handle, .msg = msg, .follows = follows && follows[i]};

@@ -28,18 +28,14 @@ struct harness_verdict {
     int64_t not_before_us, elapsed_us;
 };
 
-/* A message; further fields by name. Its id is made up when it is zero. */
+/* A message; further fields by name. Id, attempt and limits are made up where they are zero. */
 #define HARNESS_MESSAGE(topic_, payload_, ...) \
     ((struct outbox_delivery){.size = sizeof(struct outbox_delivery), \
                               .name_space = "default", \
                               .topic = (topic_), \
                               .payload = (payload_), \
                               .payload_len = strlen(payload_), \
-                              .priority = 4, \
-                              .attempt = 1, \
-                              .spent = 1, \
-                              .max_attempts = 5, \
-                              __VA_ARGS__})
+                              ##__VA_ARGS__})
 
 /* kind may be the path of a shared object. NULL after it filled err. */
 struct harness *harness_open(const char *kind, const struct outbox_sink_option *options, size_t count,

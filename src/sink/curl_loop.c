@@ -1,0 +1,360 @@
+/* curl_loop.c - see curl_loop.h.
+ *
+ * libcurl tells which sockets it waits for, and we tell it when they are ready. When a transfer ends, its connection is
+ * kept, and libcurl stops waiting for it until the next one: to leave and enter the poll set for each message would cost
+ * two system calls more than the message needs. So a socket that we opened stays watched for reading until it is closed;
+ * if it becomes readable in between, which means that the peer closed it, the watch is stopped. Sockets that libcurl
+ * makes for itself (the resolver's) are watched just as it says, for their closing is not announced. */
+#include "sink/curl_loop.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+enum {
+    CACHE = 1024
+}; /* connections kept when there is no cap; libcurl's own default follows the calls of the moment */
+
+struct watch {
+    uv_poll_t poll;
+    ob_curl_loop *loop;
+    int fd, events;
+    bool ours; /* opened by us: its closing goes through us */
+    bool idle; /* libcurl does not wait for it now */
+};
+
+struct ob_curl_loop {
+    uv_loop_t *uv;
+    uv_timer_t timer;
+    CURLM *multi;
+    const struct ob_net_guard *guard;
+    struct ob_curl_limits limits;
+    struct watch **watches; /* by descriptor */
+    size_t watch_count;
+    bool acting, again, closing;
+};
+
+/* ---- sockets --------------------------------------------------------------------------------------------------- */
+
+static struct watch *watch_of(ob_curl_loop *loop, int fd)
+{
+    return fd >= 0 && (size_t)fd < loop->watch_count ? loop->watches[fd] : NULL;
+}
+
+static bool watches_reach(ob_curl_loop *loop, int fd)
+{
+    size_t need = (size_t)fd + 1;
+    if (need <= loop->watch_count)
+        return true;
+    if (need < 2 * loop->watch_count)
+        need = 2 * loop->watch_count;
+    struct watch **grown = ob_realloc(loop->watches, loop->watch_count * sizeof *grown, need * sizeof *grown);
+    if (!grown)
+        return false;
+    memset(grown + loop->watch_count, 0, (need - loop->watch_count) * sizeof *grown);
+    loop->watches = grown;
+    loop->watch_count = need;
+    return true;
+}
+
+static struct watch *watch_new(ob_curl_loop *loop, int fd, bool ours)
+{
+    struct watch *watch = watches_reach(loop, fd) ? ob_calloc(1, sizeof *watch) : NULL;
+    if (!watch)
+        return NULL;
+    if (uv_poll_init_socket(loop->uv, &watch->poll, fd) != 0) {
+        ob_free(watch);
+        return NULL;
+    }
+    watch->poll.data = watch;
+    watch->loop = loop;
+    watch->fd = fd;
+    watch->ours = ours;
+    watch->idle = true;
+    loop->watches[fd] = watch;
+    return watch;
+}
+
+static void watch_closed(uv_handle_t *handle)
+{
+    ob_free(handle->data);
+}
+
+static void watch_close(struct watch *watch)
+{
+    if (!watch)
+        return;
+    watch->loop->watches[watch->fd] = NULL;
+    uv_close((uv_handle_t *)&watch->poll, watch_closed);
+}
+
+static void act(ob_curl_loop *loop, curl_socket_t fd, int flags);
+
+static void on_ready(uv_poll_t *poll, int status, int events)
+{
+    struct watch *watch = poll->data;
+    if (watch->idle) {
+        uv_poll_stop(poll);
+        watch->events = 0;
+        return;
+    }
+    int flags = status < 0 ? CURL_CSELECT_ERR : 0;
+    flags |= (events & UV_READABLE ? CURL_CSELECT_IN : 0) | (events & UV_WRITABLE ? CURL_CSELECT_OUT : 0);
+    act(watch->loop, watch->fd, flags);
+}
+
+/* libcurl: wait for this socket so, or not any more. */
+static int on_wish(CURL *easy, curl_socket_t fd, int what, void *data, void *unused)
+{
+    (void)easy;
+    (void)unused;
+    ob_curl_loop *loop = data;
+    struct watch *watch = watch_of(loop, fd);
+    if (what == CURL_POLL_REMOVE) {
+        if (watch && watch->ours)
+            watch->idle = true;
+        else
+            watch_close(watch);
+        return 0;
+    }
+    if (!watch && !(watch = watch_new(loop, fd, false)))
+        return -1;
+    int events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
+    watch->idle = false;
+    if (watch->events == events)
+        return 0;
+    watch->events = events;
+    return uv_poll_start(&watch->poll, events, on_ready) == 0 ? 0 : -1;
+}
+
+/* libcurl: open a socket for this address. */
+static curl_socket_t on_open(void *data, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct ob_curl_call *call = data;
+    if (purpose != CURLSOCKTYPE_IPCXN || !ob_net_guard_passes(call->loop->guard, &address->addr, address->addrlen)) {
+        call->refused++;
+        return CURL_SOCKET_BAD;
+    }
+    call->dialled++;
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->protocol);
+    if (fd >= 0 && !watch_new(call->loop, fd, true)) {
+        close(fd);
+        return CURL_SOCKET_BAD;
+    }
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+static int on_close(void *data, curl_socket_t fd)
+{
+    watch_close(watch_of(data, fd));
+    return close(fd);
+}
+
+/* libcurl: the connection is there, new or used, and the request is about to leave. */
+static int on_request(void *data, char *peer, char *own, int peer_port, int own_port)
+{
+    (void)own;
+    (void)peer_port;
+    (void)own_port;
+    struct ob_curl_call *call = data;
+    if (call->sent) {
+        call->resent = true;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    if (!ob_net_guard_passes_text(call->loop->guard, peer)) {
+        call->refused++;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    call->sent = true;
+    return CURL_PREREQFUNC_OK;
+}
+
+/* ---- the engine ------------------------------------------------------------------------------------------------ */
+
+static void loop_closed(uv_handle_t *handle)
+{
+    ob_curl_loop *loop = handle->data;
+    ob_free(loop->watches);
+    ob_free(loop);
+}
+
+static void loop_close(ob_curl_loop *loop)
+{
+    curl_multi_cleanup(loop->multi);
+    for (size_t fd = 0; fd < loop->watch_count; fd++)
+        watch_close(loop->watches[fd]);
+    uv_close((uv_handle_t *)&loop->timer, loop_closed);
+}
+
+static void collect(ob_curl_loop *loop)
+{
+    CURLMsg *msg;
+    int left;
+    while (!loop->closing && (msg = curl_multi_info_read(loop->multi, &left))) {
+        if (msg->msg != CURLMSG_DONE)
+            continue;
+        CURL *easy = msg->easy_handle;
+        CURLcode result = msg->data.result;
+        struct ob_curl_call *call = NULL;
+        curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&call);
+        curl_multi_remove_handle(loop->multi, easy);
+        call->out = false;
+        call->done(call, result);
+    }
+}
+
+static void act(ob_curl_loop *loop, curl_socket_t fd, int flags)
+{
+    if (loop->acting) { /* from within done */
+        loop->again = true;
+        return;
+    }
+    loop->acting = true;
+    do {
+        int running;
+        loop->again = false;
+        curl_multi_socket_action(loop->multi, fd, flags, &running);
+        collect(loop);
+        fd = CURL_SOCKET_TIMEOUT;
+        flags = 0;
+    } while (loop->again && !loop->closing);
+    loop->acting = false;
+    if (loop->closing)
+        loop_close(loop);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+/* libcurl: call me in so many milliseconds. It does not ask twice for the same time, so the timer must not be early: the
+ * event loop counts whole milliseconds, of which the present one is partly gone. */
+static int on_timeout(CURLM *multi, long ms, void *data)
+{
+    (void)multi;
+    ob_curl_loop *loop = data;
+    if (ms < 0)
+        return uv_timer_stop(&loop->timer);
+    if (ms > 0) {
+        uv_update_time(loop->uv);
+        ms++;
+    }
+    return uv_timer_start(&loop->timer, on_timer, (uint64_t)ms, 0);
+}
+
+static void curl_begin(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guard *guard,
+                                  const struct ob_curl_limits *limits, ob_curl_loop **out, struct outbox_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, curl_begin);
+    ob_curl_loop *loop = ob_calloc(1, sizeof *loop);
+    CURLM *multi = loop ? curl_multi_init() : NULL;
+    if (!multi) {
+        ob_free(loop);
+        return ob_error_nomem(err);
+    }
+    loop->uv = uv;
+    loop->multi = multi;
+    loop->guard = guard;
+    loop->limits = *limits;
+    uv_timer_init(uv, &loop->timer);
+    loop->timer.data = loop;
+    long connections = limits->connections;
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_wish);
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, loop);
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timeout);
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, loop);
+    curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
+    curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS, connections);
+    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, connections ? connections : CACHE);
+    *out = loop;
+    return OUTBOX_OK;
+}
+
+void ob_curl_loop_free(ob_curl_loop *loop)
+{
+    if (!loop || loop->closing)
+        return;
+    loop->closing = true;
+    if (!loop->acting)
+        loop_close(loop);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------------- */
+
+bool ob_curl_call_init(struct ob_curl_call *call, ob_curl_loop *loop,
+                       void (*done)(struct ob_curl_call *call, CURLcode result))
+{
+    memset(call, 0, sizeof *call);
+    call->loop = loop;
+    call->done = done;
+    CURL *easy = call->easy = curl_easy_init();
+    if (!easy)
+        return false;
+    bool ok = true;
+#define SET(name, value) ok = curl_easy_setopt(easy, CURLOPT_##name, value) == CURLE_OK && ok
+    SET(PRIVATE, call);
+    SET(ERRORBUFFER, call->error);
+    SET(NOSIGNAL, 1L);
+    SET(PROTOCOLS_STR, "http,https");
+    SET(REDIR_PROTOCOLS_STR, "http,https");
+    SET(FOLLOWLOCATION, 0L);
+    SET(PROXY, "");
+    SET(NETRC, (long)CURL_NETRC_IGNORED);
+    SET(DISALLOW_USERNAME_IN_URL, 1L);
+    SET(TCP_NODELAY, 1L);
+    SET(TCP_KEEPALIVE, 1L);
+    SET(SSL_VERIFYPEER, 1L);
+    SET(SSL_VERIFYHOST, 2L);
+    SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    SET(OPENSOCKETFUNCTION, on_open);
+    SET(OPENSOCKETDATA, call);
+    SET(CLOSESOCKETFUNCTION, on_close);
+    SET(CLOSESOCKETDATA, loop);
+    SET(PREREQFUNCTION, on_request);
+    SET(PREREQDATA, call);
+    SET(MAXAGE_CONN, (long)(loop->limits.idle_us / 1000000));
+    SET(CONNECTTIMEOUT_MS, (long)(loop->limits.connect_us / 1000));
+    SET(TIMEOUT_MS, (long)(loop->limits.total_us / 1000));
+#undef SET
+    return ok;
+}
+
+void ob_curl_call_fini(struct ob_curl_call *call)
+{
+    ob_curl_stop(call);
+    curl_easy_cleanup(call->easy);
+    call->easy = NULL;
+}
+
+bool ob_curl_start(struct ob_curl_call *call)
+{
+    call->sent = call->resent = false;
+    call->refused = call->dialled = 0;
+    call->error[0] = '\0';
+    call->out = curl_multi_add_handle(call->loop->multi, call->easy) == CURLM_OK;
+    return call->out;
+}
+
+void ob_curl_go(ob_curl_loop *loop)
+{
+    act(loop, CURL_SOCKET_TIMEOUT, 0);
+}
+
+void ob_curl_stop(struct ob_curl_call *call)
+{
+    if (call->out)
+        curl_multi_remove_handle(call->loop->multi, call->easy);
+    call->out = false;
+}

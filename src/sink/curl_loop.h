@@ -1,0 +1,59 @@
+/* curl_loop.h - libcurl transfers on the host's event loop, for every adapter that speaks through libcurl.
+ *
+ * A call is one easy handle that is used again and again. It comes with what is the same everywhere: only http and https
+ * (an adapter of another protocol says so), no proxy from the environment, no redirects, no signals, addresses checked by
+ * the guard when they are dialled and again before each request. And it never sends twice: libcurl would quietly repeat
+ * a request on a fresh connection when a reused one dies without an answer, and the receiver may have had it; here that
+ * second request is refused, and `resent` tells.
+ *
+ * Threads: the loop's only. done is never called from within a callback of libcurl: it may start, stop and free. */
+#ifndef OB_SINK_CURL_LOOP_H
+#define OB_SINK_CURL_LOOP_H
+
+#include "sink/net_guard.h"
+
+#include <curl/curl.h>
+
+struct uv_loop_s;
+typedef struct ob_curl_loop ob_curl_loop;
+
+struct ob_curl_limits {
+    int connections;    /* at once, all hosts together; 0: as many as there are calls */
+    int64_t idle_us;    /* a connection unused for so long is not used again */
+    int64_t connect_us; /* to resolve, connect and shake hands */
+    int64_t total_us;   /* from start to end */
+};
+
+struct ob_curl_call {
+    CURL *easy;
+    ob_curl_loop *loop;
+    void (*done)(struct ob_curl_call *call, CURLcode result);
+    bool out;    /* started, and not done */
+    bool sent;   /* a request may have left: a failure from here on is no proof that nothing arrived */
+    bool resent; /* libcurl wanted to send it again, and was stopped */
+    int refused; /* addresses that the guard refused... */
+    int dialled; /* ...and those it let pass */
+    char error[CURL_ERROR_SIZE];
+};
+
+/* guard is borrowed. */
+enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guard *guard,
+                                  const struct ob_curl_limits *limits, ob_curl_loop **loop,
+                                  struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Every call must have been finished before. Its handles leave the event loop when that turns next. */
+void ob_curl_loop_free(ob_curl_loop *loop);
+
+/* Makes the easy handle. False when memory ran out; fini is allowed then. */
+bool ob_curl_call_init(struct ob_curl_call *call, ob_curl_loop *loop,
+                       void (*done)(struct ob_curl_call *call, CURLcode result)) OUTBOX_MUST_CHECK;
+/* Stops it first. */
+void ob_curl_call_fini(struct ob_curl_call *call);
+
+/* The call goes out at the next ob_curl_go, or when the loop turns. False: it did not, and done will not be called. */
+bool ob_curl_start(struct ob_curl_call *call) OUTBOX_MUST_CHECK;
+/* Begins now what was started: after the last one of a batch. May call done. */
+void ob_curl_go(ob_curl_loop *loop);
+/* Forgets it: done will not be called. */
+void ob_curl_stop(struct ob_curl_call *call);
+
+#endif

@@ -51,6 +51,40 @@ struct ob_status_row {
     bool paused;
 };
 
+/* A relay that tells that it lives, and one as the store remembers it. Times are set by the store. */
+struct ob_beat {
+    const char *worker, *host, *version;
+    const char *state; /* "running", "disabled", "paused", "stopping"; "stopped" is the last one */
+    const char *info;  /* a JSON object; NULL: none */
+    int pid;
+    int64_t every_us; /* until the next beat */
+};
+struct ob_relay_row {
+    const char *worker, *host, *version, *state, *info;
+    int pid;
+    int64_t started_at_us, seen_at_us;
+    bool alive; /* seen within three beats */
+};
+
+/* What a relay must heed. Each is called for what there is of its kind; NULL: not wanted. Texts are borrowed. */
+struct ob_control {
+    void *ctx;
+    void (*paused)(void *ctx, const char *name_space, const char *topic, const char *destination); /* as in pause */
+    void (*tuned)(void *ctx, const char *name, const char *value);      /* see core/tuning.h */
+    void (*lane)(void *ctx, const char *name_space, const char *topic); /* one that has been used */
+};
+
+/* Figures that are cheap however long the queue is. */
+struct ob_gauges_row {
+    const char *name_space; /* NULL: the total, which comes first; then the fullest namespaces, not all of them */
+    int64_t pending, due, processing, stuck, parked, dead; /* as in ob_status_row */
+    int64_t blocked_keys; /* keys whose first message waits for its next attempt, or for an operator */
+    double oldest_due_s;  /* always exact; 0 when none is due */
+    bool estimated;       /* some of the counts are estimates */
+    int64_t table_bytes;  /* of the queue; of the total only; -1: not known */
+    int64_t dead_tuples;  /* likewise */
+};
+
 /* Which messages; zeroed fields do not filter. */
 struct ob_filter {
     const struct outbox_uuid *ids;
@@ -71,6 +105,8 @@ typedef bool ob_message_fn(void *ctx, const struct ob_message_row *row); /* fals
 typedef bool ob_attempt_fn(void *ctx, const struct ob_attempt_row *row);
 typedef bool ob_act_fn(void *ctx, const struct ob_act_row *row);
 typedef bool ob_status_fn(void *ctx, const struct ob_status_row *row);
+typedef bool ob_relay_fn(void *ctx, const struct ob_relay_row *row);
+typedef bool ob_gauges_fn(void *ctx, const struct ob_gauges_row *row);
 
 typedef enum outbox_code ob_code;
 
@@ -119,6 +155,15 @@ struct ob_store_ops {
     ob_code (*acts)(struct ob_store *, const struct outbox_uuid *id_or_null, ob_act_fn *, void *ctx,
                     struct outbox_error *);
     ob_code (*status)(struct ob_store *, ob_status_fn *, void *ctx, struct outbox_error *);
+
+    /* A setting of the relays, changed while they run: see core/tuning.h. value NULL: as configured again. */
+    ob_code (*tune)(struct ob_store *, const char *name, const char *value, const struct ob_actor *,
+                    struct outbox_error *);
+    /* *leads: of the relays of this store this one reports the gauges. It may be NULL. */
+    ob_code (*beat)(struct ob_store *, const struct ob_beat *, bool *leads, struct outbox_error *);
+    ob_code (*relays)(struct ob_store *, ob_relay_fn *, void *ctx, struct outbox_error *);
+    ob_code (*control)(struct ob_store *, const struct ob_control *, struct outbox_error *);
+    ob_code (*gauges)(struct ob_store *, ob_gauges_fn *, void *ctx, struct outbox_error *);
 
     /* The wake-up: blocks until work may have come, timeout_us at most. *woken is false after a plain timeout. */
     ob_code (*wait)(struct ob_store *, int64_t timeout_us, bool *woken, struct outbox_error *);

@@ -179,12 +179,29 @@ static void digest_of(const char *place, char text[TEXT_MAX])
         give_up("digest", "too long");
 }
 
-/* ---- plans: SQLite chooses them without looking at the number of rows -------------------------------------------- */
+/* ---- plans: SQLite chooses them without looking at the number of rows, so fewer will do -------------------------- */
 
 static void fill(const char *place, long rows)
 {
-    (void)place;
-    (void)rows;
+    enum { ENOUGH = 100000 };
+    static const char *const steps[] = {
+        "INSERT INTO outbox_lane VALUES (1, 'default', 't', 't', 't', 1, 0, 1048576, 5, 1000000, 300000000),"
+        "                               (2, 'default', 'lost', 'lost', 'lost', 1, 0, 1048576, 5, 1000000, 300000000)",
+        "INSERT INTO outbox_message (n, id, lane, created_at, priority, max_attempts, tenant_id, subject, payload)"
+        " WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < ?1)"
+        " SELECT i, printf('018f0000-0000-7000-8000-%012x', i), 1 + (i % 1000 = 0), unixepoch() * 1000000, 4, 5,"
+        "        printf('00000000-0000-4000-8000-%012d', i % 1000), 's' || i / 10, '{}' FROM c",
+        "INSERT INTO outbox_queue (n, state, lane, prio, due, tenant_id, max_attempts, updated_at, attempts, spent,"
+        "                          until, claimed_at, ceiling, holder)"
+        " SELECT n, lane = 2, lane, 4, created_at - 3600000000, tenant_id, 5, created_at, lane = 2, lane = 2,"
+        "        CASE lane WHEN 2 THEN created_at - 60000000 END, CASE lane WHEN 2 THEN created_at - 90000000 END,"
+        "        CASE lane WHEN 2 THEN 5 END, CASE lane WHEN 2 THEN 'gone' END"
+        "   FROM outbox_message WHERE n <= ?1",
+    };
+    sqlite3 *db = back_door(place);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        run(db, steps[i], rows < ENOUGH ? rows : ENOUGH, NULL);
+    sqlite3_close(db);
 }
 
 static void plan_of(const char *place, enum lookup what, char text[TEXT_MAX])

@@ -16,7 +16,7 @@ import pytest
 
 from support.database import BUILD, CLI, run_cli
 
-COMMANDS = ["init", "migrate", "send", "status", "list", "show", "retry", "discard", "pause", "resume", "purge",
+COMMANDS = ["init", "migrate", "send", "status", "list", "show", "retry", "discard", "pause", "resume", "tune", "purge",
             "version", "help"]
 TENANT = "0a0a0a0a-1111-4222-8333-444444444444"
 UNKNOWN = "01900000-0000-7000-8000-000000000000"
@@ -117,6 +117,10 @@ def test_help_lists_every_command():
     (["discard", UNKNOWN, "--all"], ["not both"]),
     (["retry", "x"], ["uuid"]),
     (["pause", "--destination", "d", "--topic", "t"], ["not both"]),
+    (["tune", "pool", "1s"], ['no setting "pool"', "destination.NAME.rate"]),
+    (["tune", "poll", "fast"], ['does not take "fast"', "500ms"]),
+    (["tune", "poll", "1s", "--reset"], ["no value"]),
+    (["tune", "--reset"], ["name of a setting"]),
     (["migrate", "--status", "--print"], ["exclude"]),
     (["help", "sned"], ["send"]),
     (["status"], ["no store is given", "OUTBOX_STORE"]),
@@ -399,6 +403,17 @@ def test_pause_everything_needs_a_yes(box):
     assert box.worker("claim") == []
     box.cli("resume")
     assert len(box.worker("claim")) == 1
+
+
+def test_tune(box):
+    """T5: settings of the relays are changed while they run, on record, and taken back."""
+    assert box.json("tune", "poll", "2S", "--actor", "ann", "--reason", "calm") == {"name": "poll", "value": "2s"}
+    assert box.cli("tune", "destination.billing.rate", "20").stdout == "destination.billing.rate = 20/s\n"
+    assert sorted(box.cli("tune").stdout.splitlines()) == ["destination.billing.rate = 20/s", "poll = 2s"]
+    assert box.cli("tune", "poll").stdout == "poll = 2s\n"
+    assert box.cli("tune", "poll", "--reset", "--actor", "bob").stdout == "poll = as configured\n"
+    assert box.cli("tune", "poll").stdout == ""
+    assert box.worker("acts")[0] == "tune ann calm" and box.worker("acts")[2] == "tune bob -"
 
 
 def test_purge(box):

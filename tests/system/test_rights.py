@@ -14,7 +14,7 @@ from support import database
 from support.roles import GROUPS, attempt, login_name, people, refused
 
 VIEWS = {"messages", "attempts", "dead_letters", "acts"}
-SETTINGS = {"pause", "namespace", "lane"}
+SETTINGS = {"pause", "namespace", "lane", "relay", "tuning", "relays", "tunings"}
 RECORD = {"message", "queue", "attempt", "dead", "dedupe", "act", "hook", "hook_failure", "period"}
 
 MAY_READ = {
@@ -28,10 +28,11 @@ MAY_READ = {
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
     "relay": {"claim", "settle", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "bell_class",
-              "bell_channel", "current_tenant", "sees_all"},
+              "bell_channel", "current_tenant", "sees_all", "beat", "gauges"},
     "operator": {"retry", "discard", "pause", "resume", "configure", "assign_bell", "purge", "erase_tenant",
-                 "erase_subject", "hook", "unhook", "run_failed_hooks", "bell_channel", "current_tenant", "sees_all"},
-    "auditor": {"current_tenant", "sees_all"},
+                 "erase_subject", "hook", "unhook", "run_failed_hooks", "bell_channel", "current_tenant", "sees_all",
+                 "tune", "gauges"},
+    "auditor": {"current_tenant", "sees_all", "gauges"},
     "tenant": {"current_tenant", "sees_all"},
     "outsider": set(),
 }

@@ -40,7 +40,12 @@
     X(list, "auditor") \
     X(attempts, "auditor") \
     X(acts, "auditor") \
-    X(status, "auditor")
+    X(status, "auditor") \
+    X(tune, "operator") \
+    X(beat, "relay") \
+    X(relays, "auditor") \
+    X(control, "relay") \
+    X(gauges, "auditor")
 
 enum ob_pg_stmt {
 #define X(name, role) OB_PG_##name,
@@ -116,6 +121,11 @@ ob_code ob_pg_list(struct ob_store *, const struct ob_filter *, ob_message_fn *,
 ob_code ob_pg_attempts(struct ob_store *, const struct outbox_uuid *, ob_attempt_fn *, void *, struct outbox_error *);
 ob_code ob_pg_acts(struct ob_store *, const struct outbox_uuid *, ob_act_fn *, void *, struct outbox_error *);
 ob_code ob_pg_status(struct ob_store *, ob_status_fn *, void *, struct outbox_error *);
+ob_code ob_pg_tune(struct ob_store *, const char *, const char *, const struct ob_actor *, struct outbox_error *);
+ob_code ob_pg_beat(struct ob_store *, const struct ob_beat *, bool *, struct outbox_error *);
+ob_code ob_pg_relays(struct ob_store *, ob_relay_fn *, void *, struct outbox_error *);
+ob_code ob_pg_control(struct ob_store *, const struct ob_control *, struct outbox_error *);
+ob_code ob_pg_gauges(struct ob_store *, ob_gauges_fn *, void *, struct outbox_error *);
 ob_code ob_pg_wait(struct ob_store *, int64_t, bool *, struct outbox_error *);
 
 #endif

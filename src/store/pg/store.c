@@ -115,6 +115,11 @@ static const struct ob_store_ops ops = {
     .attempts = ob_pg_attempts,
     .acts = ob_pg_acts,
     .status = ob_pg_status,
+    .tune = ob_pg_tune,
+    .beat = ob_pg_beat,
+    .relays = ob_pg_relays,
+    .control = ob_pg_control,
+    .gauges = ob_pg_gauges,
     .wait = ob_pg_wait,
 };
 

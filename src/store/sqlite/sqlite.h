@@ -296,6 +296,11 @@ ob_code ob_sqlite_attempts(struct ob_store *, const struct outbox_uuid *, ob_att
                            struct outbox_error *);
 ob_code ob_sqlite_acts(struct ob_store *, const struct outbox_uuid *, ob_act_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_status(struct ob_store *, ob_status_fn *, void *, struct outbox_error *);
+ob_code ob_sqlite_tune(struct ob_store *, const char *, const char *, const struct ob_actor *, struct outbox_error *);
+ob_code ob_sqlite_beat(struct ob_store *, const struct ob_beat *, bool *, struct outbox_error *);
+ob_code ob_sqlite_relays(struct ob_store *, ob_relay_fn *, void *, struct outbox_error *);
+ob_code ob_sqlite_control(struct ob_store *, const struct ob_control *, struct outbox_error *);
+ob_code ob_sqlite_gauges(struct ob_store *, ob_gauges_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_wait(struct ob_store *, int64_t, bool *, struct outbox_error *);
 
 #endif

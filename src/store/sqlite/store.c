@@ -49,6 +49,11 @@ static const struct ob_store_ops ops = {
     .attempts = ob_sqlite_attempts,
     .acts = ob_sqlite_acts,
     .status = ob_sqlite_status,
+    .tune = ob_sqlite_tune,
+    .beat = ob_sqlite_beat,
+    .relays = ob_sqlite_relays,
+    .control = ob_sqlite_control,
+    .gauges = ob_sqlite_gauges,
     .wait = ob_sqlite_wait,
 };
 

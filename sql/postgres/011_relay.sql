@@ -1,0 +1,277 @@
+-- What the relays tell and are told: that they live, settings changed while they run, and figures that cost little.
+
+-- One row per relay that runs, written by the relay itself every few seconds.
+create table @schema@.relay (
+    worker     text primary key,
+    host       text,
+    pid        int,
+    version    text,
+    state      text not null,
+    started_at timestamptz not null,
+    seen_at    timestamptz not null,
+    every      interval not null check (every > '0'), -- between two beats
+    info       jsonb
+) with (fillfactor = 50);
+
+-- Settings of the relays that an operator changed while they ran; they win over the configuration file.
+create table @schema@.tuning (
+    name   text primary key,
+    value  text not null,
+    at     timestamptz not null default clock_timestamp(),
+    actor  text not null,
+    reason text
+);
+
+-- A relay lives. True: it leads, which is to say that it is the eldest of those that live, and reports what all of them
+-- would otherwise report twice. Takes no lock that outlives the call, so it works behind a pooler. The state 'stopped' is
+-- the last beat. Rows of relays that are long gone go too.
+create function @schema@.beat(worker text, host text default null, pid int default null, version text default null,
+    state text default 'running', every interval default '10 s', info jsonb default null) returns boolean
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    if coalesce(beat.worker, '') = '' then
+        raise exception '"worker" is missing' using errcode = 'OB001', hint = 'Give the name that this relay claims by.';
+    elsif beat.every is null or beat.every < '100 ms' or beat.every > '1 day' then
+        raise exception '"every" is %', coalesce(beat.every::text, 'missing') using errcode = 'OB001',
+            hint = 'It takes 100 ms to 1 day: the time between two beats.';
+    end if;
+    if beat.state = 'stopped' then
+        delete from @schema@.relay r where r.worker = beat.worker;
+        return false;
+    end if;
+    insert into @schema@.relay as r (worker, host, pid, version, state, started_at, seen_at, every, info)
+    values (beat.worker, beat.host, beat.pid, beat.version, coalesce(beat.state, 'running'), v_now, v_now, beat.every,
+            beat.info)
+    on conflict (worker) do update
+       set host = excluded.host, pid = excluded.pid, version = excluded.version, state = excluded.state,
+           started_at = case when r.pid is distinct from excluded.pid or r.host is distinct from excluded.host
+                             then excluded.started_at else r.started_at end,
+           seen_at = excluded.seen_at, every = excluded.every, info = excluded.info;
+    delete from @schema@.relay r where r.seen_at < v_now - greatest(interval '1 day', 10 * r.every);
+    return beat.worker is not distinct from (select r.worker from @schema@.relay r
+        where r.seen_at > v_now - 3 * r.every and r.state <> 'stopping' order by r.started_at, r.worker limit 1);
+end
+$$;
+
+-- Changes a setting of the relays while they run (T5); value null goes back to what their configuration says. They look
+-- every few seconds. On record.
+create function @schema@.tune(name text, value text, actor text default null, reason text default null) returns boolean
+    language plpgsql security definer
+    set search_path = @schema@, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_kind constant text := case when name in ('poll', 'batch', 'enabled') then name
+        else substring(name from '^destination\.[^[:space:][:cntrl:]]{1,63}\.(rate|concurrency)$') end;
+    v_value text := lower(value);
+    v_number bigint := substring(value from '^[0-9]{1,9}');
+begin
+    perform @schema@.check_no_tenant();
+    if v_kind is null then
+        raise exception 'there is no setting "%"', coalesce(left(name, 64), '') using errcode = 'OB001',
+            hint = 'Settings: poll, batch, enabled, destination.NAME.rate, destination.NAME.concurrency.';
+    end if;
+    if v_kind = 'enabled' then
+        v_value := case when v_value in ('on', 'true', 'yes', '1') then 'on'
+                        when v_value in ('off', 'false', 'no', '0') then 'off' end;
+    elsif v_kind = 'rate' then
+        v_value := case when v_value ~ '^[0-9]{1,9}$' then v_value || '/s' else v_value end;
+    end if;
+    if value is not null and not coalesce(case v_kind
+            when 'enabled' then v_value is not null
+            when 'batch' then v_value ~ '^[0-9]{1,9}$' and v_number between 1 and 10000
+            when 'concurrency' then v_value ~ '^[0-9]{1,9}$' and v_number between 1 and 100000
+            when 'rate' then v_value = 'off' or (v_value ~ '^[0-9]{1,9}/[smh]$' and v_number >= 1)
+            when 'poll' then v_value ~ '^[0-9]{1,9}(ms|s|m|h)$' and v_number * case substring(v_value from '[a-z]+$')
+                when 'ms' then 1 when 's' then 1000 when 'm' then 60000 else 3600000 end between 10 and 3600000
+            end, false) then
+        raise exception 'the setting "%" does not take "%"', name, left(value, 64) using errcode = 'OB001',
+            hint = 'It takes ' || case v_kind when 'enabled' then 'on or off' when 'batch' then '1 to 10000'
+                when 'concurrency' then '1 to 100000' when 'rate' then 'a rate such as 100/s, 600/m or 5000/h, or off'
+                else '10ms to 1h, e.g. 500ms' end || '.';
+    end if;
+    if value is null then
+        delete from @schema@.tuning t where t.name = tune.name;
+    else
+        insert into @schema@.tuning as t (name, value, actor, reason)
+        values (tune.name, v_value, coalesce(tune.actor, session_user), tune.reason)
+        on conflict (name) do update
+           set value = excluded.value, at = excluded.at, actor = excluded.actor, reason = excluded.reason
+         where t.value <> excluded.value;
+    end if;
+    if not found then
+        return false;
+    end if;
+    perform @schema@.record(actor, 'tune', reason, null, null, jsonb_build_object('name', name, 'value',
+        case when value is not null then v_value end));
+    return true;
+end
+$$;
+
+-- The age in seconds of the longest due message of every namespace that has one: a loose scan of the index, one step per
+-- (lane, priority, shard), as claim does it.
+create function @schema@.oldest_due(now_is timestamptz) returns table (namespace text, age double precision)
+    language sql stable
+as $$
+    with recursive p(lane, prio, shard) as (
+        select * from (select q.lane, q.prio, q.shard from @schema@.queue q where not q.parked
+                order by q.lane, q.prio, q.shard, q.due limit 1) first
+        union all
+        select n.* from p, lateral (select q.lane, q.prio, q.shard from @schema@.queue q
+                where not q.parked and (q.lane, q.prio, q.shard) > (p.lane, p.prio, p.shard)
+                order by q.lane, q.prio, q.shard, q.due limit 1) n
+    )
+    select l.namespace, extract(epoch from now_is - min(f.due))::double precision
+      from p,
+           lateral (select q.due from @schema@.queue q where q.lane = p.lane and q.prio = p.prio and q.shard = p.shard
+                and not q.parked and (q.until is null or q.until <= now_is) and q.due <= now_is
+                order by q.due limit 1) f,
+           lateral (select x.namespace from @schema@.lane x where x.id = p.lane limit 1) l
+     group by l.namespace
+$$;
+
+-- The figures of a queue, at a price that does not grow with it. The first row is the total, with a null namespace; then
+-- up to max_namespaces, the fullest first. Exact while the queue's table has no more than max_pages pages. Beyond that
+-- what waits for its turn in the index is still counted up to max_count; the rest is an estimate, from a sample of
+-- max_pages pages, and `estimated` says so. The oldest age is always exact.
+create function @schema@.gauges(max_pages int default 4096, max_count int default 10000, max_namespaces int default 20)
+    returns table (namespace text, pending bigint, due bigint, processing bigint, stuck bigint, parked bigint,
+        blocked_keys bigint, dead bigint, oldest_due_s double precision, estimated boolean, table_bytes bigint,
+        dead_tuples bigint)
+    language plpgsql stable security definer
+    set search_path = @schema@, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_bytes constant bigint := pg_relation_size('@schema@.queue');
+    v_pages constant bigint := v_bytes / current_setting('block_size')::bigint;
+    v_percent constant real := least(100, 100.0 * max_pages / greatest(v_pages, 1));
+    v_weight constant double precision := 100 / v_percent;
+    v_walk boolean := false; -- what is not parked was counted one by one
+    v_dead bigint;
+    v_dead_weight double precision := 1;
+begin
+    perform @schema@.check_no_tenant();
+    if v_percent < 100 and pg_stat_get_dead_tuples('@schema@.queue'::regclass) < 50 * max_count then
+        select count(*) <= max_count into v_walk from (select from @schema@.queue q where not q.parked
+            order by q.lane, q.prio, q.shard, q.due limit max_count + 1) w;
+    end if;
+    select count(*) into v_dead from (select from @schema@.dead d limit max_count + 1) w;
+    if v_dead > max_count then
+        v_dead_weight := greatest(1, (select c.reltuples from pg_class c where c.oid = '@schema@.dead'::regclass) / v_dead);
+    end if;
+    return query
+    with item as (
+        select q.lane, q.until, q.due, q.parked, q.held, q.sid, q.attempts, v_weight as weight
+          from @schema@.queue q tablesample system (v_percent) where not v_walk or q.parked
+        union all
+        select w.*, 1 from (select q.lane, q.until, q.due, q.parked, q.held, q.sid, q.attempts from @schema@.queue q
+             where not q.parked and v_walk order by q.lane, q.prio, q.shard, q.due limit max_count) w
+    ), by_lane as (
+        select i.lane,
+               sum(weight) filter (where i.until is null and not i.held) as pending,
+               sum(weight) filter (where i.until is null and not i.parked and i.due <= v_now) as due,
+               sum(weight) filter (where i.until is not null) as processing,
+               sum(weight) filter (where i.until <= v_now) as stuck,
+               sum(weight) filter (where i.parked and not i.held) as parked,
+               -- A key stands still while its first message waits for another attempt, or for an operator.
+               sum(weight) filter (where i.held or (i.sid is not null and i.until is null and not i.parked
+                   and i.attempts > 0 and i.due > v_now)) as blocked
+          from item i group by i.lane
+    ), by_namespace as (
+        select l.namespace, sum(b.pending) as pending, sum(b.due) as due, sum(b.processing) as processing,
+               sum(b.stuck) as stuck, sum(b.parked) as parked, sum(b.blocked) as blocked, 0::double precision as dead,
+               null::double precision as oldest
+          from by_lane b, lateral (select x.namespace from @schema@.lane x where x.id = b.lane limit 1) l
+         group by l.namespace
+        union all
+        select w.namespace, 0, 0, 0, 0, 0, 0, count(*) * v_dead_weight, null
+          from (select d.namespace from @schema@.dead d limit max_count) w group by w.namespace
+        union all
+        select o.namespace, 0, 0, 0, 0, 0, 0, 0, o.age from @schema@.oldest_due(v_now) o
+    ), total as (
+        select n.namespace, coalesce(round(sum(n.pending)), 0)::bigint as pending,
+               coalesce(round(sum(n.due)), 0)::bigint as due, coalesce(round(sum(n.processing)), 0)::bigint as processing,
+               coalesce(round(sum(n.stuck)), 0)::bigint as stuck, coalesce(round(sum(n.parked)), 0)::bigint as parked,
+               coalesce(round(sum(n.blocked)), 0)::bigint as blocked, coalesce(round(sum(n.dead)), 0)::bigint as dead,
+               coalesce(max(n.oldest), 0) as oldest
+          from by_namespace n group by grouping sets ((), (n.namespace))
+    )
+    select t.namespace, t.pending, t.due, t.processing, t.stuck, t.parked, t.blocked, t.dead, t.oldest,
+           v_percent < 100 or v_dead > max_count,
+           case when t.namespace is null then v_bytes end,
+           case when t.namespace is null then pg_stat_get_dead_tuples('@schema@.queue'::regclass) end
+      from total t order by t.namespace is not null, t.pending desc, t.dead desc, t.namespace limit max_namespaces + 1;
+end
+$$;
+
+create view @schema@.relays with (security_barrier) as
+select r.worker, r.host, r.pid, r.version, r.state, r.started_at, r.seen_at,
+       r.seen_at > clock_timestamp() - 3 * r.every as alive, r.info
+  from @schema@.relay r
+ where (select @schema@.sees_all());
+
+create view @schema@.tunings with (security_barrier) as
+select t.name, t.value, t.at, t.actor, t.reason
+  from @schema@.tuning t
+ where (select @schema@.sees_all());
+
+do $$
+declare
+    c record;
+begin
+    for c in select * from (values
+        ('relays', null, 'The relays that run, by their own account.'),
+        ('relays', 'worker', 'The name it claims by.'),
+        ('relays', 'host', 'Where it runs.'),
+        ('relays', 'pid', 'Its process there.'),
+        ('relays', 'version', 'Its version.'),
+        ('relays', 'state', 'running, disabled, paused or stopping.'),
+        ('relays', 'started_at', 'When it started.'),
+        ('relays', 'seen_at', 'When it was heard of last.'),
+        ('relays', 'alive', 'It was heard of within three beats.'),
+        ('relays', 'info', 'What else it tells of itself, as JSON.'),
+        ('tunings', null, 'Settings of the relays that an operator changed while they run.'),
+        ('tunings', 'name', 'poll, batch, enabled, destination.NAME.rate or destination.NAME.concurrency.'),
+        ('tunings', 'value', 'What it is set to.'),
+        ('tunings', 'at', 'Since when.'),
+        ('tunings', 'actor', 'By whom.'),
+        ('tunings', 'reason', 'Why, in the actor''s words.')) c(view, col, text) loop
+        if c.col is null then
+            execute format('comment on view %I.%I is %L', @schema_text@, c.view, c.text);
+        else
+            execute format('comment on column %I.%I.%I is %L', @schema_text@, c.view, c.col, c.text);
+        end if;
+    end loop;
+end
+$$;
+
+-- Rights, as in 010_rights.sql.
+grant create on schema @schema@ to @owner@, @api@;
+alter table @schema@.relay owner to @owner@;
+alter table @schema@.tuning owner to @owner@;
+alter view @schema@.relays owner to @api@;
+alter view @schema@.tunings owner to @api@;
+do $$
+declare
+    o record;
+begin
+    for o in select p.oid::regprocedure as signature from pg_proc p where p.pronamespace = '@schema@'::regnamespace
+               and p.proname in ('beat', 'tune', 'gauges', 'oldest_due') loop
+        execute format('alter function %s owner to %I', o.signature, @schema_text@ || '_api');
+        execute format('revoke all on function %s from public', o.signature);
+    end loop;
+end
+$$;
+revoke create on schema @schema@ from @api@;
+grant select, insert, update, delete on @schema@.relay, @schema@.tuning to @api@;
+grant execute on function @schema@.beat to @relay@;
+grant execute on function @schema@.tune to @operator@;
+grant execute on function @schema@.gauges to @relay@, @operator@, @auditor@;
+grant select on @schema@.relays, @schema@.tunings, @schema@.relay, @schema@.tuning to @relay@, @operator@, @auditor@;

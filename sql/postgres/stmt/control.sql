@@ -1,0 +1,8 @@
+-- control: what a relay must heed, in one look: pauses, settings changed at run time, and the lanes there are.
+-- Columns: kind (0 pause, 1 tuning, 2 lane), then namespace, topic, destination; or name, value, null; or namespace, topic,
+-- null. Counts nothing; lanes come from an index.
+select 0::int, p.namespace, p.topic, p.destination from @schema@.pause p
+union all
+select 1, t.name, t.value, null from @schema@.tuning t
+union all
+(select 2, l.namespace, l.topic, null from @schema@.lane l group by l.namespace, l.topic)

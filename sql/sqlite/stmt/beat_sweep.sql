@@ -1,0 +1,2 @@
+-- beat_sweep: removes relays that are long gone. ?1 now.
+DELETE FROM outbox_relay WHERE seen_at < ?1 - max(86400000000, 10 * every)

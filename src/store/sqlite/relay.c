@@ -1,0 +1,151 @@
+/* relay.c - what a relay tells and is told: beats and run-time settings. The figures are in gauges.c. */
+#include "store/sqlite/sqlite.h"
+
+#include "base/clock.h"
+#include "core/tuning.h"
+
+#include <string.h>
+
+/* ---- run-time settings ------------------------------------------------------------------------------------------- */
+
+struct change {
+    const char *name, *value; /* value NULL: as configured again */
+    const struct ob_actor *actor;
+};
+
+static ob_code apply(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
+{
+    const struct change *change = ctx;
+    sqlite3_stmt *stmt;
+    bool row = false;
+    int64_t now = ob_clock_wall_us(), changed = 0;
+    const struct ob_sqlite_arg args[] = {
+        OB_TEXT(change->name),
+        OB_TEXT(change->value),
+        OB_NUM(now),
+        OB_TEXT(change->actor && change->actor->actor ? change->actor->actor : ""),
+        OB_TEXT(change->actor ? change->actor->reason : NULL),
+    };
+    ob_code code = change->value ? ob_sqlite_run(store, OB_SQLITE_tune, args, 5, &changed, err)
+                                 : ob_sqlite_run(store, OB_SQLITE_tune_reset, args, 1, &changed, err);
+    if (code || !changed)
+        return code;
+    code = ob_sqlite_start(store, OB_SQLITE_detail_tuning, args, 2, &stmt, err);
+    if (!code)
+        code = ob_sqlite_step(store, stmt, &row, err);
+    if (!code)
+        code =
+            ob_sqlite_act(store, change->actor, "tune", NULL, NULL, row ? ob_sqlite_column(stmt, 0) : NULL, now, err);
+    ob_sqlite_done(stmt);
+    return code;
+}
+
+ob_code ob_sqlite_tune(struct ob_store *base, const char *name, const char *value, const struct ob_actor *actor,
+                       struct outbox_error *err)
+{
+    struct ob_tuning tuning;
+    ob_code code = ob_tuning_parse(name, value, &tuning, err);
+    if (!code)
+        code = ob_sqlite_check_utf8("name", name, err);
+    if (code)
+        return code;
+    struct change change = {name, value ? tuning.value : NULL, actor};
+    return ob_sqlite_transact(ob_sqlite_store_of(base), apply, &change, err);
+}
+
+/* ---- beats ------------------------------------------------------------------------------------------------------- */
+
+struct pulse {
+    const struct ob_beat *beat;
+    bool leads;
+};
+
+static ob_code write_beat(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
+{
+    struct pulse *pulse = ctx;
+    const struct ob_beat *beat = pulse->beat;
+    int64_t now = ob_clock_wall_us(), leads = 0;
+    pulse->leads = false;
+    if (beat->state && strcmp(beat->state, "stopped") == 0)
+        return ob_sqlite_run(store, OB_SQLITE_beat_last, OB_ARGS(OB_TEXT(beat->worker)), NULL, err);
+    ob_code code = ob_sqlite_run(store, OB_SQLITE_beat,
+                                 OB_ARGS(OB_TEXT(beat->worker), OB_TEXT(beat->host), OB_NUM(beat->pid),
+                                         OB_TEXT(beat->version), OB_TEXT(beat->state ? beat->state : "running"),
+                                         OB_NUM(now), OB_NUM(beat->every_us), OB_TEXT(beat->info)),
+                                 NULL, err);
+    if (!code)
+        code = ob_sqlite_run(store, OB_SQLITE_beat_sweep, OB_ARGS(OB_NUM(now)), NULL, err);
+    if (!code)
+        code =
+            ob_sqlite_number(store, OB_SQLITE_beat_leads, OB_ARGS(OB_TEXT(beat->worker), OB_NUM(now)), 0, &leads, err);
+    pulse->leads = leads != 0;
+    return code;
+}
+
+ob_code ob_sqlite_beat(struct ob_store *base, const struct ob_beat *beat, bool *leads, struct outbox_error *err)
+{
+    struct pulse pulse = {.beat = beat};
+    if (!beat->worker || !beat->worker[0])
+        return ob_error_set(err, OUTBOX_INVALID, "\"worker\" is missing; give the name that this relay claims by");
+    if (beat->every_us < 100000 || beat->every_us > 86400000000)
+        return ob_error_set(err, OUTBOX_INVALID, "\"every\" is %lld us; it takes 100 ms to 1 day",
+                            (long long)beat->every_us);
+    ob_code code = ob_sqlite_check_utf8("worker", beat->worker, err);
+    if (!code)
+        code = ob_sqlite_transact(ob_sqlite_store_of(base), write_beat, &pulse, err);
+    if (!code && leads)
+        *leads = pulse.leads;
+    return code;
+}
+
+ob_code ob_sqlite_relays(struct ob_store *base, ob_relay_fn *fn, void *ctx, struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    sqlite3_stmt *stmt;
+    bool row, more = true;
+    ob_code code = ob_sqlite_start(store, OB_SQLITE_relays, OB_ARGS(OB_NUM(ob_clock_wall_us())), &stmt, err);
+    while (!code && more) {
+        code = ob_sqlite_step(store, stmt, &row, err);
+        if (code || !row)
+            break;
+        struct ob_relay_row relay = {
+            .worker = ob_sqlite_column(stmt, 0),
+            .host = ob_sqlite_column(stmt, 1),
+            .pid = sqlite3_column_int(stmt, 2),
+            .version = ob_sqlite_column(stmt, 3),
+            .state = ob_sqlite_column(stmt, 4),
+            .started_at_us = sqlite3_column_int64(stmt, 5),
+            .seen_at_us = sqlite3_column_int64(stmt, 6),
+            .alive = sqlite3_column_int(stmt, 7) != 0,
+            .info = ob_sqlite_column(stmt, 8),
+        };
+        more = fn(ctx, &relay);
+    }
+    ob_sqlite_done(stmt);
+    return code;
+}
+
+/* ---- control ----------------------------------------------------------------------------------------------------- */
+
+ob_code ob_sqlite_control(struct ob_store *base, const struct ob_control *control, struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    sqlite3_stmt *stmt;
+    bool row;
+    ob_code code = ob_sqlite_start(store, OB_SQLITE_control, OB_NO_ARGS, &stmt, err);
+    while (!code) {
+        code = ob_sqlite_step(store, stmt, &row, err);
+        if (code || !row)
+            break;
+        int kind = sqlite3_column_int(stmt, 0);
+        const char *first = ob_sqlite_column(stmt, 1), *second = ob_sqlite_column(stmt, 2);
+        if (kind == 0 && control->paused)
+            control->paused(control->ctx, first, second, ob_sqlite_column(stmt, 3));
+        else if (kind == 1 && control->tuned)
+            control->tuned(control->ctx, first, second);
+        else if (kind == 2 && control->lane)
+            control->lane(control->ctx, first, second);
+    }
+    ob_sqlite_done(stmt);
+    return code;
+}

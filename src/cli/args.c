@@ -5,6 +5,7 @@
 #include "cli/args.h"
 
 #include "base/clock.h"
+#include "base/nearest.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -63,56 +64,23 @@ bool ob_command_takes(const struct ob_command *command, const struct ob_option *
 
 /* ---- the nearest word -------------------------------------------------------------------------------------------- */
 
-/* How many letters must be changed, added, removed or swapped; words longer than 30 are far from everything. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t la = strlen(a), lb = strlen(b), cost[32][32];
-    if (la > 30 || lb > 30)
-        return 100;
-    for (size_t i = 0; i <= la; i++)
-        for (size_t j = 0; j <= lb; j++) {
-            if (i == 0 || j == 0) {
-                cost[i][j] = i + j;
-                continue;
-            }
-            size_t best = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            if (cost[i - 1][j] + 1 < best)
-                best = cost[i - 1][j] + 1;
-            if (cost[i][j - 1] + 1 < best)
-                best = cost[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && cost[i - 2][j - 2] + 1 < best)
-                best = cost[i - 2][j - 2] + 1;
-            cost[i][j] = best;
-        }
-    return cost[la][lb];
-}
-
-static void consider(const char *name, const char *candidate, const char **best, size_t *least)
-{
-    size_t d = strlen(name) >= 2 && strncmp(candidate, name, strlen(name)) == 0 ? 1 : distance(name, candidate);
-    if (d < *least) {
-        *least = d;
-        *best = candidate;
-    }
-}
-
 const char *ob_nearest_command(const char *name)
 {
-    const char *best = NULL;
-    size_t least = strlen(name) < 4 ? 2 : 3;
+    struct ob_nearest near;
+    ob_nearest_init(&near, name);
     for (size_t i = 0; i < ob_commands_count; i++)
-        consider(name, ob_commands[i].name, &best, &least);
-    return best;
+        ob_nearest_try(&near, ob_commands[i].name);
+    return near.best;
 }
 
 const char *ob_nearest_option(const struct ob_command *command, const char *name)
 {
-    const char *best = NULL;
-    size_t least = strlen(name) < 4 ? 2 : 3;
+    struct ob_nearest near;
+    ob_nearest_init(&near, name);
     for (size_t i = 0; i < ob_options_count; i++)
         if (ob_command_takes(command, &ob_options[i]))
-            consider(name, ob_options[i].name, &best, &least);
-    return best;
+            ob_nearest_try(&near, ob_options[i].name);
+    return near.best;
 }
 
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */

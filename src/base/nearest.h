@@ -1,0 +1,20 @@
+/* nearest.h - the word that a mistyped one was meant to be.
+ *
+ *     struct ob_nearest near;
+ *     ob_nearest_init(&near, "concurency");
+ *     ob_nearest_try(&near, "concurrency"), ob_nearest_try(&near, "batch");
+ *     near.best is "concurrency", or NULL when none is near enough to be helpful. Borrowed from the candidates. */
+#ifndef OB_BASE_NEAREST_H
+#define OB_BASE_NEAREST_H
+
+#include <stddef.h>
+
+struct ob_nearest {
+    const char *word, *best;
+    size_t least; /* what a candidate must stay below */
+};
+
+void ob_nearest_init(struct ob_nearest *near, const char *word);
+void ob_nearest_try(struct ob_nearest *near, const char *candidate);
+
+#endif

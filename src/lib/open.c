@@ -46,11 +46,38 @@ void ob_url_redact(const char *url, char *text, size_t size)
     snprintf(text, size, "%s", ob_url_kind(url) == OB_URL_SQLITE ? url : "(not shown)");
 }
 
+static ob_code names_no_store(const char *url, struct outbox_error *err)
+{
+    char shown[120];
+    ob_url_redact(url, shown, sizeof shown);
+    return ob_error_set(err, OUTBOX_INVALID,
+                        "\"%s\" names no store; write postgresql://USER@HOST/DATABASE or sqlite:PATH", shown);
+}
+
+static ob_code names_no_file(struct outbox_error *err)
+{
+    return ob_error_set(err, OUTBOX_INVALID, "sqlite: names no file; write sqlite:PATH");
+}
+
+ob_code ob_url_check(const char *url, struct outbox_error *err)
+{
+    switch (ob_url_kind(url)) {
+    case OB_URL_SQLITE: return *ob_url_path(url) ? OUTBOX_OK : names_no_file(err);
+    case OB_URL_POSTGRES:
+#ifdef HAVE_POSTGRES
+        return ob_pg_check(url, err);
+#else
+        return OUTBOX_OK;
+#endif
+    default: return names_no_store(url, err);
+    }
+}
+
 static ob_code open_sqlite(const char *url, const struct ob_open *options, struct ob_store **store,
                            struct outbox_error *err)
 {
     if (!*ob_url_path(url))
-        return ob_error_set(err, OUTBOX_INVALID, "sqlite: names no file; write sqlite:PATH");
+        return names_no_file(err);
 #ifdef HAVE_SQLITE
     return ob_sqlite_open(ob_url_path(url), options->create, store, err);
 #else
@@ -77,7 +104,6 @@ static ob_code open_postgres(const char *url, const struct ob_open *options, str
 ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_store **store, struct outbox_error *err)
 {
     static const struct ob_open defaults;
-    char shown[120];
     *store = NULL;
     if (!options)
         options = &defaults;
@@ -86,7 +112,5 @@ ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_
     case OB_URL_POSTGRES: return open_postgres(url, options, store, err);
     default: break;
     }
-    ob_url_redact(url, shown, sizeof shown);
-    return ob_error_set(err, OUTBOX_INVALID,
-                        "\"%s\" names no store; write postgresql://USER@HOST/DATABASE or sqlite:PATH", shown);
+    return names_no_store(url, err);
 }

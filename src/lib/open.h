@@ -12,6 +12,8 @@ enum ob_url { OB_URL_UNKNOWN, OB_URL_POSTGRES, OB_URL_SQLITE };
 enum ob_url ob_url_kind(const char *url);
 /* The PATH of "sqlite:PATH", within the URL itself. */
 const char *ob_url_path(const char *url);
+/* Whether it can name a store at all, without going there; the text of err holds no password. */
+ob_code ob_url_check(const char *url, struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* The URL without its passwords, for messages to people. */
 void ob_url_redact(const char *url, char *text, size_t size);
 

@@ -54,7 +54,7 @@ static enum outbox_code set_session(PGconn *conn, struct outbox_error *err)
 }
 
 /* A conninfo that libpq cannot read: its own words may quote the password, so they are not passed on. */
-static enum outbox_code check_conninfo(const char *conninfo, struct outbox_error *err)
+enum outbox_code ob_pg_check(const char *conninfo, struct outbox_error *err)
 {
     char *reason = NULL;
     PQconninfoOption *options = PQconninfoParse(conninfo, &reason);
@@ -85,7 +85,7 @@ static PGconn *dial(const char *conninfo, const char *application, bool start)
 enum outbox_code ob_pg_connect(const char *conninfo, const char *application, PGconn **conn, struct outbox_error *err)
 {
     *conn = NULL;
-    enum outbox_code code = check_conninfo(conninfo, err);
+    enum outbox_code code = ob_pg_check(conninfo, err);
     if (code)
         return code;
     PGconn *made = dial(conninfo, application, false);
@@ -103,7 +103,7 @@ enum outbox_code ob_pg_connect_start(const char *conninfo, const char *applicati
                                      struct outbox_error *err)
 {
     *conn = NULL;
-    enum outbox_code code = check_conninfo(conninfo, err);
+    enum outbox_code code = ob_pg_check(conninfo, err);
     if (code)
         return code;
     PGconn *made = dial(conninfo, application, true);

@@ -33,6 +33,8 @@ ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *o
 ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, const char *name, const char *text), void *ctx,
                             struct outbox_error *err) OUTBOX_MUST_CHECK;
 
+/* Whether libpq can read it; err never holds the password. */
+enum outbox_code ob_pg_check(const char *conninfo, struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* The conninfo without its passwords, for messages to people. Always NUL-terminated, cut when too long. */
 void ob_pg_redact(const char *conninfo, char *text, size_t size);
 

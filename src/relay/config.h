@@ -8,6 +8,8 @@
 #ifndef OB_RELAY_CONFIG_H
 #define OB_RELAY_CONFIG_H
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/log.h"
 #include "core/relay.h"
 
@@ -19,13 +21,13 @@ struct ob_config_store {
 
 /* A destination: a sink, and how it is treated. */
 struct ob_config_sink {
-    const char *name, *kind;
-    const char *library; /* shared object that has the adapter; NULL: it is built in */
+    const char *name, *kind, *library;
+    const struct outbox_sink_ops *ops; /* NULL when nobody could look the kind up */
     struct ob_dest_settings dest;
-    int max_attempts; /* 0: the message's own */
+    int max_attempts;                         /* 0: the message's own */
     const struct outbox_sink_option *options; /* for the adapter's open: names without those of the relay's own */
     size_t option_count;
-    const char *file; /* where it stands, for errors of the adapter's */
+    const char *file; /* where it stands, for errors of the adapter's; NULL: not in a file */
     int line;
 };
 
@@ -43,6 +45,26 @@ struct ob_config_route {
     int line;
 };
 
+/* ---- where values come from ---- */
+
+enum ob_config_source { OB_CONFIG_DEFAULT, OB_CONFIG_FILE, OB_CONFIG_ENV, OB_CONFIG_FLAG };
+
+struct ob_config_place {
+    enum ob_config_source source;
+    const char *from; /* the file, the variable or the flag; NULL for a default */
+    int line;         /* of a file; 0: as a whole */
+};
+
+/* One effective value. */
+struct ob_config_value {
+    const char *name;  /* "relay.poll" */
+    const char *group; /* "relay", "sinks.billing", "routes" */
+    const char *text;  /* the value itself; NULL: not set. Never to be printed: */
+    const char *shown; /* what may be printed */
+    struct ob_config_place place;
+    bool secret, reloadable;
+};
+
 struct ob_config {
     struct ob_config_store *stores;
     size_t store_count;
@@ -50,15 +72,83 @@ struct ob_config {
     size_t sink_count;
     struct ob_config_route *routes; /* the first that matches counts */
     size_t route_count;
-    const char *worker;              /* NULL: made from host and process */
-    struct ob_relay_settings relay;  /* dests, route and seed are left to the caller */
-    int64_t grace_us;                /* after SIGTERM */
-    bool enabled;                    /* false: claim nothing (V17) */
-    const char *admin_listen;        /* "127.0.0.1:9464"; NULL: no HTTP */
+    const char *worker;             /* NULL: made from host and process */
+    struct ob_relay_settings relay; /* dests, route and seed are left to the caller */
+    int64_t grace_us;               /* after SIGTERM */
+    bool enabled;                   /* false: claim nothing (V17) */
+    const char *admin_listen;       /* "127.0.0.1:9464"; NULL: no HTTP */
     enum ob_log_level log_level;
     enum ob_log_format log_format;
-    int64_t purge_every_us;          /* retention; 0: not by this relay */
-    int64_t control_every_us;        /* between looks at pauses and run-time settings in the database */
+    int64_t purge_every_us;     /* retention; 0: not by this relay */
+    int64_t control_every_us;   /* between looks at pauses and run-time settings in the database */
+    const char *file;           /* NULL: there is none */
+    struct ob_route_memo *memo; /* see route.h */
+    struct ob_config_value *values;
+    size_t value_count;
+    struct ob_arena arena;
 };
+
+/* ---- what is wrong ---- */
+
+struct ob_config_problem {
+    struct ob_config_problem *next;
+    bool error; /* false: a warning */
+    struct ob_config_place place;
+    const char *key;     /* "sinks.billing.concurency"; NULL: of the whole */
+    const char *value;   /* as it may be shown; NULL: does not matter */
+    const char *nearest; /* the key or word that was perhaps meant; NULL: none is near */
+    const char *text;
+};
+
+struct ob_config_report {
+    struct ob_config_problem *first, *last; /* in the order of the file */
+    size_t errors, warnings;
+    struct ob_arena arena;
+};
+
+void ob_config_report_init(struct ob_config_report *report);
+void ob_config_report_fini(struct ob_config_report *report);
+/* `outbox.yaml:7: error: sinks.billing.concurency: unknown option; did you mean "concurrency"?`, without a newline. */
+void ob_config_problem_text(const struct ob_config_problem *problem, struct ob_buf *buf);
+/* "default", "outbox.yaml:7", "env OUTBOX_RELAY_POLL", "flag --set". */
+void ob_config_place_text(const struct ob_config_place *place, struct ob_buf *buf);
+
+/* ---- reading ---- */
+
+struct ob_config_input {
+    const char *path;        /* the file; NULL: none */
+    char *const *env;        /* as environ; NULL: none */
+    const char *const *sets; /* flags: "relay.poll=250ms" */
+    size_t set_count;
+    const char *store, *schema; /* flags of their own; NULL: not given */
+    bool stores_only;           /* read the stores, and do not look at the rest */
+    /* ob_sink_load and ob_sink_at; NULL: the options of adapters are taken as they are. */
+    enum outbox_code (*load)(const char *kind, const char *library, const struct outbox_sink_ops **ops,
+                             struct outbox_error *err);
+    const struct outbox_sink_ops *(*at)(size_t i);
+};
+
+/* OUTBOX_OK with *config (the caller's, and perhaps warnings in the report), OUTBOX_CONFIG with errors in the report,
+ * or OUTBOX_NOMEM. *config is NULL unless it is OUTBOX_OK. Free the report in any case. */
+enum outbox_code ob_config_load(const struct ob_config_input *input, struct ob_config **config,
+                                struct ob_config_report *report) OUTBOX_MUST_CHECK;
+void ob_config_free(struct ob_config *config);
+
+/* The file to use: `given`, else $OUTBOX_CONFIG, else ./outbox.yaml or /etc/outbox/outbox.yaml when it is there; NULL
+ * when there is none. Borrowed from the arguments. */
+const char *ob_config_path(const char *given, char *const *env);
+
+/* ---- looking ---- */
+
+struct ob_config_change {
+    const char *name, *before, *after; /* as they may be shown; NULL: was not there, is not there */
+    bool reloadable;                   /* false: only a restart brings it about */
+};
+/* Everything that differs; a sink or a store that came or went is one change. */
+void ob_config_diff(const struct ob_config *before, const struct ob_config *after,
+                    void (*tell)(void *ctx, const struct ob_config_change *change), void *ctx);
+
+/* A commented file with every option at its default. */
+void ob_config_sample(struct ob_buf *buf);
 
 #endif

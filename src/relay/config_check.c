@@ -1,0 +1,180 @@
+/* config_check.c - what no option can tell alone: options against each other, and names that nobody asked for. */
+#include "relay/config_int.h"
+
+#include "base/nearest.h"
+#include "base/value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct ob_config_value *value_of(const struct ob_config *config, const char *name)
+{
+    static const struct ob_config_value none = {.place = {.source = OB_CONFIG_DEFAULT}};
+    for (size_t i = 0; i < config->value_count; i++)
+        if (strcmp(config->values[i].name, name) == 0)
+            return &config->values[i];
+    return &none;
+}
+
+/* A complaint about an option stands where the option stands, or else at `otherwise`. An option that is wrong by itself
+ * holds its default now: nothing more is said about it. */
+static void tell(struct ob_loader *ld, bool error, const char *name, int otherwise, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+static void tell(struct ob_loader *ld, bool error, const char *name, int otherwise, const char *format, ...)
+{
+    const struct ob_config_value *value = value_of(ld->config, name);
+    struct ob_config_place place = value->place;
+    struct ob_buf text = OB_BUF_INIT;
+    va_list list;
+    for (const struct ob_config_problem *at = ld->report->first; at; at = at->next)
+        if (at->error && at->key && strcmp(at->key, name) == 0)
+            return;
+    if (place.source == OB_CONFIG_DEFAULT && ld->file)
+        place = OB_PLACE_FILE(ld, otherwise);
+    va_start(list, format);
+    ob_buf_vprintf(&text, format, list);
+    va_end(list);
+    ob_loader_problem(ld, error, &place, name, value->shown, NULL, "%s", ob_buf_text(&text));
+    ob_buf_fini(&text);
+}
+
+static void check_relay(struct ob_loader *ld)
+{
+    const struct ob_config *config = ld->config;
+    char poll[OB_VALUE_TEXT], third[OB_VALUE_TEXT];
+    if (config->relay.poll_us > config->relay.lease_us / 3) {
+        ob_value_duration_text(config->relay.poll_us, poll);
+        ob_value_duration_text(config->relay.lease_us / 3 / 1000 * 1000, third);
+        tell(ld, false, "relay.poll", value_of(config, "relay.lease")->place.line,
+             "is %s, more than a third of the lease (%s): what a crashed relay held is taken over late", poll, third);
+    }
+    if (config->relay.claim_limit > config->relay.window)
+        tell(ld, true, "relay.batch", value_of(config, "relay.window")->place.line,
+             "is %d, more than relay.window (%d), which is all that can be held at once", config->relay.claim_limit,
+             config->relay.window);
+    if (config->admin_listen && !strchr(config->admin_listen, ':'))
+        tell(ld, true, "admin.listen", 0, "is \"%s\", but must be ADDRESS:PORT, such as 127.0.0.1:9464",
+             config->admin_listen);
+}
+
+static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
+{
+    const struct ob_config *config = ld->config;
+    const struct ob_retry *retry = &sink->dest.retry;
+    char name[120];
+    if (sink->dest.timeout_us >= config->relay.lease_us) {
+        snprintf(name, sizeof name, "sinks.%s.timeout", sink->name);
+        tell(ld, false, name, sink->line, "is not below relay.lease: such a delivery lives on renewed leases alone");
+    }
+    if (sink->dest.run > 1 && sink->ops && !sink->ops->keeps_order) {
+        snprintf(name, sizeof name, "sinks.%s.run", sink->name);
+        tell(ld, true, name, sink->line, "is %d, but a sink of kind %s cannot keep order among several: leave it at 1",
+             sink->dest.run, sink->ops->kind);
+    }
+    if (retry->cap_us && retry->base_us > retry->cap_us) {
+        snprintf(name, sizeof name, "sinks.%s.retry.base", sink->name);
+        tell(ld, true, name, sink->line, "is above retry.cap");
+    }
+    snprintf(name, sizeof name, "sinks.%s.retry.delays", sink->name);
+    if (retry->kind == OB_RETRY_LIST && retry->list_count == 0)
+        tell(ld, true, name, sink->line, "is missing: retry.policy is list");
+    else if (retry->kind != OB_RETRY_LIST && retry->list_count > 0)
+        tell(ld, false, name, sink->line, "has no effect: retry.policy is not list");
+    if (sink->dest.breaker.base_us > sink->dest.breaker.cap_us) {
+        snprintf(name, sizeof name, "sinks.%s.breaker.base", sink->name);
+        tell(ld, true, name, sink->line, "is above breaker.cap");
+    }
+    if (sink->dest.limited_base_us > sink->dest.limited_cap_us) {
+        snprintf(name, sizeof name, "sinks.%s.limited.base", sink->name);
+        tell(ld, true, name, sink->line, "is above limited.cap");
+    }
+}
+
+static void check_routes(struct ob_loader *ld)
+{
+    const struct ob_config *config = ld->config;
+    struct ob_config_place whole = {.source = config->file ? OB_CONFIG_FILE : OB_CONFIG_DEFAULT, .from = config->file};
+    if (config->store_count == 0)
+        ob_loader_problem(ld, false, &whole, "store", NULL, NULL,
+                          "there is none: write `store: URL`, set OUTBOX_STORE or give --store");
+    if (config->sink_count == 0)
+        ob_loader_problem(ld, false, &whole, "sinks", NULL, NULL, "there are none: nothing can be delivered");
+    else if (config->route_count == 0)
+        ob_loader_problem(ld, false, &whole, "routes", NULL, NULL, "there are none: no message goes anywhere");
+    for (size_t i = 0; i < config->sink_count && config->route_count; i++) {
+        const struct ob_config_sink *sink = &config->sinks[i];
+        struct ob_config_place place = OB_PLACE_FILE(ld, sink->line);
+        bool used = false;
+        for (size_t j = 0; j < config->route_count; j++)
+            used = used || config->routes[j].sink == (int)i;
+        if (!used)
+            ob_loader_problem(ld, false, &place, ob_loader_printf(ld, "sinks.%s", sink->name), NULL, NULL,
+                              "no route leads to it");
+    }
+}
+
+/* ---- names from outside ------------------------------------------------------------------------------------------ */
+
+static void check_flags(struct ob_loader *ld)
+{
+    struct ob_config_place place = {.source = OB_CONFIG_FLAG, .from = "--set"};
+    for (size_t i = 0; i < ld->in->set_count; i++) {
+        const char *equals = strchr(ld->in->sets[i], '=');
+        struct ob_nearest near;
+        bool known = false;
+        if (!equals) {
+            ob_loader_problem(ld, true, &place, ld->in->sets[i], NULL, NULL, "must be NAME=VALUE");
+            continue;
+        }
+        const char *name = ob_loader_printf(ld, "%.*s", (int)(equals - ld->in->sets[i]), ld->in->sets[i]);
+        ob_nearest_init(&near, name);
+        for (size_t n = 0; n < ld->asked_count && !known; n++) {
+            known = strcmp(ld->asked[n].name, name) == 0;
+            ob_nearest_try(&near, ld->asked[n].name);
+        }
+        if (!known)
+            ob_loader_problem(ld, true, &place, name, NULL, near.best, "unknown option");
+    }
+}
+
+static bool ours(const char *variable)
+{
+    static const char *const prefixes[] = {"OUTBOX_RELAY_",    "OUTBOX_LOG_",  "OUTBOX_ADMIN_",
+                                           "OUTBOX_DEFAULTS_", "OUTBOX_SINK_", "OUTBOX_STORE_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+static void check_env(struct ob_loader *ld)
+{
+    for (char *const *at = ld->in->env; at && *at; at++) {
+        struct ob_nearest near;
+        bool known = false;
+        if (!ours(*at))
+            continue;
+        const char *name = ob_loader_printf(ld, "%.*s", (int)strcspn(*at, "="), *at);
+        struct ob_config_place place = {.source = OB_CONFIG_ENV, .from = name};
+        ob_nearest_init(&near, name);
+        for (size_t n = 0; n < ld->asked_count && !known; n++) {
+            if (!ld->asked[n].env)
+                continue;
+            known = strcmp(ld->asked[n].env, name) == 0;
+            ob_nearest_try(&near, ld->asked[n].env);
+        }
+        if (!known)
+            ob_loader_problem(ld, false, &place, NULL, NULL, near.best, "this variable sets no option");
+    }
+}
+
+void ob_config_check(struct ob_loader *ld)
+{
+    check_relay(ld);
+    for (size_t i = 0; i < ld->config->sink_count; i++)
+        check_sink(ld, &ld->config->sinks[i]);
+    check_routes(ld);
+    check_flags(ld);
+    check_env(ld);
+}

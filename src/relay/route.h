@@ -1,0 +1,25 @@
+/* route.h - which sink a message goes to: the first route that matches.
+ *
+ * Globs: `*` is any number of characters, dots included; `?` is one character; a backslash takes the next character as it
+ * is. Everything else is itself, in its case. The whole name must match. */
+#ifndef OB_RELAY_ROUTE_H
+#define OB_RELAY_ROUTE_H
+
+#include "relay/config.h"
+
+enum { OB_ROUTE_NONE = -1, OB_ROUTE_BY_HEADERS = -2 };
+
+bool ob_glob_match(const char *glob, const char *text);
+/* Whether `wide` certainly matches everything that `narrow` does. NULL matches anything. */
+bool ob_glob_covers(const char *wide, const char *narrow);
+
+/* The index of the route that takes the message; OB_ROUTE_NONE. The answer for a lane where headers do not matter is
+ * remembered within the configuration: one thread at a time. */
+int ob_route_find(const struct ob_config *config, const struct outbox_delivery *msg);
+/* The sink that every message of a lane goes to; OB_ROUTE_NONE: to none, OB_ROUTE_BY_HEADERS: that depends. */
+int ob_route_lane(const struct ob_config *config, const char *name_space, const char *topic);
+
+/* The memory of ob_route_find, made once with the configuration, in its arena; NULL when memory runs out. */
+struct ob_route_memo *ob_route_memo_new(struct ob_arena *arena);
+
+#endif

@@ -15,12 +15,15 @@
 
 enum { OB_EXIT_OK = 0, OB_EXIT_UNHEALTHY = 1, OB_EXIT_USAGE = 2 };
 
+struct ob_config;
+
 struct ob_cli {
     struct ob_args args;
-    const char *url;        /* NULL: none was given */
-    const char *schema;     /* NULL: the default */
-    bool color;             /* stdout is a terminal that likes it */
-    struct ob_store *store; /* NULL until ob_cli_open */
+    const char *url;          /* NULL: none was given */
+    const char *schema;       /* NULL: the default */
+    bool color;               /* stdout is a terminal that likes it */
+    struct ob_store *store;   /* NULL until ob_cli_open */
+    struct ob_config *config; /* what named the store, when it was a file */
     struct outbox_error err;
 };
 
@@ -33,6 +36,11 @@ struct ob_cli {
 #undef OUTBOX_OPTION
 #undef OUTBOX_COMMAND
 
+/* Takes the store from the configuration when none was named on the line or by OUTBOX_STORE. True also when there is
+ * none; false after it set cli->err. */
+bool ob_cli_find_store(struct ob_cli *cli);
+/* The whole configuration, its warnings told on stderr; an error in cli->err. The caller frees it. */
+enum outbox_code ob_cli_config(struct ob_cli *cli, struct ob_config **config);
 /* A store is named, and with options that fit it; false after it set cli->err. */
 bool ob_cli_has_store(struct ob_cli *cli);
 /* Opens the store; false after it set cli->err. */

@@ -183,6 +183,8 @@ static void print_one(void *ctx, const char *name, const char *text)
 
 static int print_all(struct ob_cli *cli)
 {
+    if (!ob_cli_find_store(cli))
+        return ob_cli_fail(cli);
     enum ob_url kind = cli->url ? ob_url_kind(cli->url) : OB_URL_POSTGRES;
     if (cli->args.json)
         return ob_cli_usage(cli, "--print writes SQL, not JSON");

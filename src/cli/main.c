@@ -1,6 +1,8 @@
 /* main.c - from the words typed to the command that runs. */
 #include "cli/cli.h"
 
+#include "relay/config.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,13 +46,13 @@ int main(int argc, char **argv)
         ob_help_command(stdout, cli.args.command);
         return flushed(OB_EXIT_OK);
     }
-    const char *by_env = from_env("OUTBOX_STORE") ? from_env("OUTBOX_STORE") : from_env("DATABASE_URL");
-    cli.url = cli.args.store ? cli.args.store : by_env;
+    cli.url = cli.args.store ? cli.args.store : from_env("OUTBOX_STORE"); /* else ob_cli_find_store */
     cli.schema = cli.args.schema ? cli.args.schema : from_env("OUTBOX_SCHEMA");
     cli.color = wants_color();
     int status = cli.args.command->run(&cli);
     if (cli.store)
         cli.store->ops->close(cli.store);
+    ob_config_free(cli.config);
     return flushed(status);
 }
 

@@ -82,10 +82,12 @@ bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...)
 
 bool ob_cli_has_store(struct ob_cli *cli)
 {
+    if (!ob_cli_find_store(cli))
+        return false;
     if (!cli->url)
         ob_error_set(&cli->err, OUTBOX_INVALID,
-                     "no store is given; use --store postgresql://USER@HOST/DATABASE or --store sqlite:PATH, or set "
-                     "OUTBOX_STORE");
+                     "no store is given; use --store postgresql://USER@HOST/DATABASE or --store sqlite:PATH, set "
+                     "OUTBOX_STORE, or name it in outbox.yaml");
     else if (cli->args.schema && ob_url_kind(cli->url) == OB_URL_SQLITE)
         ob_error_set(&cli->err, OUTBOX_INVALID, "SQLite has no schemas: leave --schema out, or name another file");
     else

@@ -1,0 +1,245 @@
+/* cmd_config.c - the configuration: is it right, what does it come to, what could it say. Also where the other commands
+ * find their store when nobody named one. */
+#include "cli/cli.h"
+
+#include "relay/config.h"
+#ifdef HAVE_SINKS
+#include "sink/registry.h"
+#endif
+
+#include <string.h>
+#include <unistd.h>
+
+static struct ob_config_input input_of(const struct ob_cli *cli, const char *path)
+{
+    return (struct ob_config_input){
+        .path = ob_config_path(path ? path : cli->args.config, environ),
+        .env = environ,
+        .sets = cli->args.set.items,
+        .set_count = cli->args.set.count,
+        .store = cli->args.store,
+        .schema = cli->args.schema,
+#ifdef HAVE_SINKS
+        .load = ob_sink_load,
+        .at = ob_sink_at,
+#endif
+    };
+}
+
+/* ---- problems ---------------------------------------------------------------------------------------------------- */
+
+static void say_problems(const struct ob_cli *cli, const struct ob_config_report *report)
+{
+    for (const struct ob_config_problem *problem = report->first; problem; problem = problem->next) {
+        struct ob_buf line = OB_BUF_INIT;
+        ob_config_problem_text(problem, &line);
+        ob_say_text(cli, ob_buf_text(&line), 0, problem->error ? OB_COLOR_RED : OB_COLOR_YELLOW);
+        putchar('\n');
+        ob_buf_fini(&line);
+    }
+}
+
+static void json_place(struct ob_json *json, const struct ob_config_place *place)
+{
+    static const char *const names[] = {"default", "file", "env", "flag"};
+    ob_json_text(json, "source", names[place->source]);
+    if (place->source == OB_CONFIG_FILE) {
+        ob_json_text(json, "file", place->from);
+        if (place->line)
+            ob_json_count(json, "line", place->line);
+    } else if (place->source == OB_CONFIG_ENV) {
+        ob_json_text(json, "variable", place->from);
+    }
+}
+
+static void json_report(struct ob_json *json, const char *file, const struct ob_config_report *report)
+{
+    ob_json_key(json, "ok"), ob_json_bool(json, report->errors == 0);
+    ob_json_text(json, "file", file);
+    ob_json_count(json, "errors", (int64_t)report->errors);
+    ob_json_count(json, "warnings", (int64_t)report->warnings);
+    ob_json_key(json, "problems");
+    ob_json_array(json);
+    for (const struct ob_config_problem *problem = report->first; problem; problem = problem->next) {
+        ob_json_object(json);
+        ob_json_text(json, "level", problem->error ? "error" : "warning");
+        json_place(json, &problem->place);
+        ob_json_text(json, "key", problem->key);
+        ob_json_text(json, "value", problem->value);
+        ob_json_text(json, "nearest", problem->nearest);
+        ob_json_text(json, "text", problem->text);
+        ob_json_end(json);
+    }
+    ob_json_end(json);
+}
+
+/* ---- validate ---------------------------------------------------------------------------------------------------- */
+
+int cmd_validate(struct ob_cli *cli)
+{
+    struct ob_config_input input = input_of(cli, cli->args.rest_count ? cli->args.rest[0] : NULL);
+    struct ob_config *config = NULL;
+    struct ob_config_report report;
+    enum outbox_code code = ob_config_load(&input, &config, &report);
+    if (code == OUTBOX_NOMEM) {
+        ob_error_nomem(&cli->err);
+        ob_cli_fail(cli);
+    } else if (cli->args.json) {
+        struct ob_buf buf = OB_BUF_INIT;
+        struct ob_json json;
+        ob_json_init(&json, &buf);
+        ob_json_object(&json);
+        json_report(&json, input.path, &report);
+        ob_json_end(&json);
+        ob_say_json(&buf);
+    } else {
+        say_problems(cli, &report);
+        if (config)
+            ob_cli_note(cli, "%s: good (%zu store%s, %zu sink%s, %zu route%s)", input.path ? input.path : "no file",
+                        config->store_count, config->store_count == 1 ? "" : "s", config->sink_count,
+                        config->sink_count == 1 ? "" : "s", config->route_count, config->route_count == 1 ? "" : "s");
+    }
+    ob_config_report_fini(&report);
+    ob_config_free(config);
+    return ob_code_exit(code);
+}
+
+/* ---- config ------------------------------------------------------------------------------------------------------ */
+
+static void json_values(struct ob_json *json, const struct ob_config *config)
+{
+    ob_json_text(json, "file", config->file);
+    ob_json_key(json, "values");
+    ob_json_array(json);
+    for (size_t i = 0; i < config->value_count; i++) {
+        const struct ob_config_value *value = &config->values[i];
+        ob_json_object(json);
+        ob_json_text(json, "name", value->name);
+        ob_json_text(json, "value", value->shown);
+        json_place(json, &value->place);
+        ob_json_key(json, "secret"), ob_json_bool(json, value->secret);
+        ob_json_key(json, "reloadable"), ob_json_bool(json, value->reloadable);
+        ob_json_end(json);
+    }
+    ob_json_end(json);
+}
+
+static void say_values(const struct ob_cli *cli, const struct ob_config *config)
+{
+    size_t name = 0, shown = 0;
+    for (size_t i = 0; i < config->value_count; i++) {
+        const struct ob_config_value *value = &config->values[i];
+        size_t len = value->shown ? strlen(value->shown) : 1;
+        name = strlen(value->name) > name ? strlen(value->name) : name;
+        shown = len > shown && len <= 50 ? len : shown;
+    }
+    for (size_t i = 0; i < config->value_count; i++) {
+        const struct ob_config_value *value = &config->values[i];
+        struct ob_buf from = OB_BUF_INIT;
+        bool fallback = value->place.source == OB_CONFIG_DEFAULT;
+        ob_config_place_text(&value->place, &from);
+        if (!value->reloadable)
+            ob_buf_puts(&from, " (restart to change)");
+        ob_say_text(cli, value->name, (int)name + 2, fallback ? OB_COLOR_DIM : OB_COLOR_NONE);
+        ob_say_text(cli, value->shown, (int)shown, fallback ? OB_COLOR_DIM : OB_COLOR_BOLD);
+        fputs("  ", stdout);
+        ob_say_text(cli, ob_buf_text(&from), 0, OB_COLOR_DIM);
+        putchar('\n');
+        ob_buf_fini(&from);
+    }
+}
+
+static int show_config(struct ob_cli *cli, const struct ob_config *config)
+{
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    if (!cli->args.json) {
+        say_values(cli, config);
+        return OB_EXIT_OK;
+    }
+    ob_json_init(&json, &buf);
+    ob_json_object(&json);
+    json_values(&json, config);
+    ob_json_end(&json);
+    ob_say_json(&buf);
+    return OB_EXIT_OK;
+}
+
+static void note_problems(struct ob_cli *cli, const struct ob_config_report *report)
+{
+    for (const struct ob_config_problem *problem = report->first; problem; problem = problem->next) {
+        struct ob_buf line = OB_BUF_INIT;
+        ob_config_problem_text(problem, &line);
+        ob_cli_note(cli, "%s", ob_buf_text(&line));
+        ob_buf_fini(&line);
+    }
+}
+
+/* What went wrong, as one error: the first problem stands for all. */
+static enum outbox_code first_problem(struct ob_cli *cli, enum outbox_code code, const struct ob_config_report *report)
+{
+    const struct ob_config_problem *problem = report->first;
+    struct ob_buf line = OB_BUF_INIT;
+    while (problem && !problem->error)
+        problem = problem->next;
+    if (code == OUTBOX_NOMEM || !problem)
+        return ob_error_nomem(&cli->err);
+    ob_config_problem_text(problem, &line);
+    ob_error_set(&cli->err, OUTBOX_CONFIG, "%s%s", ob_buf_text(&line),
+                 report->errors > 1 ? "; there is more, see: outbox validate" : "");
+    ob_buf_fini(&line);
+    return OUTBOX_CONFIG;
+}
+
+enum outbox_code ob_cli_config(struct ob_cli *cli, struct ob_config **config)
+{
+    struct ob_config_input input = input_of(cli, NULL);
+    struct ob_config_report report;
+    enum outbox_code code = ob_config_load(&input, config, &report);
+    if (code)
+        code = first_problem(cli, code, &report);
+    else
+        note_problems(cli, &report);
+    ob_config_report_fini(&report);
+    return code;
+}
+
+int cmd_config(struct ob_cli *cli)
+{
+    struct ob_config *config = NULL;
+    if (cli->args.sample) {
+        struct ob_buf buf = OB_BUF_INIT;
+        if (cli->args.json)
+            return ob_cli_usage(cli, "--sample writes YAML, not JSON");
+        ob_config_sample(&buf);
+        fputs(ob_buf_text(&buf), stdout);
+        ob_buf_fini(&buf);
+        return OB_EXIT_OK;
+    }
+    if (ob_cli_config(cli, &config))
+        return ob_cli_fail(cli);
+    int status = show_config(cli, config);
+    ob_config_free(config);
+    return status;
+}
+
+/* ---- the store of the other commands ----------------------------------------------------------------------------- */
+
+bool ob_cli_find_store(struct ob_cli *cli)
+{
+    struct ob_config_input input = input_of(cli, NULL);
+    struct ob_config_report report;
+    if (cli->url || cli->config)
+        return true;
+    input.stores_only = true;
+    enum outbox_code code = ob_config_load(&input, &cli->config, &report);
+    if (code)
+        first_problem(cli, code, &report);
+    else if (cli->config->store_count) {
+        const struct ob_config_store *store = &cli->config->stores[0];
+        cli->url = store->url;
+        cli->schema = cli->schema ? cli->schema : store->schema;
+    }
+    ob_config_report_fini(&report);
+    return !code;
+}

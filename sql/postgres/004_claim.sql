@@ -434,8 +434,10 @@ begin
                 update @schema@.queue q
                    set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
                        spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts),
-                       retry_base = coalesce((v_policies -> q.lane::text ->> 0)::int, v_base),
-                       retry_cap = coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap)
+                       retry_base = case when v_policies is null then v_base
+                           else coalesce((v_policies -> q.lane::text ->> 0)::int, v_base) end,
+                       retry_cap = case when v_policies is null then v_cap
+                           else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end
                  where q.ctid = any (v_take)
                 returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due
             ), sorted as (
@@ -444,7 +446,10 @@ begin
             select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                    m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                    q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid
-              from sorted q join @schema@.stored m on m.id = q.id; -- a nested loop: the order stays
+              from sorted q -- a nested loop: the order stays
+             cross join lateral (select * from @schema@.message x where x.id = q.id
+                                 union all
+                                 select * from @schema@.message_kept x where x.id = q.id limit 1) m;
         return;
     end if;
     return query
@@ -452,8 +457,10 @@ begin
             update @schema@.queue q
                set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
                    spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts),
-                   retry_base = coalesce((v_policies -> q.lane::text ->> 0)::int, v_base),
-                   retry_cap = coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap), parked = false
+                   retry_base = case when v_policies is null then v_base
+                           else coalesce((v_policies -> q.lane::text ->> 0)::int, v_base) end,
+                   retry_cap = case when v_policies is null then v_cap
+                           else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end, parked = false
              where q.ctid = any (v_take)
             returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
         ), sorted as (
@@ -465,6 +472,9 @@ begin
         select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid
-          from sorted q join @schema@.stored m on m.id = q.id;
+          from sorted q
+         cross join lateral (select * from @schema@.message x where x.id = q.id
+                             union all
+                             select * from @schema@.message_kept x where x.id = q.id limit 1) m;
 end
 $$;

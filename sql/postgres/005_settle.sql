@@ -87,19 +87,19 @@ create function @schema@.settle_delivered(ids uuid[], tokens bigint[], places ti
 as $$
 #variable_conflict use_column
 begin
-    with t as materialized (
-        select * from unnest(ids, tokens, codes, refs, latencies) t(id, token, code, ref, latency)
-    ), gone as (
+    -- Nested loops are off: t has no index, and a hash of it gives the codes along with the match.
+    with gone as (
         delete from @schema@.queue q
-         where q.ctid = any (places) and q.until is not null and (q.id, q.attempts::bigint) in (select t.id, t.token from t)
-        returning q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, q.sid, q.seq
+         using unnest(ids, tokens, codes, refs, latencies) t(id, token, code, ref, latency)
+         where q.ctid = any (places) and q.until is not null and q.id = t.id and q.attempts = t.token
+        returning q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, q.sid, q.seq, t.code, t.ref, t.latency
     ), written as (
         insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id,
             worker, code, reference)
         select g.id, g.attempts, 1, g.spent,
-               case when t.latency is not null then least(t.latency / 1000, 2147483647) end, g.since, v_now, g.tenant_id, g.holder,
-               left(t.code, 1000), left(t.ref, 1000)
-          from gone g join t on t.id = g.id
+               case when g.latency is not null then least(g.latency / 1000, 2147483647) end, g.since, v_now, g.tenant_id, g.holder,
+               left(g.code, 1000), left(g.ref, 1000)
+          from gone g
     )
     select array_agg(id), array_agg(sid) filter (where sid is not null), array_agg(seq) filter (where sid is not null)
       into done, sids, seqs
@@ -264,7 +264,9 @@ begin
         if r.sids is not null then
             perform @schema@.wake_successors(r.sids, r.seqs);
         end if;
-        perform @schema@.fire('delivered', v_done, @schema@.outputs_of(v_done, ids, outputs));
+        if exists (select from @schema@.hook) then
+            perform @schema@.fire('delivered', v_done, @schema@.outputs_of(v_done, ids, outputs));
+        end if;
     else
         perform @schema@.places_of(ids, tokens);
         -- Those that return before those that leave: bury and wake_successors then see the batch as it ends.

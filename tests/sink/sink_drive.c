@@ -4,6 +4,7 @@
  *
  *   --kind KIND          the adapter, or the path of a shared object (with a '/')
  *   --set NAME=VALUE     an option, as a configuration has it (flat, dotted: tls.ca=PATH); again for each element of a list
+ *   --out FD             where verdicts go instead of stdout, for a sink that writes there itself
  *   --deadline MS        how long to wait for verdicts after the end of the script (default 10000)
  *
  * The script is one JSON object a line, read as it comes, so a test may hold the pipe open and go step by step:
@@ -51,6 +52,8 @@ struct drive {
     bool stop;
 };
 
+static FILE *out;
+
 static void fail(const char *what, const char *line)
 {
     fprintf(stderr, "sink-drive: %s: %s\n", what, line);
@@ -60,8 +63,8 @@ static void fail(const char *what, const char *line)
 static void say(json_t *object)
 {
     char *text = json_dumps(object, JSON_COMPACT | JSON_ENCODE_ANY);
-    puts(text ? text : "{\"error\":\"not UTF-8\"}");
-    fflush(stdout);
+    fprintf(out, "%s\n", text ? text : "{\"error\":\"not UTF-8\"}");
+    fflush(out);
     free(text);
     json_decref(object);
 }
@@ -306,6 +309,7 @@ static void read_arguments(struct drive *drive, int argc, char **argv)
         {"kind", required_argument, NULL, 'k'},
         {"set", required_argument, NULL, 's'},
         {"deadline", required_argument, NULL, 'd'},
+        {"out", required_argument, NULL, 'o'},
         {0},
     };
     int which;
@@ -315,12 +319,16 @@ static void read_arguments(struct drive *drive, int argc, char **argv)
             drive->kind = optarg;
         else if (which == 'd')
             drive->deadline_ms = atoll(optarg);
+        else if (which == 'o')
+            out = fdopen(atoi(optarg), "w");
         else if (equals && drive->option_count < MAX_OPTIONS) {
             *equals = '\0';
             drive->options[drive->option_count++] = (struct outbox_sink_option){optarg, equals + 1};
         } else
             fail("see the head of sink_drive.c", argv[optind - 1]);
     }
+    if (!out)
+        fail("--out is no descriptor", "");
     if (!drive->kind)
         fail("--kind is missing", argv[0]);
 }
@@ -329,6 +337,7 @@ int main(int argc, char **argv)
 {
     struct drive drive = {.deadline_ms = 10000};
     struct outbox_error err = {0};
+    out = stdout;
     read_arguments(&drive, argc, argv);
     drive.h = harness_open(drive.kind, drive.options, drive.option_count, &err);
     if (!drive.h) {

@@ -1,0 +1,337 @@
+/* file.c - the sink that appends a line per message to a file.
+ *
+ * Files block, so the work is done on libuv's threads: one job at a time, which takes all lines that wait. A job opens
+ * the file if it must, writes every line with one write(2), and syncs once; then all of its lines are accepted. A file
+ * that was moved away is noticed before a job, and the path is opened anew: so rotation needs no signal.
+ *
+ * Between start and end of a job its entries belong to the thread, but for `cancelled`. Lines go out in the order given.
+ * A line that could not be written whole is cut off again; where that fails, the next line begins on a new one. */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "sink/append.h"
+#include "sink/line.h"
+#include "sink/option.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+extern const struct outbox_sink_ops ob_sink_file;
+
+struct entry {
+    struct ob_list node;
+    uint64_t handle;
+    bool cancelled;
+    struct ob_buf line;
+    enum outbox_sink_outcome outcome;
+    int number; /* errno, when it went wrong */
+};
+
+struct outbox_sink {
+    const struct outbox_sink_host *host;
+    char *path;
+    enum ob_line format;
+    bool sync;
+    mode_t mode;
+    struct ob_list queue, job;
+    uv_work_t work;
+    bool working, closing;
+    int fd;    /* the thread's while working; -1: not open */
+    bool torn; /* half a line stands at the end of the file */
+};
+
+static const struct outbox_sink_setting settings[] = {
+    {.name = "path", .type = OUTBOX_OPTION_TEXT, .required = true, .doc = "the file; it is created when missing"},
+    OB_LINE_SETTING,
+    {.name = "fsync",
+     .type = OUTBOX_OPTION_BOOL,
+     .fallback = "true",
+     .doc = "sync the file before its lines count as accepted, once for all lines that wait"},
+    {.name = "mode", .type = OUTBOX_OPTION_TEXT, .fallback = "0640", .doc = "rights of a file that is created, octal"},
+    {0},
+};
+
+static void entry_free(struct entry *entry)
+{
+    ob_buf_fini(&entry->line);
+    ob_free(entry);
+}
+
+static void list_free(struct ob_list *list)
+{
+    struct ob_list *node;
+    while ((node = ob_list_shift(list)))
+        entry_free(OB_CONTAINER(node, struct entry, node));
+}
+
+/* ---- on the thread ---- */
+
+static void close_file(outbox_sink *sink)
+{
+    if (sink->fd >= 0)
+        close(sink->fd);
+    sink->fd = -1;
+}
+
+/* A file that was just made is lost in a crash unless its folder knows it. */
+static void sync_folder(const char *path)
+{
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+}
+
+static int open_file(outbox_sink *sink)
+{
+    struct stat ours, there;
+    if (sink->fd >= 0 && (stat(sink->path, &there) || fstat(sink->fd, &ours) || there.st_ino != ours.st_ino ||
+                          there.st_dev != ours.st_dev))
+        close_file(sink);
+    if (sink->fd >= 0)
+        return 0;
+    /* O_NONBLOCK: a named pipe without a reader must not hold the thread for ever. */
+    sink->fd = open(sink->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, sink->mode);
+    if (sink->fd < 0)
+        return errno;
+    sink->torn = false;
+    if (sink->sync)
+        sync_folder(sink->path);
+    return 0;
+}
+
+/* Takes half a line back, if nobody wrote behind it. */
+static void cut(outbox_sink *sink, size_t written)
+{
+    struct stat now;
+    if (!written)
+        return;
+    sink->torn = fstat(sink->fd, &now) || !S_ISREG(now.st_mode) ||
+                 lseek(sink->fd, 0, SEEK_CUR) != now.st_size || /* with O_APPEND: where our write ended */
+                 ftruncate(sink->fd, now.st_size - (off_t)written);
+}
+
+static int write_line(outbox_sink *sink, const struct ob_buf *line)
+{
+    size_t written;
+    int number = sink->torn ? ob_append(sink->fd, "\n", 1, &written) : 0;
+    if (number)
+        return number;
+    sink->torn = false;
+    number = ob_append(sink->fd, line->data, line->len, &written);
+    if (number)
+        cut(sink, written);
+    return number;
+}
+
+static bool is_passing(int number)
+{
+    return number == ENOSPC || number == EDQUOT || number == EIO || number == EAGAIN || number == EMFILE ||
+           number == ENFILE || number == ENOMEM || number == ESTALE || number == ETIMEDOUT;
+}
+
+static void run_job(uv_work_t *work)
+{
+    outbox_sink *sink = work->data;
+    int number = open_file(sink);
+    bool failed = false;
+    OB_LIST_EACH (it, &sink->job) {
+        struct entry *entry = OB_CONTAINER(it, struct entry, node);
+        if (!number)
+            number = write_line(sink, &entry->line);
+        entry->number = number;
+        entry->outcome = !number              ? OUTBOX_SINK_ACCEPTED
+                         : failed             ? OUTBOX_SINK_NOT_SENT /* after the first that went wrong */
+                         : is_passing(number) ? OUTBOX_SINK_RETRY
+                                              : OUTBOX_SINK_BLOCKED;
+        failed = number != 0;
+    }
+    if (sink->fd < 0 || !sink->sync || fdatasync(sink->fd) == 0 || errno == EINVAL) /* EINVAL: a pipe, a device */
+        return;
+    int lost = errno;
+    close_file(sink);
+    OB_LIST_EACH (it, &sink->job) {
+        struct entry *entry = OB_CONTAINER(it, struct entry, node);
+        if (entry->outcome == OUTBOX_SINK_ACCEPTED)
+            entry->outcome = OUTBOX_SINK_UNKNOWN, entry->number = lost;
+    }
+}
+
+/* ---- on the loop ---- */
+
+static void start_job(outbox_sink *sink);
+
+static void say(outbox_sink *sink, uint64_t handle, enum outbox_sink_outcome outcome, int number)
+{
+    char code[OB_ERRNO_CODE], text[PATH_MAX + 128];
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    verdict.outcome = outcome;
+    verdict.scope = OUTBOX_SCOPE_DESTINATION;
+    verdict.unreachable = outcome == OUTBOX_SINK_RETRY || outcome == OUTBOX_SINK_UNKNOWN;
+    if (number) {
+        snprintf(text, sizeof text, "%s: %s", sink->path, strerror(number));
+        verdict.code = ob_errno_code("file", number, code);
+        verdict.text = text;
+    }
+    sink->host->done(sink->host->ctx, handle, &verdict);
+}
+
+static void free_sink(outbox_sink *sink)
+{
+    list_free(&sink->queue);
+    list_free(&sink->job);
+    close_file(sink);
+    ob_free(sink->path);
+    ob_free(sink);
+}
+
+static void end_job(uv_work_t *work, int status)
+{
+    outbox_sink *sink = work->data;
+    struct ob_list *node;
+    (void)status;
+    sink->working = false;
+    if (sink->closing) {
+        free_sink(sink);
+        return;
+    }
+    sink->working = true; /* verdicts may bring new lines in: those wait for the end of this */
+    while ((node = ob_list_shift(&sink->job))) {
+        struct entry *entry = OB_CONTAINER(node, struct entry, node), gone = *entry;
+        entry_free(entry);
+        if (!gone.cancelled)
+            say(sink, gone.handle, gone.outcome, gone.number);
+    }
+    sink->working = false;
+    start_job(sink);
+}
+
+static void start_job(outbox_sink *sink)
+{
+    struct ob_list *node;
+    if (sink->working || ob_list_empty(&sink->queue))
+        return;
+    while ((node = ob_list_shift(&sink->queue)))
+        ob_list_push(&sink->job, node);
+    sink->working = true;
+    uv_queue_work(sink->host->loop, &sink->work, run_job, end_job);
+}
+
+static void file_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
+{
+    bool lost = false; /* a line of this key could not be made */
+    for (size_t i = 0; i < count; i++) {
+        struct entry *entry = ob_calloc(1, sizeof *entry);
+        if (entry) {
+            ob_line_put(&entry->line, sink->format, items[i].msg);
+            entry->handle = items[i].handle;
+        }
+        lost = (lost && items[i].follows) || !entry || !ob_buf_ok(&entry->line);
+        if (!lost) {
+            ob_list_push(&sink->queue, &entry->node);
+            continue;
+        }
+        if (entry)
+            entry_free(entry);
+        say(sink, items[i].handle, OUTBOX_SINK_NOT_SENT, ENOMEM);
+    }
+    start_job(sink);
+}
+
+/* A line in a job is written all the same; nobody hears of it. */
+static void file_cancel(outbox_sink *sink, uint64_t handle)
+{
+    OB_LIST_EACH (it, &sink->job) {
+        struct entry *entry = OB_CONTAINER(it, struct entry, node);
+        if (entry->handle == handle)
+            entry->cancelled = true;
+    }
+    OB_LIST_EACH_SAFE (it, &sink->queue) {
+        struct entry *entry = OB_CONTAINER(it, struct entry, node);
+        if (entry->handle == handle) {
+            ob_list_remove(it);
+            entry_free(entry);
+        }
+    }
+}
+
+/* Looks for the rights only: a probe does not create the file. */
+static void file_probe(outbox_sink *sink, uint64_t handle)
+{
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", sink->path);
+    int number = access(sink->path, W_OK) == 0 ? 0 : errno;
+    if (number == ENOENT)
+        number = access(dirname(copy), W_OK | X_OK) == 0 ? 0 : errno;
+    say(sink, handle, number ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_ACCEPTED, number);
+}
+
+static void file_close(outbox_sink *sink)
+{
+    if (!sink)
+        return;
+    sink->closing = true;
+    if (!sink->working)
+        free_sink(sink);
+    else
+        (void)uv_cancel((uv_req_t *)&sink->work); /* either way end_job comes */
+}
+
+static enum outbox_code read_mode(outbox_sink *sink, const char *text, struct outbox_error *err)
+{
+    unsigned mode;
+    char more;
+    if (sscanf(text, "%o%c", &mode, &more) != 1 || mode > 0777)
+        return ob_error_set(err, OUTBOX_INVALID, "mode is \"%.20s\", but must be octal, such as 0640", text);
+    sink->mode = (mode_t)mode;
+    return OUTBOX_OK;
+}
+
+static enum outbox_code file_open(const struct outbox_sink_option *options, size_t count,
+                                  const struct outbox_sink_host *host, outbox_sink **out, struct outbox_error *err)
+{
+    const struct ob_options get = {options, count};
+    outbox_sink *sink = ob_calloc(1, sizeof *sink);
+    if (!sink)
+        return ob_error_nomem(err);
+    ob_list_init(&sink->queue);
+    ob_list_init(&sink->job);
+    sink->host = host;
+    sink->fd = -1;
+    sink->work.data = sink;
+    sink->format = ob_line_parse(ob_option_text(&get, "format"));
+    sink->sync = ob_option_bool(&get, "fsync", true);
+    sink->path = ob_strdup(ob_option_text_or(&get, "path", ""));
+    enum outbox_code code =
+        sink->path ? read_mode(sink, ob_option_text_or(&get, "mode", "0640"), err) : ob_error_nomem(err);
+    if (!code && (!*sink->path || strlen(sink->path) >= PATH_MAX))
+        code = ob_error_set(err, OUTBOX_INVALID, "path must have 1 to %d bytes", PATH_MAX - 1);
+    if (code)
+        free_sink(sink);
+    else
+        *out = sink;
+    return code;
+}
+
+const struct outbox_sink_ops ob_sink_file = {
+    .abi = OUTBOX_SINK_ABI,
+    .kind = "file",
+    .keeps_order = true,
+    .open = file_open,
+    .deliver = file_deliver,
+    .cancel = file_cancel,
+    .close = file_close,
+    .settings = settings,
+    .probe = file_probe,
+    .summary = "appends a line per message to a file",
+};

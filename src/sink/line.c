@@ -1,0 +1,30 @@
+/* line.c - see line.h. */
+#include "sink/line.h"
+
+#include "sink/render.h"
+
+#include <string.h>
+
+enum ob_line ob_line_parse(const char *word)
+{
+    static const char *const words[] = {"json", "logfmt", "cloudevent", "payload"};
+    for (unsigned i = 0; word && i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(words[i], word) == 0)
+            return (enum ob_line)i;
+    return OB_LINE_JSON;
+}
+
+void ob_line_put(struct ob_buf *buf, enum ob_line line, const struct outbox_delivery *msg)
+{
+    if (line == OB_LINE_JSON)
+        ob_render_record(buf, msg);
+    else if (line == OB_LINE_LOGFMT)
+        ob_render_logfmt(buf, msg);
+    else if (line == OB_LINE_CLOUDEVENT)
+        ob_render_cloudevent(buf, msg, NULL);
+    else if (ob_render_is_json(msg))
+        ob_render_json_line(buf, msg->payload, msg->payload_len);
+    else
+        ob_buf_put(buf, msg->payload, msg->payload_len);
+    ob_buf_putc(buf, '\n');
+}

@@ -1,6 +1,8 @@
 /* main.c - from the words typed to the command that runs. */
 #include "cli/cli.h"
 
+#include "sink/registry.h"
+
 #include "relay/config.h"
 
 #include <stdlib.h>
@@ -69,7 +71,11 @@ int cmd_version(struct ob_cli *cli)
     const bool sqlite = false;
 #endif
     if (!cli->args.json) {
-        printf("outbox %s (stores:%s%s)\n", outbox_version(), postgres ? " postgresql" : "", sqlite ? " sqlite" : "");
+        printf("outbox %s (stores:%s%s; sinks:", outbox_version(), postgres ? " postgresql" : "",
+               sqlite ? " sqlite" : "");
+        for (size_t i = 0; ob_sink_at(i); i++)
+            printf(" %s", ob_sink_at(i)->kind);
+        puts(")");
         return OB_EXIT_OK;
     }
     struct ob_buf buf = OB_BUF_INIT;
@@ -83,6 +89,11 @@ int cmd_version(struct ob_cli *cli)
         ob_json_string(&json, "postgresql");
     if (sqlite)
         ob_json_string(&json, "sqlite");
+    ob_json_end(&json);
+    ob_json_key(&json, "sinks");
+    ob_json_array(&json);
+    for (size_t i = 0; ob_sink_at(i); i++)
+        ob_json_string(&json, ob_sink_at(i)->kind);
     ob_json_end(&json);
     ob_json_end(&json);
     ob_say_json(&buf);

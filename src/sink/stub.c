@@ -14,9 +14,9 @@
 #include "base/json.h"
 #include "base/list.h"
 #include "base/uuid.h"
+#include "base/value.h"
 #include "sink/append.h"
 #include "sink/option.h"
-#include "sink/setting.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +94,7 @@ static bool in_window(const char *window, int64_t now_us)
         return false;
     memcpy(from, window, (size_t)(dash - window));
     from[dash - window] = '\0';
-    return ob_duration_parse(from, &from_us) && ob_duration_parse(dash + 1, &to_us) && now_us >= from_us &&
+    return ob_value_duration(from, &from_us) && ob_value_duration(dash + 1, &to_us) && now_us >= from_us &&
            now_us < to_us;
 }
 

@@ -1,7 +1,7 @@
 /* stub_script.c - see stub.h. */
 #include "sink/stub.h"
 
-#include "sink/setting.h"
+#include "base/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static bool read_mark(const char **at, struct ob_stub_word *word, int64_t *times
     if (mark == ':')
         return snprintf(word->code, sizeof word->code, "%s", text) > 0;
     if (mark == '/')
-        return ob_duration_parse(text, &word->patience_us);
+        return ob_value_duration(text, &word->patience_us);
     if (mark == '*')
         return (*times = strtoll(text, NULL, 10)) > 0;
     for (unsigned i = 0; i < sizeof scopes / sizeof scopes[0]; i++)

@@ -1,6 +1,8 @@
 /* harness.c - see harness.h. */
 #include "harness.h"
 
+#include "setting.h"
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -8,7 +10,6 @@
 #include "base/uuid.h"
 #include "core/message_copy.h"
 #include "sink/registry.h"
-#include "sink/setting.h"
 
 #include <assert.h>
 #include <stdlib.h>

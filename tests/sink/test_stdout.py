@@ -117,7 +117,9 @@ def test_a_slow_reader_holds_nobody_up():
 def test_cancel_before_it_is_written():
     """S11: what was not begun is never written."""
     with Stdout({"format": "payload"}) as sink:
-        sink.send({"topic": "t", "payload": "x" * 200000}, {"topic": "t", "payload": "later"}, {"cancel": 2})
+        sink.send({"topic": "t", "payload": "x" * 200000}, {"topic": "t", "payload": "later"}, {"cancel": 2},
+                  {"probe": True})
+        assert sink.verdict()["handle"] == 3  # now the cancel is done, and the pipe is still full
         out = b""
         while not out.endswith(b"\n"):
             out += os.read(sink.process.stdout.fileno(), 65536)

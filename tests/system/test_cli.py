@@ -141,6 +141,8 @@ def test_version():
     """As text and as JSON."""
     version = json.loads(run_cli("version", "--json").stdout)
     assert "postgresql" in version["stores"]
+    assert {"null", "stub", "stdout", "file", "exec"} <= set(version["sinks"])
+    assert " sinks: " + " ".join(version["sinks"]) in run_cli("version").stdout
     assert run_cli("version").stdout.startswith("outbox " + version["version"])
     assert run_cli("--version").stdout == "outbox %s\n" % version["version"]
 

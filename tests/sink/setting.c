@@ -1,62 +1,12 @@
 /* setting.c - see setting.h. */
-#include "sink/setting.h"
+#include "setting.h"
 
 #include "base/error.h"
+#include "base/value.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-struct unit {
-    const char *name;
-    int64_t factor;
-};
-
-static const struct unit time_units[] = {
-    {"", 1000000},   {"us", 1},           {"ms", 1000},         {"s", 1000000},
-    {"m", 60000000}, {"h", 3600000000LL}, {"d", 86400000000LL}, {NULL, 0},
-};
-static const struct unit size_units[] = {
-    {"", 1},          {"B", 1},         {"kB", 1000},       {"MB", 1000000}, {"GB", 1000000000},
-    {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1LL << 30}, {NULL, 0},
-};
-
-static bool parse_number(const char *text, int64_t *number, const char **rest)
-{
-    char *end;
-    errno = 0;
-    if (*text != '-' && (*text < '0' || *text > '9'))
-        return false;
-    *number = strtoll(text, &end, 10);
-    *rest = end;
-    return end != text && errno == 0;
-}
-
-static bool parse_unit(const struct unit *units, const char *text, int64_t *value)
-{
-    const char *rest;
-    int64_t number;
-    if (!parse_number(text, &number, &rest) || number < 0)
-        return false;
-    while (*rest == ' ')
-        rest++;
-    for (; units->name; units++)
-        if (strcmp(units->name, rest) == 0)
-            return !__builtin_mul_overflow(number, units->factor, value);
-    return false;
-}
-
-bool ob_duration_parse(const char *text, int64_t *us)
-{
-    return parse_unit(time_units, text, us);
-}
-
-bool ob_size_parse(const char *text, int64_t *bytes)
-{
-    return parse_unit(size_units, text, bytes);
-}
 
 const struct outbox_sink_setting *ob_setting_find(const struct outbox_sink_setting *table, const char *name)
 {
@@ -92,16 +42,15 @@ static enum outbox_code number_value(const struct outbox_sink_setting *setting, 
                                      struct ob_arena *arena, const char **value, struct outbox_error *err)
 {
     int64_t number = 0;
-    const char *rest = "";
     char digits[32], range[96];
     bool ok = false;
     const char *must = "a whole number";
     if (setting->type == OUTBOX_OPTION_INT)
-        ok = parse_number(text, &number, &rest) && !*rest;
+        ok = ob_value_int(text, &number);
     else if (setting->type == OUTBOX_OPTION_DURATION)
-        ok = ob_duration_parse(text, &number), must = "a duration such as 250ms, 10s or 5m";
+        ok = ob_value_duration(text, &number), must = "a duration such as 250ms, 10s or 5m";
     else
-        ok = ob_size_parse(text, &number), must = "a size such as 512, 64KiB or 1MiB";
+        ok = ob_value_size(text, &number), must = "a size such as 512, 64KiB or 1MiB";
     if (!ok)
         return wrong(setting, text, must, err);
     if ((setting->least || setting->most) && (number < setting->least || number > setting->most)) {
@@ -120,14 +69,16 @@ enum outbox_code ob_setting_value(const struct outbox_sink_setting *setting, con
                                   const char **value, struct outbox_error *err)
 {
     char must[256];
+    bool flag;
     *value = text;
     switch (setting->type) {
     case OUTBOX_OPTION_INT:
     case OUTBOX_OPTION_DURATION:
     case OUTBOX_OPTION_SIZE: return number_value(setting, text, arena, value, err);
     case OUTBOX_OPTION_BOOL:
-        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+        if (!ob_value_bool(text, &flag))
             return wrong(setting, text, "true or false", err);
+        *value = flag ? "true" : "false";
         return OUTBOX_OK;
     case OUTBOX_OPTION_ENUM:
         if (is_choice(setting->choices, text))

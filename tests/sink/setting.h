@@ -1,7 +1,8 @@
 /* setting.h - makes the options that an adapter is opened with from what a user wrote, by the adapter's own table:
- * unknown names and wrong values are refused, durations and sizes become numbers, defaults are filled in. */
-#ifndef OB_SINK_SETTING_H
-#define OB_SINK_SETTING_H
+ * unknown names and wrong values are refused, durations and sizes become numbers, defaults are filled in. The relay does
+ * the same while it reads its configuration; here it goes without a file. */
+#ifndef HARNESS_SETTING_H
+#define HARNESS_SETTING_H
 
 #include "base/arena.h"
 
@@ -20,10 +21,5 @@ enum outbox_code ob_settings_complete(const struct outbox_sink_setting *table, c
                                       size_t given_count, struct ob_arena *arena,
                                       const struct outbox_sink_option **options, size_t *count,
                                       struct outbox_error *err) OUTBOX_MUST_CHECK;
-
-/* "250ms", "10s", "5m", "2h", "1d"; a number without a unit counts as seconds. False when it is none, or too long. */
-bool ob_duration_parse(const char *text, int64_t *us);
-/* "512", "64KiB", "32MiB", "1GiB", also with kB, MB, GB of thousands. */
-bool ob_size_parse(const char *text, int64_t *bytes);
 
 #endif

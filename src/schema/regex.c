@@ -71,6 +71,9 @@ static void rewrite_escape(struct rewriter *rewriter)
         rewriter->at++; /* the character stands for itself */
     else
         copy(rewriter, 2);
+    /* \u{1f4e6}, \p{Lu}: these braces repeat nothing and stay. */
+    if (letter && strchr("upP", c) && char_at(rewriter, 0) == '{')
+        copy(rewriter, 1);
 }
 
 /* "(?": lookaround, groups without a number, and names are all there is. */

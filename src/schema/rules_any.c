@@ -7,10 +7,13 @@ static const struct {
     const char *name, *shown;
     unsigned bit;
 } types[] = {
-    {"null", "null", 1 << OB_NULL},           {"boolean", "a boolean", 1 << OB_BOOLEAN},
-    {"integer", "an integer", OB_ON_INTEGER}, {"number", "a number", OB_ON_NUMBER},
-    {"string", "a string", OB_ON_STRING},     {"array", "an array", OB_ON_ARRAY},
+    {"boolean", "a boolean", 1 << OB_BOOLEAN},
+    {"integer", "an integer", OB_ON_INTEGER},
+    {"number", "a number", OB_ON_NUMBER},
+    {"string", "a string", OB_ON_STRING},
+    {"array", "an array", OB_ON_ARRAY},
     {"object", "an object", OB_ON_OBJECT},
+    {"null", "null", 1 << OB_NULL},
 };
 
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };

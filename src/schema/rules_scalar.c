@@ -86,10 +86,20 @@ static bool check_pattern(struct ob_check *check, const struct ob_rule *rule, co
            ob_check_fail(check, rule, step, "must match %s", rule->shown);
 }
 
+static bool is_regex(struct ob_check *check, struct ob_text text, const struct ob_step *step)
+{
+    char why[128];
+    struct ob_regex *regex;
+    enum outbox_code code = ob_regex_new(text, &regex, why, sizeof why);
+    ob_regex_free(regex);
+    return code == OUTBOX_OK || (code == OUTBOX_NOMEM && ob_check_stop(check, code, "", step, NULL));
+}
+
 static bool check_format(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
                          const struct ob_step *step)
 {
-    return rule->format->check(value->string) || ob_check_fail(check, rule, step, "must be %s", rule->format->what);
+    bool fits = rule->format->check ? rule->format->check(value->string) : is_regex(check, value->string, step);
+    return fits || ob_check_fail(check, rule, step, "must be %s", rule->format->what);
 }
 
 bool ob_compile_strings(struct ob_compiler *compiler, const struct ob_scope *scope)

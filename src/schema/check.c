@@ -101,7 +101,7 @@ bool ob_check_match(struct ob_check *check, const struct ob_regex *regex, struct
     return ob_check_stop(check, OUTBOX_INVALID, pointer, step, "matching it against the pattern takes too long");
 }
 
-static bool refuse(struct ob_check *check, const struct ob_node *node, const struct ob_step *step)
+static bool refuse(struct ob_check *check, const struct ob_schema_node *node, const struct ob_step *step)
 {
     const char *slash = strrchr(node->pointer, '/');
     bool known = slash && (!strcmp(slash, "/additionalProperties") || !strcmp(slash, "/additionalItems") ||
@@ -113,8 +113,8 @@ static bool refuse(struct ob_check *check, const struct ob_node *node, const str
     return false;
 }
 
-bool ob_node_check(struct ob_check *check, const struct ob_node *node, const struct ob_value *value,
-                   const struct ob_step *step)
+bool ob_schema_node_check(struct ob_check *check, const struct ob_schema_node *node, const struct ob_value *value,
+                          const struct ob_step *step)
 {
     if (node->never)
         return refuse(check, node, step);
@@ -129,11 +129,11 @@ bool ob_node_check(struct ob_check *check, const struct ob_node *node, const str
     return fits;
 }
 
-bool ob_node_fits(struct ob_check *check, const struct ob_node *node, const struct ob_value *value,
-                  const struct ob_step *step)
+bool ob_schema_node_fits(struct ob_check *check, const struct ob_schema_node *node, const struct ob_value *value,
+                         const struct ob_step *step)
 {
     check->quiet++;
-    bool fits = ob_node_check(check, node, value, step);
+    bool fits = ob_schema_node_check(check, node, value, step);
     check->quiet--;
     return fits;
 }
@@ -161,7 +161,7 @@ enum outbox_code ob_schema_check(const struct ob_schema *schema, const void *pay
     if (code == OUTBOX_INVALID) {
         not_json(payload, len, &why, check.fault);
     } else if (code == OUTBOX_OK) {
-        bool fits = ob_node_check(&check, schema->root, &value, &root);
+        bool fits = ob_schema_node_check(&check, schema->root, &value, &root);
         code = check.code ? check.code : fits ? OUTBOX_OK : OUTBOX_INVALID;
     }
     ob_matcher_free(check.matcher);

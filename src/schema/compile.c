@@ -56,7 +56,8 @@ const char *ob_compile_pointer(struct ob_compiler *compiler, const char *pointer
     return copy;
 }
 
-static const char *keyword_pointer(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword)
+static const char *keyword_pointer(struct ob_compiler *compiler, const struct ob_schema_scope *scope,
+                                   const char *keyword)
 {
     return ob_compile_pointer(compiler, scope->node->pointer, (struct ob_text){keyword, strlen(keyword)});
 }
@@ -84,7 +85,7 @@ static const char *show(struct ob_compiler *compiler, const struct ob_value *val
     return copy;
 }
 
-struct ob_rule *ob_rule_add(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword,
+struct ob_rule *ob_rule_add(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
                             unsigned on, ob_rule_fn *check)
 {
     struct ob_rule *rule = ob_arena_calloc(compiler->arena, 1, sizeof *rule);
@@ -102,7 +103,7 @@ struct ob_rule *ob_rule_add(struct ob_compiler *compiler, const struct ob_scope 
     return rule;
 }
 
-struct ob_value *ob_compile_get(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword,
+struct ob_value *ob_compile_get(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
                                 enum ob_value_type type)
 {
     struct ob_value *value = ob_value_gets(scope->value, keyword);
@@ -115,7 +116,8 @@ struct ob_value *ob_compile_get(struct ob_compiler *compiler, const struct ob_sc
     return NULL;
 }
 
-bool ob_compile_size(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword, size_t *size)
+bool ob_compile_size(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
+                     size_t *size)
 {
     const struct ob_value *value = ob_compile_get(compiler, scope, keyword, OB_NUMBER);
     if (!value)
@@ -162,14 +164,15 @@ struct ob_regex *ob_compile_regex(struct ob_compiler *compiler, const char *poin
     return link->regex;
 }
 
-struct ob_node *ob_compile_child(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword)
+struct ob_schema_node *ob_compile_child(struct ob_compiler *compiler, const struct ob_schema_scope *scope,
+                                        const char *keyword)
 {
     const char *pointer = keyword_pointer(compiler, scope, keyword);
     return pointer ? ob_compile_node(compiler, ob_value_gets(scope->value, keyword), pointer, scope->base) : NULL;
 }
 
-struct ob_node *ob_compile_named(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword,
-                                 struct ob_member *member)
+struct ob_schema_node *ob_compile_named(struct ob_compiler *compiler, const struct ob_schema_scope *scope,
+                                        const char *keyword, struct ob_member *member)
 {
     const char *pointer = keyword_pointer(compiler, scope, keyword);
     if (pointer)
@@ -177,14 +180,14 @@ struct ob_node *ob_compile_named(struct ob_compiler *compiler, const struct ob_s
     return pointer ? ob_compile_node(compiler, &member->value, pointer, scope->base) : NULL;
 }
 
-struct ob_node **ob_compile_list(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword,
-                                 size_t *count)
+struct ob_schema_node **ob_compile_list(struct ob_compiler *compiler, const struct ob_schema_scope *scope,
+                                        const char *keyword, size_t *count)
 {
     struct ob_value *array = ob_compile_get(compiler, scope, keyword, OB_ARRAY);
     const char *base = array ? keyword_pointer(compiler, scope, keyword) : NULL;
     if (!base)
         return NULL;
-    struct ob_node **nodes = ob_arena_calloc(compiler->arena, array->array.count + 1, sizeof *nodes);
+    struct ob_schema_node **nodes = ob_arena_calloc(compiler->arena, array->array.count + 1, sizeof *nodes);
     if (!nodes)
         ob_compile_nomem(compiler);
     for (size_t i = 0; nodes && i < array->array.count; i++) {
@@ -199,7 +202,7 @@ struct ob_node **ob_compile_list(struct ob_compiler *compiler, const struct ob_s
 }
 
 /* Nothing judges by these alone, but a mistake in them is found at once. */
-static bool compile_definitions(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword)
+static bool compile_definitions(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword)
 {
     struct ob_value *object = ob_compile_get(compiler, scope, keyword, OB_OBJECT);
     for (size_t i = 0; object && i < object->object.count; i++)
@@ -209,7 +212,7 @@ static bool compile_definitions(struct ob_compiler *compiler, const struct ob_sc
 }
 
 /* To pass over a keyword that excludes something would let through what its author meant to stop. */
-static bool refuse_unsupported(struct ob_compiler *compiler, const struct ob_scope *scope)
+static bool refuse_unsupported(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     static const char *const keywords[] = {"unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"};
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
@@ -221,7 +224,7 @@ static bool refuse_unsupported(struct ob_compiler *compiler, const struct ob_sco
     return true;
 }
 
-static bool compile_keywords(struct ob_compiler *compiler, struct ob_scope *scope)
+static bool compile_keywords(struct ob_compiler *compiler, struct ob_schema_scope *scope)
 {
     const struct ob_value *reference = ob_value_gets(scope->value, "$ref");
     bool alone = reference && reference->type == OB_STRING && !compiler->modern;
@@ -238,8 +241,8 @@ static bool compile_keywords(struct ob_compiler *compiler, struct ob_scope *scop
                      ob_compile_logic(compiler, scope));
 }
 
-struct ob_node *ob_compile_node(struct ob_compiler *compiler, struct ob_value *value, const char *pointer,
-                                struct ob_text base)
+struct ob_schema_node *ob_compile_node(struct ob_compiler *compiler, struct ob_value *value, const char *pointer,
+                                       struct ob_text base)
 {
     if (value->compiled || compiler->code)
         return compiler->code ? NULL : value->compiled;
@@ -248,7 +251,7 @@ struct ob_node *ob_compile_node(struct ob_compiler *compiler, struct ob_value *v
                         ob_value_type_name(value->type));
         return NULL;
     }
-    struct ob_node *node = ob_arena_calloc(compiler->arena, 1, sizeof *node);
+    struct ob_schema_node *node = ob_arena_calloc(compiler->arena, 1, sizeof *node);
     if (!node) {
         ob_compile_nomem(compiler);
         return NULL;
@@ -260,7 +263,7 @@ struct ob_node *ob_compile_node(struct ob_compiler *compiler, struct ob_value *v
     node->next = compiler->schema->nodes;
     compiler->schema->nodes = node;
     value->compiled = node;
-    struct ob_scope scope = {node, value, base};
+    struct ob_schema_scope scope = {node, value, base};
     if (value->type == OB_OBJECT && !compile_keywords(compiler, &scope))
         return NULL;
     return node;

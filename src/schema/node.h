@@ -30,19 +30,19 @@ enum {
 
 struct ob_named_node {
     struct ob_text name;
-    struct ob_node *node;
+    struct ob_schema_node *node;
 };
 
 struct ob_pattern_node {
     struct ob_regex *regex;
-    struct ob_node *node;
+    struct ob_schema_node *node;
 };
 
 struct ob_dependency {
     struct ob_text name;
     struct ob_text *needs; /* these members, when node is NULL */
     size_t need_count;
-    struct ob_node *node;
+    struct ob_schema_node *node;
 };
 
 struct ob_rule {
@@ -51,7 +51,7 @@ struct ob_rule {
     const char *shown;             /* the value of the keyword, for messages */
     ob_rule_fn *check;
     unsigned on;
-    struct ob_node **nodes; /* the schemas below this one, in the order the check knows */
+    struct ob_schema_node **nodes; /* the schemas below this one, in the order the check knows */
     size_t node_count;
     bool same; /* they judge the very value this one judges */
     union {
@@ -70,11 +70,11 @@ struct ob_rule {
             size_t named_count;
             struct ob_pattern_node *patterns;
             size_t pattern_count;
-            struct ob_node *rest; /* NULL: anything */
+            struct ob_schema_node *rest; /* NULL: anything */
         } members;
         struct {
-            size_t tuple;         /* nodes judges so many first items */
-            struct ob_node *rest; /* NULL: anything */
+            size_t tuple;                /* nodes judges so many first items */
+            struct ob_schema_node *rest; /* NULL: anything */
         } items;
         struct {
             size_t least, most;
@@ -86,12 +86,12 @@ struct ob_rule {
     };
 };
 
-struct ob_node {
+struct ob_schema_node {
     const char *pointer;
     bool never;                    /* the schema `false` */
     const struct ob_value *source; /* while it is compiled */
     struct ob_rule *rules, **last;
-    struct ob_node *next;                                   /* all nodes of the schema */
+    struct ob_schema_node *next;                            /* all nodes of the schema */
     enum { OB_NODE_NEW, OB_NODE_OPEN, OB_NODE_DONE } visit; /* while references are walked */
     unsigned height;                                        /* the longest chain of nodes on one value from here */
 };
@@ -103,7 +103,7 @@ struct ob_regex_link {
 
 struct ob_schema {
     struct ob_arena arena;
-    struct ob_node *root, *nodes;
+    struct ob_schema_node *root, *nodes;
     struct ob_regex_link *regexes; /* they do not live in the arena */
 };
 
@@ -127,8 +127,8 @@ struct ob_compiler {
 };
 
 /* A schema that is being compiled: where it is, and what its references are relative to. */
-struct ob_scope {
-    struct ob_node *node;
+struct ob_schema_scope {
+    struct ob_schema_node *node;
     const struct ob_value *value;
     struct ob_text base;
 };
@@ -137,39 +137,41 @@ struct ob_scope {
 bool ob_compile_fail(struct ob_compiler *compiler, const char *pointer, const struct ob_value *at, const char *format,
                      ...) __attribute__((format(printf, 4, 5)));
 bool ob_compile_nomem(struct ob_compiler *compiler);
-struct ob_node *ob_compile_node(struct ob_compiler *compiler, struct ob_value *value, const char *pointer,
-                                struct ob_text base);
-struct ob_rule *ob_rule_add(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword,
+struct ob_schema_node *ob_compile_node(struct ob_compiler *compiler, struct ob_value *value, const char *pointer,
+                                       struct ob_text base);
+struct ob_rule *ob_rule_add(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
                             unsigned on, ob_rule_fn *check);
 /* "pointer/step" in the arena. */
 const char *ob_compile_pointer(struct ob_compiler *compiler, const char *pointer, struct ob_text step);
 /* The child under keyword, and under name or index inside it. */
-struct ob_node *ob_compile_child(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword);
-struct ob_node *ob_compile_named(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword,
-                                 struct ob_member *member);
-struct ob_node **ob_compile_list(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword,
-                                 size_t *count);
+struct ob_schema_node *ob_compile_child(struct ob_compiler *compiler, const struct ob_schema_scope *scope,
+                                        const char *keyword);
+struct ob_schema_node *ob_compile_named(struct ob_compiler *compiler, const struct ob_schema_scope *scope,
+                                        const char *keyword, struct ob_member *member);
+struct ob_schema_node **ob_compile_list(struct ob_compiler *compiler, const struct ob_schema_scope *scope,
+                                        const char *keyword, size_t *count);
 struct ob_regex *ob_compile_regex(struct ob_compiler *compiler, const char *pointer, const struct ob_value *at,
                                   struct ob_text pattern);
 /* The keyword's value, which must have this type; NULL also when the keyword is not there. */
-struct ob_value *ob_compile_get(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword,
+struct ob_value *ob_compile_get(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
                                 enum ob_value_type type);
 /* The keyword's value as a count; false also when the keyword is not there, and then *size is left alone. */
-bool ob_compile_size(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword, size_t *size);
+bool ob_compile_size(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
+                     size_t *size);
 bool ob_compile_names(struct ob_compiler *compiler, const char *pointer, const struct ob_value *array,
                       struct ob_text **names, size_t *count);
 
 /* One per group of keywords. */
-bool ob_compile_any(struct ob_compiler *compiler, const struct ob_scope *scope);
-bool ob_compile_numbers(struct ob_compiler *compiler, const struct ob_scope *scope);
-bool ob_compile_strings(struct ob_compiler *compiler, const struct ob_scope *scope);
-bool ob_compile_arrays(struct ob_compiler *compiler, const struct ob_scope *scope);
-bool ob_compile_objects(struct ob_compiler *compiler, const struct ob_scope *scope);
-bool ob_compile_logic(struct ob_compiler *compiler, const struct ob_scope *scope);
+bool ob_compile_any(struct ob_compiler *compiler, const struct ob_schema_scope *scope);
+bool ob_compile_numbers(struct ob_compiler *compiler, const struct ob_schema_scope *scope);
+bool ob_compile_strings(struct ob_compiler *compiler, const struct ob_schema_scope *scope);
+bool ob_compile_arrays(struct ob_compiler *compiler, const struct ob_schema_scope *scope);
+bool ob_compile_objects(struct ob_compiler *compiler, const struct ob_schema_scope *scope);
+bool ob_compile_logic(struct ob_compiler *compiler, const struct ob_schema_scope *scope);
 
 /* $id and $anchor: may change scope->base. $ref: a rule whose node is filled by ob_references_resolve. */
-bool ob_compile_identity(struct ob_compiler *compiler, struct ob_scope *scope);
-bool ob_compile_reference(struct ob_compiler *compiler, const struct ob_scope *scope);
+bool ob_compile_identity(struct ob_compiler *compiler, struct ob_schema_scope *scope);
+bool ob_compile_reference(struct ob_compiler *compiler, const struct ob_schema_scope *scope);
 bool ob_references_resolve(struct ob_compiler *compiler);
 /* Refuses references that come back to the same value, and chains that are too long. */
 bool ob_references_bound(struct ob_compiler *compiler);
@@ -194,11 +196,11 @@ struct ob_check {
     enum outbox_code code; /* set when the check cannot go on; the verdict is void then */
 };
 
-bool ob_node_check(struct ob_check *check, const struct ob_node *node, const struct ob_value *value,
-                   const struct ob_step *step);
+bool ob_schema_node_check(struct ob_check *check, const struct ob_schema_node *node, const struct ob_value *value,
+                          const struct ob_step *step);
 /* The verdict alone. */
-bool ob_node_fits(struct ob_check *check, const struct ob_node *node, const struct ob_value *value,
-                  const struct ob_step *step);
+bool ob_schema_node_fits(struct ob_check *check, const struct ob_schema_node *node, const struct ob_value *value,
+                         const struct ob_step *step);
 /* Both return false. what: "must be > 0"; the path and the keyword are put around it. */
 bool ob_check_fail(struct ob_check *check, const struct ob_rule *rule, const struct ob_step *step, const char *format,
                    ...) __attribute__((format(printf, 4, 5)));

@@ -22,7 +22,7 @@ struct ob_reference {
     struct ob_text base;
 };
 
-static bool add_resource(struct ob_compiler *compiler, const struct ob_scope *scope, struct ob_text uri,
+static bool add_resource(struct ob_compiler *compiler, const struct ob_schema_scope *scope, struct ob_text uri,
                          struct ob_text fragment)
 {
     struct ob_resource *resource = ob_arena_alloc(compiler->arena, sizeof *resource);
@@ -45,7 +45,7 @@ static bool resolve(struct ob_compiler *compiler, struct ob_text base, struct ob
     return uri->data || ob_compile_nomem(compiler);
 }
 
-bool ob_compile_identity(struct ob_compiler *compiler, struct ob_scope *scope)
+bool ob_compile_identity(struct ob_compiler *compiler, struct ob_schema_scope *scope)
 {
     static const char *const anchors[] = {"$anchor", "$dynamicAnchor"};
     const struct ob_text none = {"", 0};
@@ -73,10 +73,10 @@ bool ob_compile_identity(struct ob_compiler *compiler, struct ob_scope *scope)
 static bool check_reference(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
                             const struct ob_step *step)
 {
-    return ob_node_check(check, rule->nodes[0], value, step);
+    return ob_schema_node_check(check, rule->nodes[0], value, step);
 }
 
-bool ob_compile_reference(struct ob_compiler *compiler, const struct ob_scope *scope)
+bool ob_compile_reference(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     struct ob_value *value = ob_compile_get(compiler, scope, "$ref", OB_STRING);
     if (!value)
@@ -199,7 +199,7 @@ bool ob_references_resolve(struct ob_compiler *compiler)
     return true;
 }
 
-static bool visit(struct ob_compiler *compiler, struct ob_node *node, unsigned depth)
+static bool visit(struct ob_compiler *compiler, struct ob_schema_node *node, unsigned depth)
 {
     if (node->visit == OB_NODE_DONE)
         return true;
@@ -211,7 +211,7 @@ static bool visit(struct ob_compiler *compiler, struct ob_node *node, unsigned d
     node->visit = OB_NODE_OPEN;
     for (struct ob_rule *rule = node->rules; rule; rule = rule->next)
         for (size_t i = 0; rule->same && i < rule->node_count; i++) {
-            struct ob_node *next = rule->nodes[i];
+            struct ob_schema_node *next = rule->nodes[i];
             if (next && !visit(compiler, next, depth + 1))
                 return false;
             if (next && next->height + 1 > node->height)
@@ -225,7 +225,7 @@ static bool visit(struct ob_compiler *compiler, struct ob_node *node, unsigned d
 
 bool ob_references_bound(struct ob_compiler *compiler)
 {
-    for (struct ob_node *node = compiler->schema->nodes; node; node = node->next)
+    for (struct ob_schema_node *node = compiler->schema->nodes; node; node = node->next)
         if (!visit(compiler, node, 0))
             return false;
     return true;

@@ -72,7 +72,7 @@ static bool show_types(struct ob_compiler *compiler, struct ob_rule *rule)
     return rule->shown || ob_compile_nomem(compiler);
 }
 
-static bool compile_type(struct ob_compiler *compiler, const struct ob_scope *scope)
+static bool compile_type(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     const struct ob_value *value = ob_value_gets(scope->value, "type");
     if (!value)
@@ -92,7 +92,7 @@ static bool compile_type(struct ob_compiler *compiler, const struct ob_scope *sc
     return show_types(compiler, rule);
 }
 
-bool ob_compile_any(struct ob_compiler *compiler, const struct ob_scope *scope)
+bool ob_compile_any(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     if (!compile_type(compiler, scope))
         return false;

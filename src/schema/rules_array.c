@@ -7,9 +7,9 @@ static bool check_items(struct ob_check *check, const struct ob_rule *rule, cons
                         const struct ob_step *step)
 {
     for (size_t i = 0; i < value->array.count; i++) {
-        const struct ob_node *node = i < rule->items.tuple ? rule->nodes[i] : rule->items.rest;
+        const struct ob_schema_node *node = i < rule->items.tuple ? rule->nodes[i] : rule->items.rest;
         struct ob_step item = {.parent = step, .index = i};
-        if (node && !ob_node_check(check, node, &value->array.items[i], &item))
+        if (node && !ob_schema_node_check(check, node, &value->array.items[i], &item))
             return false;
     }
     return true;
@@ -21,7 +21,7 @@ static bool check_contains(struct ob_check *check, const struct ob_rule *rule, c
     size_t found = 0, least = rule->contains.least, most = rule->contains.most;
     for (size_t i = 0; i < value->array.count && found <= most; i++) {
         struct ob_step item = {.parent = step, .index = i};
-        found += ob_node_fits(check, rule->nodes[0], &value->array.items[i], &item);
+        found += ob_schema_node_fits(check, rule->nodes[0], &value->array.items[i], &item);
         if (found >= least && most == SIZE_MAX)
             return true;
     }
@@ -87,7 +87,7 @@ static bool check_unique(struct ob_check *check, const struct ob_rule *rule, con
 }
 
 /* prefixItems with items, or an array of items with additionalItems; a single schema of items judges all. */
-static bool compile_items(struct ob_compiler *compiler, const struct ob_scope *scope)
+static bool compile_items(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     const struct ob_value *items = ob_value_gets(scope->value, "items");
     const struct ob_value *prefix = ob_value_gets(scope->value, "prefixItems");
@@ -106,7 +106,7 @@ static bool compile_items(struct ob_compiler *compiler, const struct ob_scope *s
     return true;
 }
 
-static bool compile_contains(struct ob_compiler *compiler, const struct ob_scope *scope)
+static bool compile_contains(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     if (!ob_value_gets(scope->value, "contains"))
         return true;
@@ -123,7 +123,7 @@ static bool compile_contains(struct ob_compiler *compiler, const struct ob_scope
     return compiler->code == OUTBOX_OK;
 }
 
-bool ob_compile_arrays(struct ob_compiler *compiler, const struct ob_scope *scope)
+bool ob_compile_arrays(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     size_t size;
     struct ob_rule *rule;

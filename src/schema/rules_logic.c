@@ -5,7 +5,7 @@ static bool check_all(struct ob_check *check, const struct ob_rule *rule, const 
                       const struct ob_step *step)
 {
     for (size_t i = 0; i < rule->node_count; i++)
-        if (!ob_node_check(check, rule->nodes[i], value, step))
+        if (!ob_schema_node_check(check, rule->nodes[i], value, step))
             return false;
     return true;
 }
@@ -36,7 +36,7 @@ static bool __attribute__((noinline)) fail_with_nearest(struct ob_check *check, 
     check->fault = &one;
     check->searching = true;
     for (size_t i = 0; i < rule->node_count && !check->code; i++) {
-        if (!ob_node_check(check, rule->nodes[i], value, step) && path_depth(one.path) > deepest) {
+        if (!ob_schema_node_check(check, rule->nodes[i], value, step) && path_depth(one.path) > deepest) {
             deepest = path_depth(one.path);
             nearest = one;
         }
@@ -55,7 +55,7 @@ static bool check_any(struct ob_check *check, const struct ob_rule *rule, const 
                       const struct ob_step *step)
 {
     for (size_t i = 0; i < rule->node_count; i++)
-        if (ob_node_fits(check, rule->nodes[i], value, step))
+        if (ob_schema_node_fits(check, rule->nodes[i], value, step))
             return true;
     return fail_with_nearest(check, rule, value, step);
 }
@@ -65,7 +65,7 @@ static bool check_one(struct ob_check *check, const struct ob_rule *rule, const 
 {
     size_t first = SIZE_MAX;
     for (size_t i = 0; i < rule->node_count; i++) {
-        if (!ob_node_fits(check, rule->nodes[i], value, step))
+        if (!ob_schema_node_fits(check, rule->nodes[i], value, step))
             continue;
         if (first != SIZE_MAX)
             return ob_check_fail(check, rule, step, "must fit one alternative, but fits %zu and %zu", first, i);
@@ -77,7 +77,7 @@ static bool check_one(struct ob_check *check, const struct ob_rule *rule, const 
 static bool check_not(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
                       const struct ob_step *step)
 {
-    return !ob_node_fits(check, rule->nodes[0], value, step) ||
+    return !ob_schema_node_fits(check, rule->nodes[0], value, step) ||
            ob_check_fail(check, rule, step, "must not fit what the schema excludes");
 }
 
@@ -85,11 +85,11 @@ static bool check_not(struct ob_check *check, const struct ob_rule *rule, const 
 static bool check_if(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
                      const struct ob_step *step)
 {
-    const struct ob_node *next = rule->nodes[ob_node_fits(check, rule->nodes[0], value, step) ? 1 : 2];
-    return !next || ob_node_check(check, next, value, step);
+    const struct ob_schema_node *next = rule->nodes[ob_schema_node_fits(check, rule->nodes[0], value, step) ? 1 : 2];
+    return !next || ob_schema_node_check(check, next, value, step);
 }
 
-static bool compile_if(struct ob_compiler *compiler, const struct ob_scope *scope)
+static bool compile_if(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     static const char *const keywords[] = {"if", "then", "else"};
     if (!ob_value_gets(scope->value, "if"))
@@ -106,7 +106,7 @@ static bool compile_if(struct ob_compiler *compiler, const struct ob_scope *scop
     return true;
 }
 
-static bool compile_not(struct ob_compiler *compiler, const struct ob_scope *scope)
+static bool compile_not(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     if (!ob_value_gets(scope->value, "not"))
         return true;
@@ -118,7 +118,7 @@ static bool compile_not(struct ob_compiler *compiler, const struct ob_scope *sco
     return (rule->nodes[0] = ob_compile_child(compiler, scope, "not"));
 }
 
-bool ob_compile_logic(struct ob_compiler *compiler, const struct ob_scope *scope)
+bool ob_compile_logic(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     static const struct {
         const char *keyword;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct ob_node *find_named(const struct ob_rule *rule, struct ob_text name)
+static const struct ob_schema_node *find_named(const struct ob_rule *rule, struct ob_text name)
 {
     const struct ob_named_node *list = rule->members.named;
     size_t count = rule->members.named_count;
@@ -26,9 +26,9 @@ static const struct ob_node *find_named(const struct ob_rule *rule, struct ob_te
 static bool check_member(struct ob_check *check, const struct ob_rule *rule, const struct ob_member *member,
                          const struct ob_step *step)
 {
-    const struct ob_node *named = find_named(rule, member->name);
+    const struct ob_schema_node *named = find_named(rule, member->name);
     bool known = named;
-    if (named && !ob_node_check(check, named, &member->value, step))
+    if (named && !ob_schema_node_check(check, named, &member->value, step))
         return false;
     for (size_t i = 0; i < rule->members.pattern_count; i++) {
         const struct ob_pattern_node *pattern = &rule->members.patterns[i];
@@ -37,10 +37,10 @@ static bool check_member(struct ob_check *check, const struct ob_rule *rule, con
         if (!ob_check_match(check, pattern->regex, member->name, pattern->node->pointer, step))
             continue;
         known = true;
-        if (!ob_node_check(check, pattern->node, &member->value, step))
+        if (!ob_schema_node_check(check, pattern->node, &member->value, step))
             return false;
     }
-    return known || !rule->members.rest || ob_node_check(check, rule->members.rest, &member->value, step);
+    return known || !rule->members.rest || ob_schema_node_check(check, rule->members.rest, &member->value, step);
 }
 
 static bool check_members(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
@@ -61,7 +61,7 @@ static bool check_names(struct ob_check *check, const struct ob_rule *rule, cons
     for (size_t i = 0; i < value->object.count; i++) {
         struct ob_value name = {.type = OB_STRING, .string = value->object.members[i].name};
         struct ob_step inner = {.parent = step, .name = name.string};
-        if (!ob_node_fits(check, rule->nodes[0], &name, &inner))
+        if (!ob_schema_node_fits(check, rule->nodes[0], &name, &inner))
             return ob_check_fail(check, rule, &inner, "must not have this name");
     }
     return true;
@@ -103,7 +103,7 @@ static bool check_dependencies(struct ob_check *check, const struct ob_rule *rul
             return false;
         if (!ob_value_get(value, one->name))
             continue;
-        if (one->node && !ob_node_check(check, one->node, value, step))
+        if (one->node && !ob_schema_node_check(check, one->node, value, step))
             return false;
         for (size_t j = 0; j < one->need_count; j++) {
             struct ob_step inner = {.parent = step, .name = one->needs[j]};
@@ -121,7 +121,7 @@ static int by_name(const void *a, const void *b)
     return ob_text_compare(left->name, right->name);
 }
 
-static bool compile_named(struct ob_compiler *compiler, const struct ob_scope *scope, struct ob_rule *rule)
+static bool compile_named(struct ob_compiler *compiler, const struct ob_schema_scope *scope, struct ob_rule *rule)
 {
     struct ob_value *object = ob_compile_get(compiler, scope, "properties", OB_OBJECT);
     size_t count = object ? object->object.count : 0;
@@ -142,7 +142,7 @@ static bool compile_named(struct ob_compiler *compiler, const struct ob_scope *s
     return true;
 }
 
-static bool compile_patterns(struct ob_compiler *compiler, const struct ob_scope *scope, struct ob_rule *rule)
+static bool compile_patterns(struct ob_compiler *compiler, const struct ob_schema_scope *scope, struct ob_rule *rule)
 {
     struct ob_value *object = ob_compile_get(compiler, scope, "patternProperties", OB_OBJECT);
     size_t count = object ? object->object.count : 0;
@@ -153,7 +153,7 @@ static bool compile_patterns(struct ob_compiler *compiler, const struct ob_scope
         return ob_compile_nomem(compiler);
     for (size_t i = 0; i < count; i++) {
         struct ob_member *member = &object->object.members[i];
-        struct ob_node *node = ob_compile_named(compiler, scope, "patternProperties", member);
+        struct ob_schema_node *node = ob_compile_named(compiler, scope, "patternProperties", member);
         if (!node)
             return false;
         patterns[i].node = node;
@@ -165,7 +165,7 @@ static bool compile_patterns(struct ob_compiler *compiler, const struct ob_scope
     return true;
 }
 
-static bool compile_members(struct ob_compiler *compiler, const struct ob_scope *scope)
+static bool compile_members(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     static const char *const keywords[] = {"properties", "patternProperties", "additionalProperties"};
     const char *first = NULL;
@@ -180,7 +180,7 @@ static bool compile_members(struct ob_compiler *compiler, const struct ob_scope 
            (rule->members.rest = ob_compile_child(compiler, scope, keywords[2]));
 }
 
-static bool compile_required(struct ob_compiler *compiler, const struct ob_scope *scope)
+static bool compile_required(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     const struct ob_value *array = ob_compile_get(compiler, scope, "required", OB_ARRAY);
     if (!array)
@@ -189,7 +189,7 @@ static bool compile_required(struct ob_compiler *compiler, const struct ob_scope
     return rule && ob_compile_names(compiler, rule->pointer, array, &rule->names.list, &rule->names.count);
 }
 
-static bool compile_dependency(struct ob_compiler *compiler, const struct ob_scope *scope, struct ob_rule *rule,
+static bool compile_dependency(struct ob_compiler *compiler, const struct ob_schema_scope *scope, struct ob_rule *rule,
                                struct ob_member *member, struct ob_dependency *one)
 {
     bool schema = strcmp(rule->keyword, "dependentSchemas") == 0,
@@ -204,7 +204,7 @@ static bool compile_dependency(struct ob_compiler *compiler, const struct ob_sco
     return one->node;
 }
 
-static bool compile_dependencies(struct ob_compiler *compiler, const struct ob_scope *scope, const char *keyword)
+static bool compile_dependencies(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword)
 {
     struct ob_value *object = ob_compile_get(compiler, scope, keyword, OB_OBJECT);
     if (!object)
@@ -225,7 +225,7 @@ static bool compile_dependencies(struct ob_compiler *compiler, const struct ob_s
     return true;
 }
 
-static bool compile_property_names(struct ob_compiler *compiler, const struct ob_scope *scope)
+static bool compile_property_names(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     if (!ob_value_gets(scope->value, "propertyNames"))
         return true;
@@ -236,7 +236,7 @@ static bool compile_property_names(struct ob_compiler *compiler, const struct ob
     return (rule->nodes[0] = ob_compile_child(compiler, scope, "propertyNames"));
 }
 
-bool ob_compile_objects(struct ob_compiler *compiler, const struct ob_scope *scope)
+bool ob_compile_objects(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     size_t size;
     struct ob_rule *rule;

@@ -36,7 +36,7 @@ static bool check_multiple(struct ob_check *check, const struct ob_rule *rule, c
            ob_check_fail(check, rule, step, "must be a multiple of %s", rule->shown);
 }
 
-bool ob_compile_numbers(struct ob_compiler *compiler, const struct ob_scope *scope)
+bool ob_compile_numbers(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     static const struct {
         const char *keyword;
@@ -102,7 +102,7 @@ static bool check_format(struct ob_check *check, const struct ob_rule *rule, con
     return fits || ob_check_fail(check, rule, step, "must be %s", rule->format->what);
 }
 
-bool ob_compile_strings(struct ob_compiler *compiler, const struct ob_scope *scope)
+bool ob_compile_strings(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     size_t size;
     struct ob_rule *rule;

@@ -103,8 +103,12 @@ static void on_ready(uv_poll_t *poll, int status, int events)
         watch->events = 0;
         return;
     }
-    int flags = status < 0 ? CURL_CSELECT_ERR : 0;
-    flags |= (events & UV_READABLE ? CURL_CSELECT_IN : 0) | (events & UV_WRITABLE ? CURL_CSELECT_OUT : 0);
+    int flags = (events & UV_READABLE ? CURL_CSELECT_IN : 0) | (events & UV_WRITABLE ? CURL_CSELECT_OUT : 0);
+    if (status <
+        0) { /* an error on the socket, and the watch has ended: what the peer said before is still to be read */
+        watch->events = 0;
+        flags = CURL_CSELECT_IN | CURL_CSELECT_OUT;
+    }
     act(watch->loop, watch->fd, flags);
 }
 
@@ -275,6 +279,8 @@ enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guar
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, loop);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timeout);
     curl_multi_setopt(multi, CURLMOPT_TIMERDATA, loop);
+    /* Streams that share a connection stall now and then in libcurl 7.88: one request at a time on each. */
+    curl_multi_setopt(multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
     curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
     curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS, connections);
     curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, connections ? connections : CACHE);

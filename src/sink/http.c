@@ -151,6 +151,17 @@ static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code c
     answer(sink, handle, &verdict);
 }
 
+/* A receiver may answer before it has read all, and then close: libcurl calls that an error, though the answer is there
+ * from its first to its last byte. */
+static bool call_answered(const struct call *call, CURLcode result, long status)
+{
+    curl_off_t length = -1;
+    if (result == CURLE_OK || call->answer.cut)
+        return true;
+    curl_easy_getinfo(call->curl.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    return call->answer.headed && (status == 204 || (length >= 0 && (size_t)length == call->answer.received));
+}
+
 static void call_end(const struct call *call, CURLcode result, struct ob_http_end *end)
 {
     const struct ob_http_config *config = &call->sink->config;
@@ -158,13 +169,17 @@ static void call_end(const struct call *call, CURLcode result, struct ob_http_en
     curl_off_t retry_after = 0;
     curl_easy_getinfo(call->curl.easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(call->curl.easy, CURLINFO_RETRY_AFTER, &retry_after);
+    /* libcurl is content with a connection that closes amidst the headers; a yes must be whole. */
+    if (call->answer.garbage || (status < 300 && !call->answer.headed))
+        status = 0;
     *end = (struct ob_http_end){
         .curl = (int)result,
-        .status = call->answer.garbage ? 0 : (int)status,
+        .status = (int)status,
         .sent = call->curl.sent,
         .resent = call->curl.resent,
         .refused = call->curl.refused > 0 && call->curl.dialled == 0,
-        .cut = call->answer.cut,
+        .whole = call_answered(call, result, status),
+        .cut = call->answer.cut || call->answer.garbage,
         .keyed = call->request.keyed,
         .own_address = call->request.url != NULL,
         .retry_after_s = retry_after,
@@ -206,14 +221,14 @@ static void call_release(struct call *call)
 }
 
 /* A probe asks whether messages would be taken: the status of a HEAD says little about that of a POST. */
-static void judge_probe(const struct ob_http_end *end, struct outbox_verdict *verdict)
+static void judge_probe(const struct ob_http_config *config, const struct ob_http_end *end,
+                        struct outbox_verdict *verdict)
 {
-    bool fine = verdict->outcome == OUTBOX_SINK_TERMINAL || end->status == 405 || end->status == 501;
-    if (end->status && fine)
-        verdict->outcome = OUTBOX_SINK_ACCEPTED;
-    if (end->curl == CURLE_OK && !end->status) /* connected, and nothing more was asked */
-        *verdict =
-            (struct outbox_verdict){.size = sizeof *verdict, .outcome = OUTBOX_SINK_ACCEPTED, .not_before_us = -1};
+    bool connected = end->curl == CURLE_OK && config->probe == OB_HTTP_PROBE_CONNECT;
+    if (!connected && !(end->status && (verdict->outcome == OUTBOX_SINK_TERMINAL || end->status == 405)))
+        return;
+    *verdict = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
+    verdict->outcome = OUTBOX_SINK_ACCEPTED;
 }
 
 static void call_done(struct ob_curl_call *curl, CURLcode result)
@@ -228,7 +243,7 @@ static void call_done(struct ob_curl_call *curl, CURLcode result)
         return;
     ob_http_judge(&sink->config.rules, &end, code, &verdict);
     if (call->probe)
-        judge_probe(&end, &verdict);
+        judge_probe(&sink->config, &end, &verdict);
     ob_http_answer_tell(&call->answer, &end, curl->error, &verdict);
     ob_list_remove(&call->node); /* from here on no cancel finds it */
     enter(sink);

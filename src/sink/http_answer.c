@@ -23,7 +23,7 @@ void ob_http_answer_reset(struct ob_http_answer *answer)
     ob_buf_reset(&answer->body);
     ob_buf_reset(&answer->text);
     answer->received = answer->header_bytes = 0;
-    answer->cut = answer->garbage = false;
+    answer->headed = answer->cut = answer->garbage = false;
     answer->reference[0] = '\0';
     free(answer->output);
     answer->output = NULL;
@@ -65,6 +65,10 @@ size_t ob_http_answer_header(char *bytes, size_t size, size_t count, void *data)
     const char *wanted = answer->config->reference_header;
     size_t len = size * count, name = wanted ? strlen(wanted) : 0;
     answer->header_bytes += len;
+    if (len >= 5 && memcmp(bytes, "HTTP/", 5) == 0) /* after an interim answer comes another */
+        answer->headed = false;
+    else if (len <= 2 && (bytes[0] == '\r' || bytes[0] == '\n'))
+        answer->headed = true;
     if (answer->header_bytes > HEADER_BYTES_MOST) {
         answer->garbage = true;
         return 0;
@@ -179,6 +183,8 @@ void ob_http_answer_tell(struct ob_http_answer *answer, const struct ob_http_end
         ob_buf_puts(&answer->text, "the connection was closed before an answer came; the request was not repeated");
     else if (end->status)
         ob_buf_printf(&answer->text, "status %d", end->status);
+    else if (end->curl == CURLE_OK)
+        ob_buf_puts(&answer->text, "the connection was closed amidst the headers of the answer");
     if (!end->refused && !end->resent && end->curl != CURLE_OK && !answer->cut) {
         ob_buf_puts(&answer->text, answer->text.len ? ", then: " : "");
         error = *error ? error : curl_easy_strerror((CURLcode)end->curl);

@@ -9,6 +9,7 @@ struct ob_http_answer {
     const struct ob_http_config *config; /* borrowed */
     struct ob_buf body;                  /* its beginning */
     size_t received, header_bytes;
+    bool headed;  /* all headers came, up to the empty line */
     bool cut;     /* longer than we read */
     bool garbage; /* headers without end */
     char reference[256];

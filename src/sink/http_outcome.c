@@ -103,6 +103,7 @@ struct cause {
 };
 
 static const struct cause causes[] = {
+    {CURLE_OK, "http_partial", OUTBOX_SINK_RETRY}, /* closed amidst the headers */
     {CURLE_COULDNT_RESOLVE_HOST, "http_resolve", OUTBOX_SINK_RETRY},
     {CURLE_COULDNT_RESOLVE_PROXY, "http_resolve", OUTBOX_SINK_RETRY},
     {CURLE_COULDNT_CONNECT, "http_connect", OUTBOX_SINK_RETRY},
@@ -166,8 +167,7 @@ static void judge_failure(const struct ob_http_end *end, char code[32], struct o
 void ob_http_judge(const struct ob_http_rules *rules, const struct ob_http_end *end, char code[32],
                    struct outbox_verdict *verdict)
 {
-    bool whole = end->curl == CURLE_OK || end->cut;
-    if (end->status >= 200 && !end->resent && (whole || end->status >= 300))
+    if (end->status >= 200 && !end->resent && (end->whole || end->status >= 300))
         judge_status(rules, end, code, verdict);
     else
         judge_failure(end, code, verdict);
@@ -175,5 +175,5 @@ void ob_http_judge(const struct ob_http_rules *rules, const struct ob_http_end *
     verdict->scope = end->own_address ? OUTBOX_SCOPE_RECIPIENT : OUTBOX_SCOPE_DESTINATION;
     if (end->own_address)
         verdict->unreachable = false;
-    verdict->code = code;
+    verdict->code = verdict->outcome == OUTBOX_SINK_ACCEPTED ? NULL : code;
 }

@@ -19,6 +19,7 @@ struct ob_http_end {
     int status;            /* 0: there was no answer */
     bool sent, resent;     /* as in struct ob_curl_call */
     bool refused;          /* the guard let no address pass */
+    bool whole;            /* of the answer nothing is missing but what we would not read */
     bool cut;              /* we stopped reading: the answer is too long */
     bool keyed;            /* an Idempotency-Key went along */
     bool own_address;      /* the URL is the message's own, not the destination's */

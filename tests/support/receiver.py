@@ -174,12 +174,14 @@ class Receiver:
 
 
 def certificate(folder, name="127.0.0.1", days=2, stem="server"):
-    """A self-signed certificate for an address or a name; the paths of (certificate, key)."""
-    cert, key = str(folder / (stem + ".crt")), str(folder / (stem + ".key"))
+    """A self-signed certificate for an address or a name; the paths of (certificate, key). days < 0: it has expired."""
+    cert, key, request = (str(folder / (stem + end)) for end in (".crt", ".key", ".csr"))
     kind = "IP" if name.replace(".", "").isdigit() or ":" in name else "DNS"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                    "-keyout", key, "-out", cert, "-days", str(days), "-subj", "/CN=" + stem,
-                    "-addext", "subjectAltName=%s:%s" % (kind, name)], check=True, capture_output=True)
+    for command in (["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
+                     "-out", request, "-subj", "/CN=" + stem, "-addext", "subjectAltName=%s:%s" % (kind, name)],
+                    ["x509", "-req", "-in", request, "-signkey", key, "-days", str(days), "-copy_extensions",
+                     "copyall", "-out", cert]):
+        subprocess.run(["openssl", *command], check=True, capture_output=True)
     return cert, key
 
 

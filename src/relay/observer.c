@@ -1,0 +1,301 @@
+/* observer.c - see observer.h. */
+#include "relay/observer.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+struct destination {
+    char *name;
+    struct ob_series *series;
+};
+
+struct ob_observer {
+    const struct ob_log *log;
+    int64_t (*wall_us)(void);
+    char *store;
+    struct ob_series *series;
+    struct destination *destinations;
+    int destination_count;
+    struct ob_relay_stats stats; /* as of the last tick */
+    uint64_t wakeups, connects;
+    /* since the last summary */
+    int64_t summary_us;
+    uint64_t claimed, delivered, retried, dead, lost, unrouted, left_out;
+    /* of the second that began at second_us */
+    int64_t second_us;
+    int lines;
+};
+
+static const struct destination *destination_of(const struct ob_observer *observer, int dest)
+{
+    return dest >= 0 && dest < observer->destination_count ? &observer->destinations[dest] : NULL;
+}
+
+/* ---- the log ----------------------------------------------------------------------------------------------------- */
+
+/* False when enough was said in this second. */
+static bool may_say(struct ob_observer *observer, enum ob_log_level level, int64_t now)
+{
+    if (!ob_log_wants(observer->log, level))
+        return false;
+    if (level == OB_LOG_DEBUG)
+        return true;
+    if (now - observer->second_us >= 1000000 || now < observer->second_us) {
+        observer->second_us = now;
+        observer->lines = 0;
+    }
+    if (observer->lines >= OB_OBSERVER_LINES) {
+        observer->left_out++;
+        return false;
+    }
+    observer->lines++;
+    return true;
+}
+
+static void say(struct ob_observer *observer, enum ob_log_level level, const char *what, const struct ob_note *note,
+                int64_t now)
+{
+    const struct outbox_delivery *msg = note->msg;
+    const struct destination *to = destination_of(observer, note->dest);
+    struct ob_field fields[16];
+    size_t count = 0;
+    char id[37];
+    if (!may_say(observer, level, now))
+        return;
+    outbox_uuid_format(&note->id, id);
+    fields[count++] = OB_STR("store", observer->store);
+    fields[count++] = OB_STR("id", id);
+    if (msg) {
+        fields[count++] = OB_STR("namespace", msg->name_space);
+        fields[count++] = OB_STR("topic", msg->topic);
+        fields[count++] = OB_STR("tenant", msg->tenant_id);
+        fields[count++] = OB_STR("key", msg->key);
+        if (msg->seq)
+            fields[count++] = OB_INT("seq", msg->seq);
+        fields[count++] = OB_STR("subject", msg->subject);
+        fields[count++] = OB_STR("correlation_id", msg->correlation_id);
+        fields[count++] = OB_INT("attempt", msg->attempt);
+    }
+    if (to)
+        fields[count++] = OB_STR("destination", to->name);
+    if (note->kind == OB_NOTE_SETTLED || note->kind == OB_NOTE_LOST || note->kind == OB_NOTE_ENDED) {
+        fields[count++] = OB_STR("code", note->code);
+        fields[count++] = OB_STR("error", note->error);
+        if (note->latency_us >= 0)
+            fields[count++] = OB_DOUBLE("latency_ms", (double)note->latency_us / 1000);
+    }
+    if (note->kind == OB_NOTE_ENDED && note->delay_us >= 0)
+        fields[count++] = OB_DOUBLE("again_in_s", (double)note->delay_us / 1e6);
+    ob_log_write(observer->log, level, what, fields, count);
+}
+
+void ob_observer_flush(struct ob_observer *observer)
+{
+    int64_t now = observer->wall_us();
+    if (observer->claimed || observer->delivered || observer->retried || observer->dead || observer->lost ||
+        observer->unrouted)
+        ob_log(observer->log, OB_LOG_INFO, "deliveries", OB_STR("store", observer->store),
+               OB_DOUBLE("seconds", (double)(now - observer->summary_us) / 1e6),
+               OB_INT("claimed", (int64_t)observer->claimed), OB_INT("delivered", (int64_t)observer->delivered),
+               OB_INT("retried", (int64_t)observer->retried), OB_INT("dead", (int64_t)observer->dead),
+               OB_INT("lost", (int64_t)observer->lost), OB_INT("unrouted", (int64_t)observer->unrouted),
+               OB_INT("lines_left_out", (int64_t)observer->left_out), OB_INT("held", observer->stats.held),
+               OB_INT("in_flight", observer->stats.out));
+    observer->claimed = observer->delivered = observer->retried = observer->dead = observer->lost = observer->unrouted =
+        observer->left_out = 0;
+    observer->summary_us = now;
+}
+
+/* ---- notes ------------------------------------------------------------------------------------------------------- */
+
+static void on_sent(struct ob_observer *observer, const struct ob_note *note, int64_t now)
+{
+    const struct destination *to = destination_of(observer, note->dest);
+    if (to && note->msg && note->msg->attempt == 1)
+        ob_series_observe(to->series, OB_METRIC_queue_time, now - note->msg->created_at_us);
+    say(observer, OB_LOG_DEBUG, "sent", note, now);
+}
+
+static bool again(enum outbox_outcome outcome)
+{
+    return outcome == OUTBOX_RETRY || outcome == OUTBOX_LIMITED || outcome == OUTBOX_BLOCKED ||
+           outcome == OUTBOX_UNKNOWN;
+}
+
+static void on_ended(struct ob_observer *observer, const struct ob_note *note, int64_t now)
+{
+    const struct destination *to = destination_of(observer, note->dest);
+    if (to && note->latency_us >= 0)
+        ob_series_observe(to->series, OB_METRIC_delivery, note->latency_us);
+    if (again(note->outcome))
+        say(observer, OB_LOG_DEBUG, "attempt failed", note, now);
+}
+
+static void on_delivered(struct ob_observer *observer, const struct ob_note *note, int64_t now)
+{
+    const struct destination *to = destination_of(observer, note->dest);
+    observer->delivered++;
+    ob_series_add(observer->series, OB_METRIC_delivered, 1);
+    if (to) {
+        ob_series_set(to->series, OB_METRIC_last_success, (double)now / 1e6);
+        if (note->msg)
+            ob_series_observe(to->series, OB_METRIC_end_to_end, now - note->msg->created_at_us);
+    }
+    say(observer, OB_LOG_DEBUG, "delivered", note, now);
+}
+
+static void on_settled(struct ob_observer *observer, const struct ob_note *note, int64_t now)
+{
+    const struct destination *to = destination_of(observer, note->dest);
+    if (to && note->outcome >= OUTBOX_DELIVERED && note->outcome < OUTBOX_RELEASED)
+        ob_series_add_to(to->series, OB_METRIC_attempts, (int)note->outcome, 1);
+    if (note->outcome == OUTBOX_DELIVERED) {
+        on_delivered(observer, note, now);
+    } else if (note->dead) {
+        observer->dead++;
+        ob_series_add(observer->series, OB_METRIC_dead_letters, 1);
+        say(observer, OB_LOG_WARN, "dead", note, now);
+    } else if (again(note->outcome)) {
+        observer->retried++;
+        ob_series_add(observer->series, OB_METRIC_retried, 1);
+        say(observer, OB_LOG_INFO, "retry", note, now);
+    } else {
+        say(observer, OB_LOG_DEBUG, "released", note, now);
+    }
+}
+
+static void on_breaker(struct ob_observer *observer, const struct ob_note *note)
+{
+    static const char *const texts[OB_BREAKER_STATE_COUNT] = {
+        [OB_BREAKER_CLOSED] = "destination works",
+        [OB_BREAKER_OPEN] = "destination is left alone",
+        [OB_BREAKER_HALF_OPEN] = "destination is tried",
+    };
+    static const enum ob_log_level levels[OB_BREAKER_STATE_COUNT] = {
+        [OB_BREAKER_CLOSED] = OB_LOG_INFO, [OB_BREAKER_OPEN] = OB_LOG_WARN, [OB_BREAKER_HALF_OPEN] = OB_LOG_DEBUG};
+    const struct destination *to = destination_of(observer, note->dest);
+    if (to)
+        ob_series_set_state(to->series, OB_METRIC_breaker, (int)note->breaker);
+    ob_log(observer->log, levels[note->breaker], texts[note->breaker], OB_STR("store", observer->store),
+           OB_STR("destination", to ? to->name : NULL), OB_STR("breaker", ob_breaker_state_name(note->breaker)));
+}
+
+void ob_observer_note(void *ctx, const struct ob_note *note)
+{
+    struct ob_observer *observer = ctx;
+    int64_t now = observer->wall_us();
+    switch (note->kind) {
+    case OB_NOTE_CLAIMED:
+        observer->claimed++;
+        say(observer, OB_LOG_DEBUG, "claimed", note, now);
+        break;
+    case OB_NOTE_SENT: on_sent(observer, note, now); break;
+    case OB_NOTE_ENDED: on_ended(observer, note, now); break;
+    case OB_NOTE_SETTLED: on_settled(observer, note, now); break;
+    case OB_NOTE_LOST:
+        observer->lost++;
+        ob_series_add(observer->series, OB_METRIC_lease_lost, 1);
+        say(observer, OB_LOG_WARN, "lease lost", note, now);
+        break;
+    case OB_NOTE_UNROUTED:
+        observer->unrouted++;
+        ob_series_add(observer->series, OB_METRIC_unrouted, 1);
+        say(observer, OB_LOG_INFO, "no route", note, now);
+        break;
+    case OB_NOTE_BREAKER: on_breaker(observer, note); break;
+    case OB_NOTE_KIND_COUNT: break;
+    }
+}
+
+/* ---- ticks ------------------------------------------------------------------------------------------------------- */
+
+/* The core and the line begin at zero with every generation; the counters on the page never fall. */
+static void take_over(struct ob_observer *observer, const struct ob_relay_stats *stats)
+{
+    const struct ob_relay_stats *last = &observer->stats;
+    struct ob_series *series = observer->series;
+    ob_series_add(series, OB_METRIC_claims, stats->claims - last->claims);
+    ob_series_add(series, OB_METRIC_claimed, stats->claimed - last->claimed);
+    ob_series_add(series, OB_METRIC_renewed, stats->renewed - last->renewed);
+    ob_series_add(series, OB_METRIC_released, stats->released - last->released);
+    ob_series_add(series, OB_METRIC_timeouts, stats->timeouts - last->timeouts);
+    ob_series_add(series, OB_METRIC_store_failures, stats->store_failures - last->store_failures);
+    ob_series_set(series, OB_METRIC_held, stats->held);
+    ob_series_set(series, OB_METRIC_held_bytes, (double)stats->bytes);
+    ob_series_set(series, OB_METRIC_in_flight, stats->out);
+    ob_series_set(series, OB_METRIC_settling, stats->settling);
+    observer->stats = *stats;
+}
+
+static void take_over_line(struct ob_observer *observer, const struct ob_line_state *line)
+{
+    struct ob_series *series = observer->series;
+    /* The first connection of the line is none made anew. */
+    uint64_t reconnects = line->connects > 1 ? line->connects - 1 : 0;
+    ob_series_add(series, OB_METRIC_store_reconnects, reconnects - observer->connects);
+    ob_series_add(series, OB_METRIC_wakeups, line->wakeups - observer->wakeups);
+    ob_series_set(series, OB_METRIC_store_connected, line->connected);
+    ob_series_set(series, OB_METRIC_store_polling, line->polling);
+    observer->connects = reconnects;
+    observer->wakeups = line->wakeups;
+}
+
+void ob_observer_tick(struct ob_observer *observer, const struct ob_relay_stats *stats,
+                      const struct ob_line_state *line)
+{
+    if (stats)
+        take_over(observer, stats);
+    if (line)
+        take_over_line(observer, line);
+    int64_t since = observer->wall_us() - observer->summary_us;
+    if (since >= OB_OBSERVER_SUMMARY_US || since < 0)
+        ob_observer_flush(observer);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static bool name_destinations(struct ob_observer *observer, const struct ob_observer_settings *settings)
+{
+    observer->destinations = ob_calloc((size_t)settings->destination_count + 1, sizeof *observer->destinations);
+    if (!observer->destinations)
+        return false;
+    observer->destination_count = settings->destination_count;
+    for (int i = 0; i < settings->destination_count; i++) {
+        struct destination *to = &observer->destinations[i];
+        to->name = ob_strdup(settings->destinations[i]);
+        if (settings->metrics)
+            to->series = ob_metrics_destination(settings->metrics, settings->store, settings->destinations[i]);
+        if (!to->name || (settings->metrics && !to->series))
+            return false;
+    }
+    return true;
+}
+
+struct ob_observer *ob_observer_new(const struct ob_observer_settings *settings)
+{
+    struct ob_observer *observer = ob_calloc(1, sizeof *observer);
+    if (!observer)
+        return NULL;
+    observer->log = settings->log;
+    observer->wall_us = settings->wall_us ? settings->wall_us : ob_clock_wall_us;
+    observer->summary_us = observer->wall_us();
+    observer->store = ob_strdup(settings->store);
+    if (settings->metrics)
+        observer->series = ob_metrics_store(settings->metrics, settings->store);
+    if (!observer->store || (settings->metrics && !observer->series) || !name_destinations(observer, settings)) {
+        ob_observer_free(observer);
+        return NULL;
+    }
+    return observer;
+}
+
+void ob_observer_free(struct ob_observer *observer)
+{
+    if (!observer)
+        return;
+    for (int i = 0; i < observer->destination_count; i++)
+        ob_free(observer->destinations[i].name);
+    ob_free(observer->destinations);
+    ob_free(observer->store);
+    ob_free(observer);
+}

@@ -1,0 +1,43 @@
+/* observer.h - hears what becomes of messages (the notes of core/relay.h), writes the log and counts.
+ *
+ * One observer per store and generation. All of it on the loop's thread.
+ *
+ * Levels. debug: claimed, sent, delivered. info: another attempt will follow, no route; a destination that works again;
+ * every ten seconds with deliveries one line that sums them up. warn: dead, lease lost, a destination that is left alone.
+ * Of the lines about single messages at info and above at most OB_OBSERVER_LINES are written in a second, so that a
+ * destination that fails at full speed does not drown the log; how many were left out stands in the summing line. Debug is
+ * never cut. Payloads, headers and recipients are never logged. */
+#ifndef OB_RELAY_OBSERVER_H
+#define OB_RELAY_OBSERVER_H
+
+#include "base/log.h"
+#include "core/line.h"
+#include "core/relay.h"
+#include "relay/metrics.h"
+
+enum { OB_OBSERVER_LINES = 50, OB_OBSERVER_SUMMARY_US = 10000000 };
+
+struct ob_observer;
+
+struct ob_observer_settings {
+    struct ob_metrics *metrics; /* borrowed; NULL: none */
+    const struct ob_log *log;   /* borrowed; NULL: none */
+    const char *store;          /* its name; copied, like those of the destinations */
+    const char *const *destinations;
+    int destination_count;
+    int64_t (*wall_us)(void); /* NULL: the wall clock */
+};
+
+/* NULL: no memory. */
+struct ob_observer *ob_observer_new(const struct ob_observer_settings *settings);
+void ob_observer_free(struct ob_observer *observer);
+
+ob_note_fn ob_observer_note; /* ctx is the observer */
+
+/* About once a second, and once at the end: takes over the counts of the core and the state of the line, and sums up. */
+void ob_observer_tick(struct ob_observer *observer, const struct ob_relay_stats *stats,
+                      const struct ob_line_state *line);
+/* Sums up now what is left to sum up. */
+void ob_observer_flush(struct ob_observer *observer);
+
+#endif

@@ -23,7 +23,7 @@ class Stdout:
         self.process = subprocess.Popen([*command("stdout", options, 5), "--out", str(theirs)], stdin=subprocess.PIPE,
                                         stdout=stdout, pass_fds=[theirs])
         os.close(theirs)
-        self.verdicts = os.fdopen(ours)
+        self.verdicts = os.fdopen(ours, "rb", buffering=0)  # select() must see what is there
         assert self.verdict() == {"opened": "stdout"}
 
     def send(self, *lines):

@@ -5,6 +5,7 @@
  *   --kind KIND          the adapter, or the path of a shared object (with a '/')
  *   --set NAME=VALUE     an option, as a configuration has it (flat, dotted: tls.ca=PATH); again for each element of a list
  *   --out FD             where verdicts go instead of stdout, for a sink that writes there itself
+ *   --describe           prints the adapter's settings instead: {"name", "fallback", "required", "doc"} a line
  *   --deadline MS        how long to wait for verdicts after the end of the script (default 10000)
  *
  * The script is one JSON object a line, read as it comes, so a test may hold the pipe open and go step by step:
@@ -32,6 +33,8 @@
  * not come, with a line {"handle": n, "outcome": "unanswered"} each; 4 the sink left something in the loop. */
 #include "harness.h"
 
+#include "sink/registry.h"
+
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -49,7 +52,7 @@ struct drive {
     uint64_t handles; /* given out */
     char *text;       /* what was read and not yet used */
     size_t len, room;
-    bool stop;
+    bool stop, describe;
 };
 
 static FILE *out;
@@ -306,11 +309,9 @@ static void run_script(struct drive *drive)
 static void read_arguments(struct drive *drive, int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"kind", required_argument, NULL, 'k'},
-        {"set", required_argument, NULL, 's'},
-        {"deadline", required_argument, NULL, 'd'},
-        {"out", required_argument, NULL, 'o'},
-        {0},
+        {"kind", required_argument, NULL, 'k'},     {"set", required_argument, NULL, 's'},
+        {"deadline", required_argument, NULL, 'd'}, {"out", required_argument, NULL, 'o'},
+        {"describe", no_argument, NULL, 'D'},       {0},
     };
     int which;
     while ((which = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
@@ -319,6 +320,8 @@ static void read_arguments(struct drive *drive, int argc, char **argv)
             drive->kind = optarg;
         else if (which == 'd')
             drive->deadline_ms = atoll(optarg);
+        else if (which == 'D')
+            drive->describe = true;
         else if (which == 'o')
             out = fdopen(atoi(optarg), "w");
         else if (equals && drive->option_count < MAX_OPTIONS) {
@@ -333,12 +336,23 @@ static void read_arguments(struct drive *drive, int argc, char **argv)
         fail("--kind is missing", argv[0]);
 }
 
+static int describe(const char *kind)
+{
+    const struct outbox_sink_ops *ops = ob_sink_find(kind);
+    for (const struct outbox_sink_setting *row = ops ? ops->settings : NULL; row && row->name; row++)
+        say(json_pack("{s:s, s:o, s:b, s:s}", "name", row->name, "fallback", text_or_null(row->fallback), "required",
+                      row->required, "doc", row->doc));
+    return ops ? 0 : 2;
+}
+
 int main(int argc, char **argv)
 {
     struct drive drive = {.deadline_ms = 10000};
     struct outbox_error err = {0};
     out = stdout;
     read_arguments(&drive, argc, argv);
+    if (drive.describe)
+        return describe(drive.kind);
     drive.h = harness_open(drive.kind, drive.options, drive.option_count, &err);
     if (!drive.h) {
         say(json_pack("{s:s, s:o}", "error", outbox_code_name(err.code), "text", text_or_null(err.text)));

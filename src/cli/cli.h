@@ -55,6 +55,12 @@ void ob_cli_note(const struct ob_cli *cli, const char *format, ...) __attribute_
 bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* What --status, --topic and their like mean; 0, or the exit status after it said what is wrong. */
 int ob_cli_filter(struct ob_cli *cli, struct ob_filter *filter);
+/* A payload as it is typed: "-" is stdin, "@FILE" a file, anything else the payload itself. */
+enum outbox_code ob_cli_payload(const char *word, struct ob_buf *buf, struct outbox_error *err);
+/* The payload fits --json-schema, or none was given; false after it set cli->err. */
+bool ob_cli_fits(struct ob_cli *cli, const struct ob_buf *payload);
+/* `outbox validate --json-schema FILE [PAYLOAD]`; returns the exit status. */
+int ob_cli_validate_payload(struct ob_cli *cli);
 /* Who acts, for the record. Borrowed. */
 struct ob_actor ob_cli_actor(const struct ob_cli *cli);
 

@@ -77,6 +77,8 @@ static void json_report(struct ob_json *json, const char *file, const struct ob_
 
 int cmd_validate(struct ob_cli *cli)
 {
+    if (cli->args.json_schema)
+        return ob_cli_validate_payload(cli);
     struct ob_config_input input = input_of(cli, cli->args.rest_count ? cli->args.rest[0] : NULL);
     struct ob_config *config = NULL;
     struct ob_config_report report;

@@ -23,8 +23,7 @@ static bool read_all(FILE *file, struct ob_buf *buf)
     }
 }
 
-/* "-" is stdin, "@FILE" a file, anything else the payload itself. */
-static ob_code read_payload(const char *word, struct ob_buf *buf, struct outbox_error *err)
+ob_code ob_cli_payload(const char *word, struct ob_buf *buf, struct outbox_error *err)
 {
     if (word[0] != '@' && strcmp(word, "-") != 0) {
         ob_buf_puts(buf, word);
@@ -132,7 +131,7 @@ int cmd_send(struct ob_cli *cli)
     }
     fill(&cli->args, &msg);
     msg.headers = cli->args.header.count ? ob_buf_text(&headers) : NULL;
-    if (read_payload(cli->args.rest[1], &payload, &cli->err) || !ob_cli_open(cli)) {
+    if (ob_cli_payload(cli->args.rest[1], &payload, &cli->err) || !ob_cli_fits(cli, &payload) || !ob_cli_open(cli)) {
         status = ob_cli_fail(cli);
         goto done;
     }

@@ -11,13 +11,9 @@
 
 enum { DEPTH_MAX = 3000, BUDGET_BASE = 1000000, BUDGET_PER_BYTE = 50 };
 
-/* Copies and cuts between characters. */
-static void copy_cut(char *to, size_t size, const struct ob_buf *from)
+static void copy_cut(char *to, size_t size, const char *text, size_t text_len)
 {
-    size_t len = from->len < size ? from->len : size - 1;
-    const char *text = ob_buf_text(from);
-    while (len > 0 && len < from->len && ((unsigned char)text[len] & 0xc0) == 0x80)
-        len--;
+    size_t len = ob_text_cut((struct ob_text){text, text_len}, size - 1);
     memcpy(to, text, len);
     to[len] = '\0';
 }
@@ -37,10 +33,10 @@ static void write_fault(struct ob_check *check, const struct ob_step *step, cons
 {
     struct ob_buf path = OB_BUF_INIT, text = OB_BUF_INIT;
     put_path(&path, step);
-    copy_cut(check->fault->path, sizeof check->fault->path, &path);
-    snprintf(check->fault->rule, sizeof check->fault->rule, "%s", pointer);
+    copy_cut(check->fault->path, sizeof check->fault->path, ob_buf_text(&path), path.len);
+    copy_cut(check->fault->rule, sizeof check->fault->rule, pointer, strlen(pointer));
     ob_buf_printf(&text, "%s: %s", path.len ? ob_buf_text(&path) : "payload", what);
-    copy_cut(check->fault->text, sizeof check->fault->text, &text);
+    copy_cut(check->fault->text, sizeof check->fault->text, ob_buf_text(&text), text.len);
     if (!ob_buf_ok(&path) || !ob_buf_ok(&text))
         check->code = OUTBOX_NOMEM;
     ob_buf_fini(&path);
@@ -113,7 +109,7 @@ static bool refuse(struct ob_check *check, const struct ob_schema_node *node, co
     return false;
 }
 
-bool ob_schema_node_check(struct ob_check *check, const struct ob_schema_node *node, const struct ob_value *value,
+bool ob_schema_node_check(struct ob_check *check, const struct ob_schema_node *node, const struct ob_tree *value,
                           const struct ob_step *step)
 {
     if (node->never)
@@ -129,7 +125,7 @@ bool ob_schema_node_check(struct ob_check *check, const struct ob_schema_node *n
     return fits;
 }
 
-bool ob_schema_node_fits(struct ob_check *check, const struct ob_schema_node *node, const struct ob_value *value,
+bool ob_schema_node_fits(struct ob_check *check, const struct ob_schema_node *node, const struct ob_tree *value,
                          const struct ob_step *step)
 {
     check->quiet++;
@@ -138,10 +134,10 @@ bool ob_schema_node_fits(struct ob_check *check, const struct ob_schema_node *no
     return fits;
 }
 
-static void not_json(const char *payload, size_t len, const struct ob_value_fault *why, struct ob_schema_fault *fault)
+static void not_json(const char *payload, size_t len, const struct ob_tree_fault *why, struct ob_schema_fault *fault)
 {
     unsigned line, column;
-    ob_value_place(payload, len, why->offset, &line, &column);
+    ob_tree_place(payload, len, why->offset, &line, &column);
     fault->path[0] = fault->rule[0] = '\0';
     snprintf(fault->text, sizeof fault->text, "payload: %u:%u: %s", line, column, why->text);
 }
@@ -151,13 +147,13 @@ enum outbox_code ob_schema_check(const struct ob_schema *schema, const void *pay
 {
     struct ob_schema_fault unused;
     struct ob_arena arena;
-    struct ob_value value;
-    struct ob_value_fault why;
+    struct ob_tree value;
+    struct ob_tree_fault why;
     struct ob_check check = {.arena = &arena, .fault = fault ? fault : &unused};
     const struct ob_step root = {.parent = NULL};
     ob_arena_init(&arena, 0);
     check.budget = BUDGET_BASE + (uint64_t)BUDGET_PER_BYTE * len;
-    enum outbox_code code = ob_value_read(&arena, payload, len, &value, &why);
+    enum outbox_code code = ob_tree_read(&arena, payload, len, &value, &why);
     if (code == OUTBOX_INVALID) {
         not_json(payload, len, &why, check.fault);
     } else if (code == OUTBOX_OK) {

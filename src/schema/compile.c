@@ -20,17 +20,19 @@ bool ob_compile_nomem(struct ob_compiler *compiler)
 static void fail_at(struct ob_compiler *compiler, size_t offset, const char *pointer, const char *what)
 {
     unsigned line, column;
-    ob_value_place(compiler->text, compiler->len, offset, &line, &column);
+    ob_tree_place(compiler->text, compiler->len, offset, &line, &column);
     compiler->code = ob_error_set(compiler->err, OUTBOX_INVALID, "%s:%u:%u: %s%s%s", compiler->name, line, column,
                                   pointer, *pointer ? ": " : "", what);
     if (compiler->place) {
         compiler->place->line = line;
         compiler->place->column = column;
-        snprintf(compiler->place->pointer, sizeof compiler->place->pointer, "%s", pointer);
+        size_t len = ob_text_cut((struct ob_text){pointer, strlen(pointer)}, sizeof compiler->place->pointer - 1);
+        memcpy(compiler->place->pointer, pointer, len);
+        compiler->place->pointer[len] = '\0';
     }
 }
 
-bool ob_compile_fail(struct ob_compiler *compiler, const char *pointer, const struct ob_value *at, const char *format,
+bool ob_compile_fail(struct ob_compiler *compiler, const char *pointer, const struct ob_tree *at, const char *format,
                      ...)
 {
     char what[256];
@@ -63,7 +65,7 @@ static const char *keyword_pointer(struct ob_compiler *compiler, const struct ob
 }
 
 /* The text of a value on one line; NULL when it is long. */
-static const char *show(struct ob_compiler *compiler, const struct ob_value *value)
+static const char *show(struct ob_compiler *compiler, const struct ob_tree *value)
 {
     char shown[SHOWN_MAX + 1];
     size_t len = 0;
@@ -89,7 +91,7 @@ struct ob_rule *ob_rule_add(struct ob_compiler *compiler, const struct ob_schema
                             unsigned on, ob_rule_fn *check)
 {
     struct ob_rule *rule = ob_arena_calloc(compiler->arena, 1, sizeof *rule);
-    const struct ob_value *value = ob_value_gets(scope->value, keyword);
+    const struct ob_tree *value = ob_tree_gets(scope->value, keyword);
     if (!rule || !(rule->pointer = keyword_pointer(compiler, scope, keyword))) {
         ob_compile_nomem(compiler);
         return NULL;
@@ -103,23 +105,23 @@ struct ob_rule *ob_rule_add(struct ob_compiler *compiler, const struct ob_schema
     return rule;
 }
 
-struct ob_value *ob_compile_get(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
-                                enum ob_value_type type)
+struct ob_tree *ob_compile_get(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
+                               enum ob_tree_type type)
 {
-    struct ob_value *value = ob_value_gets(scope->value, keyword);
+    struct ob_tree *value = ob_tree_gets(scope->value, keyword);
     if (!value || value->type == type || compiler->code)
         return compiler->code ? NULL : value;
     const char *pointer = keyword_pointer(compiler, scope, keyword);
     if (pointer)
-        ob_compile_fail(compiler, pointer, value, "must be %s, not %s", ob_value_type_name(type),
-                        ob_value_type_name(value->type));
+        ob_compile_fail(compiler, pointer, value, "must be %s, not %s", ob_tree_type_name(type),
+                        ob_tree_type_name(value->type));
     return NULL;
 }
 
 bool ob_compile_size(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
                      size_t *size)
 {
-    const struct ob_value *value = ob_compile_get(compiler, scope, keyword, OB_NUMBER);
+    const struct ob_tree *value = ob_compile_get(compiler, scope, keyword, OB_NUMBER);
     if (!value)
         return false;
     if (ob_number_to_size(&value->number, size))
@@ -128,7 +130,7 @@ bool ob_compile_size(struct ob_compiler *compiler, const struct ob_schema_scope 
     return pointer && ob_compile_fail(compiler, pointer, value, "must be a whole number from 0 up");
 }
 
-bool ob_compile_names(struct ob_compiler *compiler, const char *pointer, const struct ob_value *array,
+bool ob_compile_names(struct ob_compiler *compiler, const char *pointer, const struct ob_tree *array,
                       struct ob_text **names, size_t *count)
 {
     if (array->type != OB_ARRAY)
@@ -139,7 +141,7 @@ bool ob_compile_names(struct ob_compiler *compiler, const char *pointer, const s
     if (!(*names = ob_arena_calloc(compiler->arena, *count, sizeof **names)))
         return ob_compile_nomem(compiler);
     for (size_t i = 0; i < *count; i++) {
-        const struct ob_value *item = &array->array.items[i];
+        const struct ob_tree *item = &array->array.items[i];
         if (item->type != OB_STRING)
             return ob_compile_fail(compiler, pointer, item, "must be an array of names");
         (*names)[i] = item->string;
@@ -147,7 +149,7 @@ bool ob_compile_names(struct ob_compiler *compiler, const char *pointer, const s
     return true;
 }
 
-struct ob_regex *ob_compile_regex(struct ob_compiler *compiler, const char *pointer, const struct ob_value *at,
+struct ob_regex *ob_compile_regex(struct ob_compiler *compiler, const char *pointer, const struct ob_tree *at,
                                   struct ob_text pattern)
 {
     char why[128];
@@ -168,7 +170,7 @@ struct ob_schema_node *ob_compile_child(struct ob_compiler *compiler, const stru
                                         const char *keyword)
 {
     const char *pointer = keyword_pointer(compiler, scope, keyword);
-    return pointer ? ob_compile_node(compiler, ob_value_gets(scope->value, keyword), pointer, scope->base) : NULL;
+    return pointer ? ob_compile_node(compiler, ob_tree_gets(scope->value, keyword), pointer, scope->base) : NULL;
 }
 
 struct ob_schema_node *ob_compile_named(struct ob_compiler *compiler, const struct ob_schema_scope *scope,
@@ -183,7 +185,7 @@ struct ob_schema_node *ob_compile_named(struct ob_compiler *compiler, const stru
 struct ob_schema_node **ob_compile_list(struct ob_compiler *compiler, const struct ob_schema_scope *scope,
                                         const char *keyword, size_t *count)
 {
-    struct ob_value *array = ob_compile_get(compiler, scope, keyword, OB_ARRAY);
+    struct ob_tree *array = ob_compile_get(compiler, scope, keyword, OB_ARRAY);
     const char *base = array ? keyword_pointer(compiler, scope, keyword) : NULL;
     if (!base)
         return NULL;
@@ -204,7 +206,7 @@ struct ob_schema_node **ob_compile_list(struct ob_compiler *compiler, const stru
 /* Nothing judges by these alone, but a mistake in them is found at once. */
 static bool compile_definitions(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword)
 {
-    struct ob_value *object = ob_compile_get(compiler, scope, keyword, OB_OBJECT);
+    struct ob_tree *object = ob_compile_get(compiler, scope, keyword, OB_OBJECT);
     for (size_t i = 0; object && i < object->object.count; i++)
         if (!ob_compile_named(compiler, scope, keyword, &object->object.members[i]))
             return false;
@@ -216,7 +218,7 @@ static bool refuse_unsupported(struct ob_compiler *compiler, const struct ob_sch
 {
     static const char *const keywords[] = {"unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"};
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
-        const struct ob_value *value = ob_value_gets(scope->value, keywords[i]);
+        const struct ob_tree *value = ob_tree_gets(scope->value, keywords[i]);
         const char *pointer = value ? keyword_pointer(compiler, scope, keywords[i]) : NULL;
         if (value)
             return pointer && ob_compile_fail(compiler, pointer, value, "is not supported");
@@ -226,7 +228,7 @@ static bool refuse_unsupported(struct ob_compiler *compiler, const struct ob_sch
 
 static bool compile_keywords(struct ob_compiler *compiler, struct ob_schema_scope *scope)
 {
-    const struct ob_value *reference = ob_value_gets(scope->value, "$ref");
+    const struct ob_tree *reference = ob_tree_gets(scope->value, "$ref");
     bool alone = reference && reference->type == OB_STRING && !compiler->modern;
     /* In draft 7 nothing counts beside a $ref, $id included. */
     if (alone && scope->value != &compiler->root)
@@ -241,14 +243,14 @@ static bool compile_keywords(struct ob_compiler *compiler, struct ob_schema_scop
                      ob_compile_logic(compiler, scope));
 }
 
-struct ob_schema_node *ob_compile_node(struct ob_compiler *compiler, struct ob_value *value, const char *pointer,
+struct ob_schema_node *ob_compile_node(struct ob_compiler *compiler, struct ob_tree *value, const char *pointer,
                                        struct ob_text base)
 {
     if (value->compiled || compiler->code)
         return compiler->code ? NULL : value->compiled;
     if (value->type != OB_OBJECT && value->type != OB_BOOLEAN) {
         ob_compile_fail(compiler, pointer, value, "must be a schema (an object, true or false), not %s",
-                        ob_value_type_name(value->type));
+                        ob_tree_type_name(value->type));
         return NULL;
     }
     struct ob_schema_node *node = ob_arena_calloc(compiler->arena, 1, sizeof *node);
@@ -275,7 +277,7 @@ static bool choose_dialect(struct ob_compiler *compiler)
         const char *name;
         bool modern;
     } dialects[] = {{"/draft-06/", false}, {"/draft-07/", false}, {"/draft/2019-09/", true}, {"/draft/2020-12/", true}};
-    const struct ob_value *value = ob_value_gets(&compiler->root, "$schema");
+    const struct ob_tree *value = ob_tree_gets(&compiler->root, "$schema");
     if (!value)
         return true;
     for (size_t i = 0; value->type == OB_STRING && i < sizeof dialects / sizeof dialects[0]; i++) {
@@ -289,8 +291,8 @@ static bool choose_dialect(struct ob_compiler *compiler)
 
 static void compile_document(struct ob_compiler *compiler)
 {
-    struct ob_value_fault why;
-    compiler->code = ob_value_read(compiler->arena, compiler->text, compiler->len, &compiler->root, &why);
+    struct ob_tree_fault why;
+    compiler->code = ob_tree_read(compiler->arena, compiler->text, compiler->len, &compiler->root, &why);
     if (compiler->code == OUTBOX_INVALID)
         fail_at(compiler, why.offset, "", why.text);
     else if (compiler->code)

@@ -2,7 +2,7 @@
 #ifndef OB_SCHEMA_FORMAT_H
 #define OB_SCHEMA_FORMAT_H
 
-#include "schema/value.h"
+#include "schema/tree.h"
 
 struct ob_format {
     const char *name;

@@ -9,13 +9,13 @@
 #include "schema/format.h"
 #include "schema/regex.h"
 #include "schema/schema.h"
-#include "schema/value.h"
+#include "schema/tree.h"
 
 struct ob_check;
 struct ob_step;
 struct ob_rule;
 
-typedef bool ob_rule_fn(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+typedef bool ob_rule_fn(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                         const struct ob_step *step);
 
 /* Bits of the types a rule judges; it lets all others pass. */
@@ -58,7 +58,7 @@ struct ob_rule {
         unsigned types;
         size_t size;
         struct ob_number number;
-        const struct ob_value *value;
+        const struct ob_tree *value;
         struct ob_regex *regex;
         const struct ob_format *format;
         struct {
@@ -88,8 +88,8 @@ struct ob_rule {
 
 struct ob_schema_node {
     const char *pointer;
-    bool never;                    /* the schema `false` */
-    const struct ob_value *source; /* while it is compiled */
+    bool never;                   /* the schema `false` */
+    const struct ob_tree *source; /* while it is compiled */
     struct ob_rule *rules, **last;
     struct ob_schema_node *next;                            /* all nodes of the schema */
     enum { OB_NODE_NEW, OB_NODE_OPEN, OB_NODE_DONE } visit; /* while references are walked */
@@ -117,7 +117,7 @@ struct ob_compiler {
     struct ob_arena *arena;
     const char *text, *name;
     size_t len;
-    struct ob_value root;
+    struct ob_tree root;
     bool modern; /* 2019-09 or later: $ref has siblings */
     struct ob_resource *resources;
     struct ob_reference *references, **last_reference; /* to be resolved when all is compiled */
@@ -129,15 +129,15 @@ struct ob_compiler {
 /* A schema that is being compiled: where it is, and what its references are relative to. */
 struct ob_schema_scope {
     struct ob_schema_node *node;
-    const struct ob_value *value;
+    const struct ob_tree *value;
     struct ob_text base;
 };
 
 /* All of these return false or NULL after they set code, and err on OUTBOX_INVALID. */
-bool ob_compile_fail(struct ob_compiler *compiler, const char *pointer, const struct ob_value *at, const char *format,
+bool ob_compile_fail(struct ob_compiler *compiler, const char *pointer, const struct ob_tree *at, const char *format,
                      ...) __attribute__((format(printf, 4, 5)));
 bool ob_compile_nomem(struct ob_compiler *compiler);
-struct ob_schema_node *ob_compile_node(struct ob_compiler *compiler, struct ob_value *value, const char *pointer,
+struct ob_schema_node *ob_compile_node(struct ob_compiler *compiler, struct ob_tree *value, const char *pointer,
                                        struct ob_text base);
 struct ob_rule *ob_rule_add(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
                             unsigned on, ob_rule_fn *check);
@@ -150,15 +150,15 @@ struct ob_schema_node *ob_compile_named(struct ob_compiler *compiler, const stru
                                         const char *keyword, struct ob_member *member);
 struct ob_schema_node **ob_compile_list(struct ob_compiler *compiler, const struct ob_schema_scope *scope,
                                         const char *keyword, size_t *count);
-struct ob_regex *ob_compile_regex(struct ob_compiler *compiler, const char *pointer, const struct ob_value *at,
+struct ob_regex *ob_compile_regex(struct ob_compiler *compiler, const char *pointer, const struct ob_tree *at,
                                   struct ob_text pattern);
 /* The keyword's value, which must have this type; NULL also when the keyword is not there. */
-struct ob_value *ob_compile_get(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
-                                enum ob_value_type type);
+struct ob_tree *ob_compile_get(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
+                               enum ob_tree_type type);
 /* The keyword's value as a count; false also when the keyword is not there, and then *size is left alone. */
 bool ob_compile_size(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword,
                      size_t *size);
-bool ob_compile_names(struct ob_compiler *compiler, const char *pointer, const struct ob_value *array,
+bool ob_compile_names(struct ob_compiler *compiler, const char *pointer, const struct ob_tree *array,
                       struct ob_text **names, size_t *count);
 
 /* One per group of keywords. */
@@ -196,10 +196,10 @@ struct ob_check {
     enum outbox_code code; /* set when the check cannot go on; the verdict is void then */
 };
 
-bool ob_schema_node_check(struct ob_check *check, const struct ob_schema_node *node, const struct ob_value *value,
+bool ob_schema_node_check(struct ob_check *check, const struct ob_schema_node *node, const struct ob_tree *value,
                           const struct ob_step *step);
 /* The verdict alone. */
-bool ob_schema_node_fits(struct ob_check *check, const struct ob_schema_node *node, const struct ob_value *value,
+bool ob_schema_node_fits(struct ob_check *check, const struct ob_schema_node *node, const struct ob_tree *value,
                          const struct ob_step *step);
 /* Both return false. what: "must be > 0"; the path and the keyword are put around it. */
 bool ob_check_fail(struct ob_check *check, const struct ob_rule *rule, const struct ob_step *step, const char *format,

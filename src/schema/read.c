@@ -1,9 +1,9 @@
-/* read.c - the reader of JSON. Recursion is bounded by OB_VALUE_DEPTH; memory by the length of the text.
+/* read.c - the reader of JSON. Recursion is bounded by OB_TREE_DEPTH; memory by the length of the text.
  *
  * The values of an open array or object wait on a stack of bytes until it is closed, and then move to the arena in one
  * piece. */
 #include "base/utf8.h"
-#include "schema/value.h"
+#include "schema/tree.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct reader {
     int depth;
     struct ob_buf stack;
     enum outbox_code code;
-    struct ob_value_fault *fault;
+    struct ob_tree_fault *fault;
 };
 
 static bool fail_at(struct reader *reader, size_t offset, const char *what)
@@ -80,7 +80,7 @@ static bool read_digits(struct reader *reader)
     return true;
 }
 
-static bool read_number(struct reader *reader, struct ob_value *value)
+static bool read_number(struct reader *reader, struct ob_tree *value)
 {
     size_t start = reader->at;
     if (peek(reader) == '-')
@@ -259,16 +259,16 @@ static void *pop(struct reader *reader, size_t base)
     return copy;
 }
 
-static bool read_value(struct reader *reader, struct ob_value *value);
+static bool read_value(struct reader *reader, struct ob_tree *value);
 
-static bool read_array(struct reader *reader, struct ob_value *value)
+static bool read_array(struct reader *reader, struct ob_tree *value)
 {
     size_t base = reader->stack.len, count = 0;
     value->type = OB_ARRAY;
     reader->at++;
     if (next_token(reader) != ']') {
         for (;;) {
-            struct ob_value item;
+            struct ob_tree item;
             if (!read_value(reader, &item) || !push(reader, &item, sizeof item))
                 return false;
             count++;
@@ -295,10 +295,8 @@ static int by_name(const void *a, const void *b)
 static bool twice(struct reader *reader, const struct ob_member *member)
 {
     char what[128];
-    int len = member->name.len > 60 ? 60 : (int)member->name.len;
-    while (len > 0 && len < (int)member->name.len && ((unsigned char)member->name.data[len] & 0xc0) == 0x80)
-        len--;
-    snprintf(what, sizeof what, "the name \"%.*s\" appears twice in an object", len, member->name.data);
+    snprintf(what, sizeof what, "the name \"%.*s\" appears twice in an object", (int)ob_text_cut(member->name, 60),
+             member->name.data);
     for (char *c = what; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
@@ -306,7 +304,7 @@ static bool twice(struct reader *reader, const struct ob_member *member)
 }
 
 /* Sorts the members when they are many, and finds a name that is there twice. */
-static bool index_members(struct reader *reader, struct ob_value *value)
+static bool index_members(struct reader *reader, struct ob_tree *value)
 {
     size_t count = value->object.count;
     struct ob_member *members = value->object.members;
@@ -342,7 +340,7 @@ static bool read_member(struct reader *reader, struct ob_member *member)
     return read_value(reader, &member->value);
 }
 
-static bool read_object(struct reader *reader, struct ob_value *value)
+static bool read_object(struct reader *reader, struct ob_tree *value)
 {
     size_t base = reader->stack.len, count = 0;
     value->type = OB_OBJECT;
@@ -367,7 +365,7 @@ static bool read_object(struct reader *reader, struct ob_value *value)
     return reader->code == OUTBOX_OK && index_members(reader, value);
 }
 
-static bool read_kind(struct reader *reader, struct ob_value *value, int c)
+static bool read_kind(struct reader *reader, struct ob_tree *value, int c)
 {
     switch (c) {
     case 'n': return read_word(reader, "null");
@@ -379,7 +377,7 @@ static bool read_kind(struct reader *reader, struct ob_value *value, int c)
     case '"': value->type = OB_STRING; return read_string(reader, &value->string);
     case '[':
     case '{': {
-        if (reader->depth == OB_VALUE_DEPTH)
+        if (reader->depth == OB_TREE_DEPTH)
             return fail(reader, "arrays and objects are nested too deep");
         reader->depth++;
         bool ok = c == '[' ? read_array(reader, value) : read_object(reader, value);
@@ -390,17 +388,17 @@ static bool read_kind(struct reader *reader, struct ob_value *value, int c)
     }
 }
 
-static bool read_value(struct reader *reader, struct ob_value *value)
+static bool read_value(struct reader *reader, struct ob_tree *value)
 {
     int c = next_token(reader);
-    *value = (struct ob_value){.type = OB_NULL, .offset = reader->at};
+    *value = (struct ob_tree){.type = OB_NULL, .offset = reader->at};
     bool ok = read_kind(reader, value, c);
     value->len = reader->at - value->offset;
     return ok;
 }
 
-enum outbox_code ob_value_read(struct ob_arena *arena, const char *text, size_t len, struct ob_value *value,
-                               struct ob_value_fault *fault)
+enum outbox_code ob_tree_read(struct ob_arena *arena, const char *text, size_t len, struct ob_tree *value,
+                              struct ob_tree_fault *fault)
 {
     struct reader reader = {.arena = arena, .text = text, .len = len, .stack = OB_BUF_INIT, .fault = fault};
     if (read_value(&reader, value) && next_token(&reader) != -1)

@@ -11,14 +11,14 @@ enum { CHAIN_MAX = 200 };
 struct ob_resource {
     struct ob_resource *next;
     struct ob_text uri, fragment;
-    struct ob_value *value;
+    struct ob_tree *value;
     const char *pointer;
 };
 
 struct ob_reference {
     struct ob_reference *next;
     struct ob_rule *rule;
-    const struct ob_value *value; /* of $ref */
+    const struct ob_tree *value; /* of $ref */
     struct ob_text base;
 };
 
@@ -29,7 +29,7 @@ static bool add_resource(struct ob_compiler *compiler, const struct ob_schema_sc
     if (!resource)
         return ob_compile_nomem(compiler);
     *resource =
-        (struct ob_resource){compiler->resources, uri, fragment, (struct ob_value *)scope->value, scope->node->pointer};
+        (struct ob_resource){compiler->resources, uri, fragment, (struct ob_tree *)scope->value, scope->node->pointer};
     compiler->resources = resource;
     return true;
 }
@@ -52,7 +52,7 @@ bool ob_compile_identity(struct ob_compiler *compiler, struct ob_schema_scope *s
     struct ob_uri parts;
     if (scope->value == &compiler->root && !add_resource(compiler, scope, none, none))
         return false;
-    const struct ob_value *id = ob_compile_get(compiler, scope, "$id", OB_STRING);
+    const struct ob_tree *id = ob_compile_get(compiler, scope, "$id", OB_STRING);
     if (id) {
         ob_uri_split(id->string, &parts);
         bool fragment_only = id->string.len && id->string.data[0] == '#';
@@ -63,14 +63,14 @@ bool ob_compile_identity(struct ob_compiler *compiler, struct ob_schema_scope *s
             return false;
     }
     for (size_t i = 0; i < 2; i++) {
-        const struct ob_value *anchor = ob_compile_get(compiler, scope, anchors[i], OB_STRING);
+        const struct ob_tree *anchor = ob_compile_get(compiler, scope, anchors[i], OB_STRING);
         if (anchor && !add_resource(compiler, scope, scope->base, anchor->string))
             return false;
     }
     return compiler->code == OUTBOX_OK;
 }
 
-static bool check_reference(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_reference(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                             const struct ob_step *step)
 {
     return ob_schema_node_check(check, rule->nodes[0], value, step);
@@ -78,7 +78,7 @@ static bool check_reference(struct ob_check *check, const struct ob_rule *rule, 
 
 bool ob_compile_reference(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
-    struct ob_value *value = ob_compile_get(compiler, scope, "$ref", OB_STRING);
+    struct ob_tree *value = ob_compile_get(compiler, scope, "$ref", OB_STRING);
     if (!value)
         return compiler->code == OUTBOX_OK;
     struct ob_rule *rule = ob_rule_add(compiler, scope, "$ref", OB_ON_ALL, check_reference);
@@ -101,10 +101,10 @@ static const struct ob_resource *find(const struct ob_compiler *compiler, struct
     return NULL;
 }
 
-static struct ob_value *step_into(struct ob_value *value, struct ob_text name)
+static struct ob_tree *step_into(struct ob_tree *value, struct ob_text name)
 {
     if (value->type == OB_OBJECT)
-        return ob_value_get(value, name);
+        return ob_tree_get(value, name);
     size_t index = 0;
     if (value->type != OB_ARRAY || name.len == 0 || name.len > 9 || (name.len > 1 && name.data[0] == '0'))
         return NULL;
@@ -134,16 +134,16 @@ static bool unescape(char *step, size_t *len)
 }
 
 /* Follows a pointer from a resource; the base changes where an $id is passed. NULL when it leads nowhere. */
-static struct ob_value *follow(struct ob_compiler *compiler, const struct ob_resource *from, struct ob_buf *fragment,
-                               const char **pointer, struct ob_text *base)
+static struct ob_tree *follow(struct ob_compiler *compiler, const struct ob_resource *from, struct ob_buf *fragment,
+                              const char **pointer, struct ob_text *base)
 {
-    struct ob_value *value = from->value;
+    struct ob_tree *value = from->value;
     char *at = fragment->data, *end = fragment->data + fragment->len;
     *pointer = from->pointer;
     while (value && at && at < end) {
         char *slash = memchr(at + 1, '/', (size_t)(end - at - 1));
         struct ob_text step = {at + 1, (size_t)((slash ? slash : end) - at - 1)};
-        const struct ob_value *id = value == from->value ? NULL : ob_value_gets(value, "$id");
+        const struct ob_tree *id = value == from->value ? NULL : ob_tree_gets(value, "$id");
         if (id && id->type == OB_STRING && id->string.len && id->string.data[0] != '#' &&
             !resolve(compiler, *base, id->string, base))
             return NULL;
@@ -175,7 +175,7 @@ static bool resolve_one(struct ob_compiler *compiler, const struct ob_reference 
         return ob_compile_fail(compiler, rule->pointer, reference->value,
                                "refers to another document; only references inside this one are followed");
     const struct ob_resource *resource = find(compiler, uri, is_pointer ? none : anchor);
-    struct ob_value *target = resource ? resource->value : NULL;
+    struct ob_tree *target = resource ? resource->value : NULL;
     const char *pointer = resource ? resource->pointer : NULL;
     struct ob_text base = uri;
     if (target && is_pointer)

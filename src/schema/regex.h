@@ -6,7 +6,7 @@
 #ifndef OB_SCHEMA_REGEX_H
 #define OB_SCHEMA_REGEX_H
 
-#include "schema/value.h"
+#include "schema/tree.h"
 
 struct ob_regex;
 struct ob_matcher;

@@ -18,7 +18,7 @@ static const struct {
 
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-static bool check_type(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_type(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                        const struct ob_step *step)
 {
     if (rule->types & 1u << value->type)
@@ -27,27 +27,27 @@ static bool check_type(struct ob_check *check, const struct ob_rule *rule, const
         return true;
     if (rule->types & OB_ON_INTEGER && value->type == OB_NUMBER)
         return ob_check_fail(check, rule, step, "must be %s, without a fraction", rule->shown);
-    return ob_check_fail(check, rule, step, "must be %s, not %s", rule->shown, ob_value_type_name(value->type));
+    return ob_check_fail(check, rule, step, "must be %s, not %s", rule->shown, ob_tree_type_name(value->type));
 }
 
-static bool check_enum(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_enum(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                        const struct ob_step *step)
 {
     if (!ob_check_spend(check, rule->value->array.count, step))
         return false;
     for (size_t i = 0; i < rule->value->array.count; i++)
-        if (ob_value_equal(&rule->value->array.items[i], value))
+        if (ob_tree_equal(&rule->value->array.items[i], value))
             return true;
     return ob_check_fail(check, rule, step, "must be one of %s", rule->shown);
 }
 
-static bool check_const(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_const(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                         const struct ob_step *step)
 {
-    return ob_value_equal(rule->value, value) || ob_check_fail(check, rule, step, "must be %s", rule->shown);
+    return ob_tree_equal(rule->value, value) || ob_check_fail(check, rule, step, "must be %s", rule->shown);
 }
 
-static bool add_type(struct ob_compiler *compiler, const struct ob_rule *rule, const struct ob_value *name,
+static bool add_type(struct ob_compiler *compiler, const struct ob_rule *rule, const struct ob_tree *name,
                      unsigned *mask)
 {
     for (size_t i = 0; name->type == OB_STRING && i < TYPE_COUNT; i++)
@@ -74,7 +74,7 @@ static bool show_types(struct ob_compiler *compiler, struct ob_rule *rule)
 
 static bool compile_type(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
-    const struct ob_value *value = ob_value_gets(scope->value, "type");
+    const struct ob_tree *value = ob_tree_gets(scope->value, "type");
     if (!value)
         return true;
     struct ob_rule *rule = ob_rule_add(compiler, scope, "type", OB_ON_ALL, check_type);
@@ -96,14 +96,14 @@ bool ob_compile_any(struct ob_compiler *compiler, const struct ob_schema_scope *
 {
     if (!compile_type(compiler, scope))
         return false;
-    struct ob_value *list = ob_compile_get(compiler, scope, "enum", OB_ARRAY);
+    struct ob_tree *list = ob_compile_get(compiler, scope, "enum", OB_ARRAY);
     struct ob_rule *rule = list ? ob_rule_add(compiler, scope, "enum", OB_ON_ALL, check_enum) : NULL;
     if (rule) {
         rule->value = list;
         if (!rule->shown)
             rule->shown = "the listed values";
     }
-    const struct ob_value *constant = ob_value_gets(scope->value, "const");
+    const struct ob_tree *constant = ob_tree_gets(scope->value, "const");
     if (constant && (rule = ob_rule_add(compiler, scope, "const", OB_ON_ALL, check_const))) {
         rule->value = constant;
         if (!rule->shown)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-static bool check_items(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_items(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                         const struct ob_step *step)
 {
     for (size_t i = 0; i < value->array.count; i++) {
@@ -15,7 +15,7 @@ static bool check_items(struct ob_check *check, const struct ob_rule *rule, cons
     return true;
 }
 
-static bool check_contains(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_contains(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                            const struct ob_step *step)
 {
     size_t found = 0, least = rule->contains.least, most = rule->contains.most;
@@ -32,14 +32,14 @@ static bool check_contains(struct ob_check *check, const struct ob_rule *rule, c
            ob_check_fail(check, rule, step, "must contain at most %zu item%s that fit", most, most == 1 ? "" : "s");
 }
 
-static bool check_least(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_least(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                         const struct ob_step *step)
 {
     return value->array.count >= rule->size ||
            ob_check_fail(check, rule, step, "must have at least %zu item%s", rule->size, rule->size == 1 ? "" : "s");
 }
 
-static bool check_most(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_most(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                        const struct ob_step *step)
 {
     return value->array.count <= rule->size ||
@@ -60,7 +60,7 @@ static int by_hash(const void *a, const void *b)
 }
 
 /* Items of one hash lie together once they are sorted; only these are compared. */
-static bool check_unique(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_unique(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                          const struct ob_step *step)
 {
     size_t count = value->array.count;
@@ -72,14 +72,14 @@ static bool check_unique(struct ob_check *check, const struct ob_rule *rule, con
     if (!list)
         return ob_check_stop(check, OUTBOX_NOMEM, "", step, NULL);
     for (size_t i = 0; i < count; i++)
-        list[i] = (struct hashed){ob_value_hash(&value->array.items[i]), i};
+        list[i] = (struct hashed){ob_tree_hash(&value->array.items[i]), i};
     qsort(list, count, sizeof *list, by_hash);
     for (size_t i = 0; i < count; i++) {
         for (size_t j = i + 1; j < count && list[j].hash == list[i].hash; j++) {
             struct ob_step item = {.parent = step, .index = list[j].index};
             if (!ob_check_spend(check, 1, step))
                 return false;
-            if (ob_value_equal(&value->array.items[list[i].index], &value->array.items[list[j].index]))
+            if (ob_tree_equal(&value->array.items[list[i].index], &value->array.items[list[j].index]))
                 return ob_check_fail(check, rule, &item, "must not equal item %zu", list[i].index);
         }
     }
@@ -89,8 +89,8 @@ static bool check_unique(struct ob_check *check, const struct ob_rule *rule, con
 /* prefixItems with items, or an array of items with additionalItems; a single schema of items judges all. */
 static bool compile_items(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
-    const struct ob_value *items = ob_value_gets(scope->value, "items");
-    const struct ob_value *prefix = ob_value_gets(scope->value, "prefixItems");
+    const struct ob_tree *items = ob_tree_gets(scope->value, "items");
+    const struct ob_tree *prefix = ob_tree_gets(scope->value, "prefixItems");
     const char *tuple = prefix ? "prefixItems" : items && items->type == OB_ARRAY ? "items" : NULL;
     const char *rest = prefix || (items && !tuple) ? "items" : "additionalItems";
     if (!items && !prefix)
@@ -101,14 +101,14 @@ static bool compile_items(struct ob_compiler *compiler, const struct ob_schema_s
     if (tuple && !(rule->nodes = ob_compile_list(compiler, scope, tuple, &rule->node_count)))
         return false;
     rule->items.tuple = rule->node_count;
-    if (ob_value_gets(scope->value, rest) && !(rule->items.rest = ob_compile_child(compiler, scope, rest)))
+    if (ob_tree_gets(scope->value, rest) && !(rule->items.rest = ob_compile_child(compiler, scope, rest)))
         return false;
     return true;
 }
 
 static bool compile_contains(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
-    if (!ob_value_gets(scope->value, "contains"))
+    if (!ob_tree_gets(scope->value, "contains"))
         return true;
     struct ob_rule *rule = ob_rule_add(compiler, scope, "contains", OB_ON_ARRAY, check_contains);
     if (!rule || !(rule->nodes = ob_arena_alloc(compiler->arena, sizeof *rule->nodes)))
@@ -133,7 +133,7 @@ bool ob_compile_arrays(struct ob_compiler *compiler, const struct ob_schema_scop
     if (ob_compile_size(compiler, scope, "maxItems", &size) &&
         (rule = ob_rule_add(compiler, scope, "maxItems", OB_ON_ARRAY, check_most)))
         rule->size = size;
-    const struct ob_value *unique = ob_compile_get(compiler, scope, "uniqueItems", OB_BOOLEAN);
+    const struct ob_tree *unique = ob_compile_get(compiler, scope, "uniqueItems", OB_BOOLEAN);
     if (unique && unique->boolean)
         ob_rule_add(compiler, scope, "uniqueItems", OB_ON_ARRAY, check_unique);
     return compiler->code == OUTBOX_OK && compile_items(compiler, scope) && compile_contains(compiler, scope);

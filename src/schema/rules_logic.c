@@ -1,7 +1,7 @@
 /* rules_logic.c - allOf, anyOf, oneOf, not, if/then/else: schemas that judge the same value. */
 #include "schema/node.h"
 
-static bool check_all(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_all(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                       const struct ob_step *step)
 {
     for (size_t i = 0; i < rule->node_count; i++)
@@ -22,7 +22,7 @@ static size_t path_depth(const char *path)
  * per check, or alternatives within alternatives would be judged again and again. Its large frame stays out of the
  * recursion. */
 static bool __attribute__((noinline)) fail_with_nearest(struct ob_check *check, const struct ob_rule *rule,
-                                                        const struct ob_value *value, const struct ob_step *step)
+                                                        const struct ob_tree *value, const struct ob_step *step)
 {
     if (check->quiet || check->code)
         return false;
@@ -51,7 +51,7 @@ static bool __attribute__((noinline)) fail_with_nearest(struct ob_check *check, 
                          nearest.text);
 }
 
-static bool check_any(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_any(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                       const struct ob_step *step)
 {
     for (size_t i = 0; i < rule->node_count; i++)
@@ -60,7 +60,7 @@ static bool check_any(struct ob_check *check, const struct ob_rule *rule, const 
     return fail_with_nearest(check, rule, value, step);
 }
 
-static bool check_one(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_one(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                       const struct ob_step *step)
 {
     size_t first = SIZE_MAX;
@@ -74,7 +74,7 @@ static bool check_one(struct ob_check *check, const struct ob_rule *rule, const 
     return first != SIZE_MAX || fail_with_nearest(check, rule, value, step);
 }
 
-static bool check_not(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_not(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                       const struct ob_step *step)
 {
     return !ob_schema_node_fits(check, rule->nodes[0], value, step) ||
@@ -82,7 +82,7 @@ static bool check_not(struct ob_check *check, const struct ob_rule *rule, const 
 }
 
 /* nodes: if, then, else; a missing one is NULL. */
-static bool check_if(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_if(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                      const struct ob_step *step)
 {
     const struct ob_schema_node *next = rule->nodes[ob_schema_node_fits(check, rule->nodes[0], value, step) ? 1 : 2];
@@ -92,7 +92,7 @@ static bool check_if(struct ob_check *check, const struct ob_rule *rule, const s
 static bool compile_if(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     static const char *const keywords[] = {"if", "then", "else"};
-    if (!ob_value_gets(scope->value, "if"))
+    if (!ob_tree_gets(scope->value, "if"))
         return true;
     struct ob_rule *rule = ob_rule_add(compiler, scope, "if", OB_ON_ALL, check_if);
     if (!rule || !(rule->nodes = ob_arena_calloc(compiler->arena, 3, sizeof *rule->nodes)))
@@ -100,7 +100,7 @@ static bool compile_if(struct ob_compiler *compiler, const struct ob_schema_scop
     rule->same = true;
     rule->node_count = 3;
     for (size_t i = 0; i < 3; i++)
-        if (ob_value_gets(scope->value, keywords[i]) &&
+        if (ob_tree_gets(scope->value, keywords[i]) &&
             !(rule->nodes[i] = ob_compile_child(compiler, scope, keywords[i])))
             return false;
     return true;
@@ -108,7 +108,7 @@ static bool compile_if(struct ob_compiler *compiler, const struct ob_schema_scop
 
 static bool compile_not(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
-    if (!ob_value_gets(scope->value, "not"))
+    if (!ob_tree_gets(scope->value, "not"))
         return true;
     struct ob_rule *rule = ob_rule_add(compiler, scope, "not", OB_ON_ALL, check_not);
     if (!rule || !(rule->nodes = ob_arena_alloc(compiler->arena, sizeof *rule->nodes)))
@@ -126,7 +126,7 @@ bool ob_compile_logic(struct ob_compiler *compiler, const struct ob_schema_scope
     } lists[] = {{"allOf", check_all}, {"anyOf", check_any}, {"oneOf", check_one}};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         const char *keyword = lists[i].keyword;
-        const struct ob_value *list = ob_compile_get(compiler, scope, keyword, OB_ARRAY);
+        const struct ob_tree *list = ob_compile_get(compiler, scope, keyword, OB_ARRAY);
         struct ob_rule *rule = list ? ob_rule_add(compiler, scope, keyword, OB_ON_ALL, lists[i].check) : NULL;
         if (!rule)
             continue;

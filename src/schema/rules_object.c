@@ -43,7 +43,7 @@ static bool check_member(struct ob_check *check, const struct ob_rule *rule, con
     return known || !rule->members.rest || ob_schema_node_check(check, rule->members.rest, &member->value, step);
 }
 
-static bool check_members(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_members(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                           const struct ob_step *step)
 {
     for (size_t i = 0; i < value->object.count; i++) {
@@ -55,11 +55,11 @@ static bool check_members(struct ob_check *check, const struct ob_rule *rule, co
     return true;
 }
 
-static bool check_names(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_names(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                         const struct ob_step *step)
 {
     for (size_t i = 0; i < value->object.count; i++) {
-        struct ob_value name = {.type = OB_STRING, .string = value->object.members[i].name};
+        struct ob_tree name = {.type = OB_STRING, .string = value->object.members[i].name};
         struct ob_step inner = {.parent = step, .name = name.string};
         if (!ob_schema_node_fits(check, rule->nodes[0], &name, &inner))
             return ob_check_fail(check, rule, &inner, "must not have this name");
@@ -67,49 +67,49 @@ static bool check_names(struct ob_check *check, const struct ob_rule *rule, cons
     return true;
 }
 
-static bool check_required(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_required(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                            const struct ob_step *step)
 {
     if (!ob_check_spend(check, rule->names.count, step))
         return false;
     for (size_t i = 0; i < rule->names.count; i++) {
         struct ob_step inner = {.parent = step, .name = rule->names.list[i]};
-        if (!ob_value_get(value, rule->names.list[i]))
+        if (!ob_tree_get(value, rule->names.list[i]))
             return ob_check_fail(check, rule, &inner, "is missing");
     }
     return true;
 }
 
-static bool check_least(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_least(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                         const struct ob_step *step)
 {
     return value->object.count >= rule->size ||
            ob_check_fail(check, rule, step, "must have at least %zu member%s", rule->size, rule->size == 1 ? "" : "s");
 }
 
-static bool check_most(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_most(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                        const struct ob_step *step)
 {
     return value->object.count <= rule->size ||
            ob_check_fail(check, rule, step, "must have at most %zu member%s", rule->size, rule->size == 1 ? "" : "s");
 }
 
-static bool check_dependencies(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_dependencies(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                                const struct ob_step *step)
 {
     for (size_t i = 0; i < rule->dependencies.count; i++) {
         const struct ob_dependency *one = &rule->dependencies.list[i];
         if (!ob_check_spend(check, 1 + one->need_count, step))
             return false;
-        if (!ob_value_get(value, one->name))
+        if (!ob_tree_get(value, one->name))
             continue;
         if (one->node && !ob_schema_node_check(check, one->node, value, step))
             return false;
         for (size_t j = 0; j < one->need_count; j++) {
             struct ob_step inner = {.parent = step, .name = one->needs[j]};
-            if (!ob_value_get(value, one->needs[j]))
+            if (!ob_tree_get(value, one->needs[j]))
                 return ob_check_fail(check, rule, &inner, "is missing, and \"%.*s\" needs it",
-                                     one->name.len > 60 ? 60 : (int)one->name.len, one->name.data);
+                                     (int)ob_text_cut(one->name, 60), one->name.data);
         }
     }
     return true;
@@ -123,7 +123,7 @@ static int by_name(const void *a, const void *b)
 
 static bool compile_named(struct ob_compiler *compiler, const struct ob_schema_scope *scope, struct ob_rule *rule)
 {
-    struct ob_value *object = ob_compile_get(compiler, scope, "properties", OB_OBJECT);
+    struct ob_tree *object = ob_compile_get(compiler, scope, "properties", OB_OBJECT);
     size_t count = object ? object->object.count : 0;
     if (!count)
         return compiler->code == OUTBOX_OK;
@@ -144,7 +144,7 @@ static bool compile_named(struct ob_compiler *compiler, const struct ob_schema_s
 
 static bool compile_patterns(struct ob_compiler *compiler, const struct ob_schema_scope *scope, struct ob_rule *rule)
 {
-    struct ob_value *object = ob_compile_get(compiler, scope, "patternProperties", OB_OBJECT);
+    struct ob_tree *object = ob_compile_get(compiler, scope, "patternProperties", OB_OBJECT);
     size_t count = object ? object->object.count : 0;
     if (!count)
         return compiler->code == OUTBOX_OK;
@@ -170,19 +170,19 @@ static bool compile_members(struct ob_compiler *compiler, const struct ob_schema
     static const char *const keywords[] = {"properties", "patternProperties", "additionalProperties"};
     const char *first = NULL;
     for (size_t i = 0; i < 3 && !first; i++)
-        first = ob_value_gets(scope->value, keywords[i]) ? keywords[i] : NULL;
+        first = ob_tree_gets(scope->value, keywords[i]) ? keywords[i] : NULL;
     if (!first)
         return true;
     struct ob_rule *rule = ob_rule_add(compiler, scope, first, OB_ON_OBJECT, check_members);
     if (!rule || !compile_named(compiler, scope, rule) || !compile_patterns(compiler, scope, rule))
         return false;
-    return !ob_value_gets(scope->value, keywords[2]) ||
+    return !ob_tree_gets(scope->value, keywords[2]) ||
            (rule->members.rest = ob_compile_child(compiler, scope, keywords[2]));
 }
 
 static bool compile_required(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
-    const struct ob_value *array = ob_compile_get(compiler, scope, "required", OB_ARRAY);
+    const struct ob_tree *array = ob_compile_get(compiler, scope, "required", OB_ARRAY);
     if (!array)
         return compiler->code == OUTBOX_OK;
     struct ob_rule *rule = ob_rule_add(compiler, scope, "required", OB_ON_OBJECT, check_required);
@@ -206,7 +206,7 @@ static bool compile_dependency(struct ob_compiler *compiler, const struct ob_sch
 
 static bool compile_dependencies(struct ob_compiler *compiler, const struct ob_schema_scope *scope, const char *keyword)
 {
-    struct ob_value *object = ob_compile_get(compiler, scope, keyword, OB_OBJECT);
+    struct ob_tree *object = ob_compile_get(compiler, scope, keyword, OB_OBJECT);
     if (!object)
         return compiler->code == OUTBOX_OK;
     size_t count = object->object.count;
@@ -227,7 +227,7 @@ static bool compile_dependencies(struct ob_compiler *compiler, const struct ob_s
 
 static bool compile_property_names(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
-    if (!ob_value_gets(scope->value, "propertyNames"))
+    if (!ob_tree_gets(scope->value, "propertyNames"))
         return true;
     struct ob_rule *rule = ob_rule_add(compiler, scope, "propertyNames", OB_ON_OBJECT, check_names);
     if (!rule || !(rule->nodes = ob_arena_alloc(compiler->arena, sizeof *rule->nodes)))

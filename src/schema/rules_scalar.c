@@ -1,35 +1,35 @@
 /* rules_scalar.c - numbers and strings: bounds, multiples, lengths, patterns, formats. */
 #include "schema/node.h"
 
-static bool check_minimum(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_minimum(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                           const struct ob_step *step)
 {
     return ob_number_compare(&value->number, &rule->number) >= 0 ||
            ob_check_fail(check, rule, step, "must be >= %s", rule->shown);
 }
 
-static bool check_maximum(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_maximum(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                           const struct ob_step *step)
 {
     return ob_number_compare(&value->number, &rule->number) <= 0 ||
            ob_check_fail(check, rule, step, "must be <= %s", rule->shown);
 }
 
-static bool check_above(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_above(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                         const struct ob_step *step)
 {
     return ob_number_compare(&value->number, &rule->number) > 0 ||
            ob_check_fail(check, rule, step, "must be > %s", rule->shown);
 }
 
-static bool check_below(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_below(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                         const struct ob_step *step)
 {
     return ob_number_compare(&value->number, &rule->number) < 0 ||
            ob_check_fail(check, rule, step, "must be < %s", rule->shown);
 }
 
-static bool check_multiple(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_multiple(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                            const struct ob_step *step)
 {
     return ob_number_is_multiple(&value->number, &rule->number) ||
@@ -46,7 +46,7 @@ bool ob_compile_numbers(struct ob_compiler *compiler, const struct ob_schema_sco
         {"exclusiveMaximum", check_below}, {"multipleOf", check_multiple},
     };
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
-        const struct ob_value *value = ob_compile_get(compiler, scope, keywords[i].keyword, OB_NUMBER);
+        const struct ob_tree *value = ob_compile_get(compiler, scope, keywords[i].keyword, OB_NUMBER);
         struct ob_rule *rule =
             value ? ob_rule_add(compiler, scope, keywords[i].keyword, OB_ON_NUMBER, keywords[i].check) : NULL;
         if (!rule)
@@ -63,7 +63,7 @@ bool ob_compile_numbers(struct ob_compiler *compiler, const struct ob_schema_sco
     return compiler->code == OUTBOX_OK;
 }
 
-static bool check_least(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_least(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                         const struct ob_step *step)
 {
     return ob_text_length(value->string) >= rule->size ||
@@ -71,7 +71,7 @@ static bool check_least(struct ob_check *check, const struct ob_rule *rule, cons
                          rule->size == 1 ? "" : "s");
 }
 
-static bool check_most(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_most(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                        const struct ob_step *step)
 {
     return ob_text_length(value->string) <= rule->size ||
@@ -79,7 +79,7 @@ static bool check_most(struct ob_check *check, const struct ob_rule *rule, const
                          rule->size == 1 ? "" : "s");
 }
 
-static bool check_pattern(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_pattern(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                           const struct ob_step *step)
 {
     return ob_check_match(check, rule->regex, value->string, rule->pointer, step) ||
@@ -95,7 +95,7 @@ static bool is_regex(struct ob_check *check, struct ob_text text, const struct o
     return code == OUTBOX_OK || (code == OUTBOX_NOMEM && ob_check_stop(check, code, "", step, NULL));
 }
 
-static bool check_format(struct ob_check *check, const struct ob_rule *rule, const struct ob_value *value,
+static bool check_format(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                          const struct ob_step *step)
 {
     bool fits = rule->format->check ? rule->format->check(value->string) : is_regex(check, value->string, step);
@@ -112,7 +112,7 @@ bool ob_compile_strings(struct ob_compiler *compiler, const struct ob_schema_sco
     if (ob_compile_size(compiler, scope, "maxLength", &size) &&
         (rule = ob_rule_add(compiler, scope, "maxLength", OB_ON_STRING, check_most)))
         rule->size = size;
-    const struct ob_value *value = ob_compile_get(compiler, scope, "pattern", OB_STRING);
+    const struct ob_tree *value = ob_compile_get(compiler, scope, "pattern", OB_STRING);
     if (value && (rule = ob_rule_add(compiler, scope, "pattern", OB_ON_STRING, check_pattern))) {
         if (!rule->shown)
             rule->shown = "the pattern of the schema";

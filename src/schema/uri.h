@@ -3,7 +3,7 @@
 #define OB_SCHEMA_URI_H
 
 #include "base/buf.h"
-#include "schema/value.h"
+#include "schema/tree.h"
 
 /* Views into the reference. has_*: an empty part is not a missing one. */
 struct ob_uri {

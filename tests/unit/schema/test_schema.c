@@ -1,4 +1,6 @@
 /* test_schema.c - what a payload's fault says, what a schema's mistake says, and where each is. Proves: S12. */
+#include "base/buf.h"
+#include "base/utf8.h"
 #include "ob_test.h"
 #include "schema/schema.h"
 
@@ -203,6 +205,28 @@ static void mistakes_in_a_schema_have_a_place(void **state)
     }
 }
 
+/* Text goes into a database that takes only UTF-8: it is cut between characters. */
+static void long_paths_are_cut_between_characters(void **state)
+{
+    (void)state;
+    struct ob_schema *schema = compile("{\"additionalProperties\":{\"type\":\"null\"}}");
+    for (size_t shift = 0; shift < 4; shift++) {
+        struct ob_buf buf = OB_BUF_INIT;
+        struct ob_schema_fault fault;
+        ob_buf_puts(&buf, "{\"");
+        for (size_t i = 0; i < shift; i++)
+            ob_buf_putc(&buf, 'x');
+        for (size_t i = 0; i < 300; i++)
+            ob_buf_puts(&buf, "\xf0\x9f\x93\xa6");
+        ob_buf_puts(&buf, "\":1}");
+        assert_int_equal(ob_schema_check(schema, ob_buf_text(&buf), buf.len, &fault), OUTBOX_INVALID);
+        assert_true(strlen(fault.path) > 250 && ob_utf8_valid(fault.path, strlen(fault.path)));
+        assert_true(strlen(fault.text) > 500 && ob_utf8_valid(fault.text, strlen(fault.text)));
+        ob_buf_fini(&buf);
+    }
+    ob_schema_free(schema);
+}
+
 static void files_are_loaded(void **state)
 {
     (void)state;
@@ -231,6 +255,7 @@ int main(void)
         cmocka_unit_test(alternatives_name_the_nearest),
         cmocka_unit_test(newer_spellings_mean_the_same),
         cmocka_unit_test(mistakes_in_a_schema_have_a_place),
+        cmocka_unit_test(long_paths_are_cut_between_characters),
         cmocka_unit_test(files_are_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

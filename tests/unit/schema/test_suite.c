@@ -4,7 +4,7 @@
  * S12. */
 #include "ob_test.h"
 #include "schema/schema.h"
-#include "schema/value.h"
+#include "schema/tree.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static struct {
     unsigned run, wrong, out[OB_COUNT(left_out)];
 } tally;
 
-static const char *text_of(const struct ob_value *value, char text[128])
+static const char *text_of(const struct ob_tree *value, char text[128])
 {
     snprintf(text, 128, "%.*s", (int)value->string.len, value->string.data);
     return text;
@@ -48,13 +48,13 @@ static bool is_left_out(const char *file, const char *group, size_t tests)
     return false;
 }
 
-static void run_group(const char *file, const char *text, const struct ob_value *group)
+static void run_group(const char *file, const char *text, const struct ob_tree *group)
 {
     char name[128], about[128];
     struct ob_schema *schema;
     struct outbox_error err;
-    const struct ob_value *source = ob_value_gets(group, "schema"), *tests = ob_value_gets(group, "tests");
-    text_of(ob_value_gets(group, "description"), name);
+    const struct ob_tree *source = ob_tree_gets(group, "schema"), *tests = ob_tree_gets(group, "tests");
+    text_of(ob_tree_gets(group, "description"), name);
     if (is_left_out(file, name, tests->array.count))
         return;
     if (ob_schema_compile(text + source->offset, source->len, file, &schema, NULL, &err)) {
@@ -63,14 +63,14 @@ static void run_group(const char *file, const char *text, const struct ob_value 
         return;
     }
     for (size_t i = 0; i < tests->array.count; i++) {
-        const struct ob_value *test = &tests->array.items[i], *data = ob_value_gets(test, "data");
+        const struct ob_tree *test = &tests->array.items[i], *data = ob_tree_gets(test, "data");
         struct ob_schema_fault fault = {.text = ""};
         enum outbox_code code = ob_schema_check(schema, text + data->offset, data->len, &fault);
-        bool valid = ob_value_gets(test, "valid")->boolean;
+        bool valid = ob_tree_gets(test, "valid")->boolean;
         tally.run++;
         if (code == (valid ? OUTBOX_OK : OUTBOX_INVALID) && (valid || fault.text[0]))
             continue;
-        text_of(ob_value_gets(test, "description"), about);
+        text_of(ob_tree_gets(test, "description"), about);
         print_error("%s: %s: %s: wanted %s, got %d %s\n", file, name, about, valid ? "valid" : "invalid", code,
                     fault.text);
         tally.wrong++;
@@ -83,8 +83,8 @@ static void run_file(const char *name)
     char path[1024];
     struct ob_buf buf = OB_BUF_INIT;
     struct ob_arena arena;
-    struct ob_value groups;
-    struct ob_value_fault why;
+    struct ob_tree groups;
+    struct ob_tree_fault why;
     snprintf(path, sizeof path, "%s/%s", SUITE, name);
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
@@ -95,7 +95,7 @@ static void run_file(const char *name)
     }
     fclose(file);
     ob_arena_init(&arena, 0);
-    assert_int_equal(ob_value_read(&arena, ob_buf_text(&buf), buf.len, &groups, &why), OUTBOX_OK);
+    assert_int_equal(ob_tree_read(&arena, ob_buf_text(&buf), buf.len, &groups, &why), OUTBOX_OK);
     for (size_t i = 0; i < groups.array.count; i++)
         run_group(name, ob_buf_text(&buf), &groups.array.items[i]);
     ob_arena_fini(&arena);

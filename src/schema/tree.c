@@ -1,5 +1,5 @@
-/* value.c - questions to a JSON tree: members, equality, hashes, places. */
-#include "schema/value.h"
+/* tree.c - questions to a JSON tree: members, equality, hashes, places. */
+#include "schema/tree.h"
 
 #include <string.h>
 
@@ -15,6 +15,15 @@ bool ob_text_is(struct ob_text text, const char *other)
     return text.len == strlen(other) && memcmp(text.data, other, text.len) == 0;
 }
 
+size_t ob_text_cut(struct ob_text text, size_t max)
+{
+    if (text.len <= max)
+        return text.len;
+    while (max > 0 && ((unsigned char)text.data[max] & 0xc0) == 0x80)
+        max--;
+    return max;
+}
+
 size_t ob_text_length(struct ob_text text)
 {
     size_t count = 0;
@@ -23,13 +32,13 @@ size_t ob_text_length(struct ob_text text)
     return count;
 }
 
-static struct ob_value *search(const struct ob_member **sorted, size_t count, struct ob_text name)
+static struct ob_tree *search(const struct ob_member **sorted, size_t count, struct ob_text name)
 {
     while (count) {
         size_t half = count / 2;
         int order = ob_text_compare(name, sorted[half]->name);
         if (order == 0)
-            return (struct ob_value *)&sorted[half]->value;
+            return (struct ob_tree *)&sorted[half]->value;
         if (order > 0) {
             sorted += half + 1;
             count -= half + 1;
@@ -40,7 +49,7 @@ static struct ob_value *search(const struct ob_member **sorted, size_t count, st
     return NULL;
 }
 
-struct ob_value *ob_value_get(const struct ob_value *object, struct ob_text name)
+struct ob_tree *ob_tree_get(const struct ob_tree *object, struct ob_text name)
 {
     if (object->type != OB_OBJECT)
         return NULL;
@@ -52,34 +61,34 @@ struct ob_value *ob_value_get(const struct ob_value *object, struct ob_text name
     return NULL;
 }
 
-struct ob_value *ob_value_gets(const struct ob_value *object, const char *name)
+struct ob_tree *ob_tree_gets(const struct ob_tree *object, const char *name)
 {
-    return ob_value_get(object, (struct ob_text){name, strlen(name)});
+    return ob_tree_get(object, (struct ob_text){name, strlen(name)});
 }
 
-static bool equal_arrays(const struct ob_value *a, const struct ob_value *b)
+static bool equal_arrays(const struct ob_tree *a, const struct ob_tree *b)
 {
     if (a->array.count != b->array.count)
         return false;
     for (size_t i = 0; i < a->array.count; i++)
-        if (!ob_value_equal(&a->array.items[i], &b->array.items[i]))
+        if (!ob_tree_equal(&a->array.items[i], &b->array.items[i]))
             return false;
     return true;
 }
 
-static bool equal_objects(const struct ob_value *a, const struct ob_value *b)
+static bool equal_objects(const struct ob_tree *a, const struct ob_tree *b)
 {
     if (a->object.count != b->object.count)
         return false;
     for (size_t i = 0; i < a->object.count; i++) {
-        const struct ob_value *other = ob_value_get(b, a->object.members[i].name);
-        if (!other || !ob_value_equal(&a->object.members[i].value, other))
+        const struct ob_tree *other = ob_tree_get(b, a->object.members[i].name);
+        if (!other || !ob_tree_equal(&a->object.members[i].value, other))
             return false;
     }
     return true;
 }
 
-bool ob_value_equal(const struct ob_value *a, const struct ob_value *b)
+bool ob_tree_equal(const struct ob_tree *a, const struct ob_tree *b)
 {
     if (a->type != b->type)
         return false;
@@ -103,7 +112,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
     return hash ^ (hash >> 29);
 }
 
-uint64_t ob_value_hash(const struct ob_value *value)
+uint64_t ob_tree_hash(const struct ob_tree *value)
 {
     uint64_t hash = 0xcbf29ce484222325u + (uint64_t)value->type, sum = 0;
     switch (value->type) {
@@ -116,14 +125,14 @@ uint64_t ob_value_hash(const struct ob_value *value)
     case OB_STRING: return hash_bytes(hash, value->string.data, value->string.len);
     case OB_ARRAY:
         for (size_t i = 0; i < value->array.count; i++) {
-            uint64_t item = ob_value_hash(&value->array.items[i]);
+            uint64_t item = ob_tree_hash(&value->array.items[i]);
             hash = hash_bytes(hash, &item, sizeof item);
         }
         return hash;
     case OB_OBJECT: /* a sum, for the order of members counts for nothing */
         for (size_t i = 0; i < value->object.count; i++) {
             const struct ob_member *member = &value->object.members[i];
-            uint64_t one = ob_value_hash(&member->value);
+            uint64_t one = ob_tree_hash(&member->value);
             sum += hash_bytes(one, member->name.data, member->name.len);
         }
         return hash_bytes(hash, &sum, sizeof sum);
@@ -149,7 +158,7 @@ void ob_pointer_put(struct ob_buf *buf, struct ob_text name)
     }
 }
 
-void ob_value_place(const char *text, size_t len, size_t offset, unsigned *line, unsigned *column)
+void ob_tree_place(const char *text, size_t len, size_t offset, unsigned *line, unsigned *column)
 {
     *line = *column = 1;
     for (size_t i = 0; i < offset && i < len; i++) {
@@ -162,7 +171,7 @@ void ob_value_place(const char *text, size_t len, size_t offset, unsigned *line,
     }
 }
 
-const char *ob_value_type_name(enum ob_value_type type)
+const char *ob_tree_type_name(enum ob_tree_type type)
 {
     static const char *const names[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};
     return names[type];

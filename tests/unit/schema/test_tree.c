@@ -1,17 +1,17 @@
-/* test_value.c - the reader of JSON, and equality. Proves: S12, a payload is read as its receiver reads it, or refused. */
+/* test_tree.c - the reader of JSON, and equality. Proves: S12, a payload is read as its receiver reads it, or refused. */
 #include "ob_test.h"
-#include "schema/value.h"
+#include "schema/tree.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-static enum outbox_code read_text(const char *text, size_t len, struct ob_value_fault *why)
+static enum outbox_code read_text(const char *text, size_t len, struct ob_tree_fault *why)
 {
     struct ob_arena arena;
-    struct ob_value value;
+    struct ob_tree value;
     ob_arena_init(&arena, 0);
-    enum outbox_code code = ob_value_read(&arena, text, len, &value, why);
+    enum outbox_code code = ob_tree_read(&arena, text, len, &value, why);
     ob_arena_fini(&arena);
     return code;
 }
@@ -55,7 +55,7 @@ static void wrong_json_is_refused_with_its_place(void **state)
          "the name \"c\" appears twice in an object"},
     };
     for (size_t i = 0; i < OB_COUNT(cases); i++) {
-        struct ob_value_fault why = {.offset = 999};
+        struct ob_tree_fault why = {.offset = 999};
         if (read_text(cases[i].text, strlen(cases[i].text), &why) != OUTBOX_INVALID)
             fail_msg("accepted: %s", cases[i].text);
         assert_string_equal(why.text, cases[i].what);
@@ -66,13 +66,13 @@ static void wrong_json_is_refused_with_its_place(void **state)
 static void nesting_is_bounded(void **state)
 {
     (void)state;
-    char text[2 * OB_VALUE_DEPTH + 2];
-    struct ob_value_fault why;
-    memset(text, '[', OB_VALUE_DEPTH);
-    memset(text + OB_VALUE_DEPTH, ']', OB_VALUE_DEPTH);
-    assert_int_equal(read_text(text, 2 * OB_VALUE_DEPTH, &why), OUTBOX_OK);
-    memset(text, '[', OB_VALUE_DEPTH + 1);
-    memset(text + OB_VALUE_DEPTH + 1, ']', OB_VALUE_DEPTH + 1);
+    char text[2 * OB_TREE_DEPTH + 2];
+    struct ob_tree_fault why;
+    memset(text, '[', OB_TREE_DEPTH);
+    memset(text + OB_TREE_DEPTH, ']', OB_TREE_DEPTH);
+    assert_int_equal(read_text(text, 2 * OB_TREE_DEPTH, &why), OUTBOX_OK);
+    memset(text, '[', OB_TREE_DEPTH + 1);
+    memset(text + OB_TREE_DEPTH + 1, ']', OB_TREE_DEPTH + 1);
     assert_int_equal(read_text(text, sizeof text, &why), OUTBOX_INVALID);
     assert_string_equal(why.text, "arrays and objects are nested too deep");
 }
@@ -83,10 +83,10 @@ static void strings_are_unescaped(void **state)
     static const char text[] = "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\\u00e9\\u20ac\\ud83d\\udce6\\u0000z\"";
     static const char want[] = "\"\\/\b\f\n\r\tA\xc3\xa9\xe2\x82\xac\xf0\x9f\x93\xa6\0z";
     struct ob_arena arena;
-    struct ob_value value;
-    struct ob_value_fault why;
+    struct ob_tree value;
+    struct ob_tree_fault why;
     ob_arena_init(&arena, 0);
-    assert_int_equal(ob_value_read(&arena, text, sizeof text - 1, &value, &why), OUTBOX_OK);
+    assert_int_equal(ob_tree_read(&arena, text, sizeof text - 1, &value, &why), OUTBOX_OK);
     assert_int_equal(value.string.len, sizeof want - 1);
     assert_memory_equal(value.string.data, want, sizeof want - 1);
     assert_int_equal(ob_text_length(value.string), 14);
@@ -115,14 +115,14 @@ static void equality_and_hashes_agree(void **state)
     };
     for (size_t i = 0; i < OB_COUNT(cases); i++) {
         struct ob_arena arena;
-        struct ob_value a, b;
-        struct ob_value_fault why;
+        struct ob_tree a, b;
+        struct ob_tree_fault why;
         ob_arena_init(&arena, 0);
-        assert_int_equal(ob_value_read(&arena, cases[i].a, strlen(cases[i].a), &a, &why), OUTBOX_OK);
-        assert_int_equal(ob_value_read(&arena, cases[i].b, strlen(cases[i].b), &b, &why), OUTBOX_OK);
-        assert_int_equal(ob_value_equal(&a, &b), cases[i].equal);
-        assert_int_equal(ob_value_equal(&b, &a), cases[i].equal);
-        assert_int_equal(ob_value_hash(&a) == ob_value_hash(&b), cases[i].equal);
+        assert_int_equal(ob_tree_read(&arena, cases[i].a, strlen(cases[i].a), &a, &why), OUTBOX_OK);
+        assert_int_equal(ob_tree_read(&arena, cases[i].b, strlen(cases[i].b), &b, &why), OUTBOX_OK);
+        assert_int_equal(ob_tree_equal(&a, &b), cases[i].equal);
+        assert_int_equal(ob_tree_equal(&b, &a), cases[i].equal);
+        assert_int_equal(ob_tree_hash(&a) == ob_tree_hash(&b), cases[i].equal);
         ob_arena_fini(&arena);
     }
 }
@@ -162,7 +162,7 @@ static void verdicts_are_those_of_another_reader(void **state)
                 text[at] = alphabet[roll(sizeof alphabet - 1)];
             }
         }
-        struct ob_value_fault why = {.text = ""};
+        struct ob_tree_fault why = {.text = ""};
         json_error_t error;
         json_t *other = json_loadb(
             text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);

@@ -1,0 +1,59 @@
+/* payload.c - payloads against a JSON Schema, before they are enqueued or without enqueuing them at all. */
+#include "cli/cli.h"
+
+#include "schema/schema.h"
+
+static bool check(struct ob_cli *cli, const struct ob_buf *payload, struct ob_schema_fault *fault)
+{
+    struct ob_schema *schema;
+    if (ob_schema_load(cli->args.json_schema, &schema, NULL, &cli->err))
+        return false;
+    enum outbox_code code = payload ? ob_schema_check(schema, ob_buf_text(payload), payload->len, fault) : OUTBOX_OK;
+    ob_schema_free(schema);
+    if (code == OUTBOX_NOMEM)
+        ob_error_nomem(&cli->err);
+    else if (code)
+        ob_error_set(&cli->err, code, "the payload does not fit %s: %s", cli->args.json_schema, fault->text);
+    return code == OUTBOX_OK;
+}
+
+bool ob_cli_fits(struct ob_cli *cli, const struct ob_buf *payload)
+{
+    struct ob_schema_fault fault;
+    return !cli->args.json_schema || check(cli, payload, &fault);
+}
+
+static void say_json(bool ok, const struct ob_schema_fault *fault, const char *error)
+{
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    ob_json_init(&json, &buf);
+    ob_json_object(&json);
+    ob_json_key(&json, "ok"), ob_json_bool(&json, ok);
+    if (fault->text[0]) {
+        ob_json_text(&json, "path", fault->path);
+        ob_json_text(&json, "rule", fault->rule);
+        ob_json_text(&json, "text", fault->text);
+    } else if (!ok) {
+        ob_json_text(&json, "text", error);
+    }
+    ob_json_end(&json);
+    ob_say_json(&buf);
+}
+
+int ob_cli_validate_payload(struct ob_cli *cli)
+{
+    struct ob_buf payload = OB_BUF_INIT;
+    struct ob_schema_fault fault = {.text = ""};
+    const char *word = cli->args.rest_count ? cli->args.rest[0] : NULL;
+    bool ok = (!word || !ob_cli_payload(word, &payload, &cli->err)) && check(cli, word ? &payload : NULL, &fault);
+    int status = OB_EXIT_OK;
+    if (cli->args.json)
+        say_json(ok, &fault, cli->err.text);
+    if (!ok)
+        status = ob_cli_fail(cli);
+    else if (!cli->args.json)
+        ob_cli_note(cli, "%s: %s", cli->args.json_schema, word ? "the payload fits" : "good");
+    ob_buf_fini(&payload);
+    return status;
+}

@@ -1,0 +1,70 @@
+"""JSON Schema on the command line: at enqueue, and without a store.
+
+Proves: S12 (a payload that does not fit its schema is never sent; path and rule are named).
+"""
+import json
+
+import pytest
+
+from support.database import run_cli
+
+SCHEMA = """{
+  "type": "object",
+  "required": ["amount"],
+  "properties": {
+    "amount": {"type": "number", "exclusiveMinimum": 0},
+    "currency": {"pattern": "^[A-Z]{3}$"}
+  }
+}
+"""
+
+
+@pytest.fixture
+def schema(tmp_path):
+    path = tmp_path / "order.schema.json"
+    path.write_text(SCHEMA)
+    return str(path)
+
+
+@pytest.fixture
+def store(tmp_path):
+    url = "sqlite:%s" % (tmp_path / "box.db")
+    run_cli("init", url)
+    return url
+
+
+def test_send_refuses_what_does_not_fit(schema, store):
+    bad = run_cli("send", "orders", '{"amount": 0}', "--store", store, "--json-schema", schema, check=False)
+    assert bad.returncode == 2
+    assert "does not fit %s: /amount: must be > 0 (exclusiveMinimum)" % schema in bad.stderr
+    assert run_cli("list", "--json", "--store", store).stdout == ""
+    run_cli("send", "orders", '{"amount": 1}', "--store", store, "--json-schema", schema)
+    assert len(run_cli("list", "--json", "--store", store).stdout.splitlines()) == 1
+
+
+def test_send_refuses_what_is_no_json(schema, store):
+    bad = run_cli("send", "orders", "hello", "--content-type", "text/plain", "--store", store, "--json-schema", schema,
+                  check=False)
+    assert bad.returncode == 2
+    assert "payload: 1:1: this is no JSON value" in bad.stderr
+
+
+def test_validate_names_path_and_rule(schema, tmp_path):
+    payload = tmp_path / "payload.json"
+    payload.write_text('{"amount": 5, "currency": "euro"}')
+    done = run_cli("validate", "--json", "--json-schema", schema, "@%s" % payload, check=False)
+    assert done.returncode == 2
+    assert json.loads(done.stdout) == {"ok": False, "path": "/currency", "rule": "/properties/currency/pattern",
+                                       "text": "/currency: must match ^[A-Z]{3}$ (pattern)"}
+    payload.write_text('{"amount": 5, "currency": "EUR"}')
+    done = run_cli("validate", "--json", "--json-schema", schema, "@%s" % payload)
+    assert json.loads(done.stdout) == {"ok": True}
+
+
+def test_validate_without_a_payload_checks_the_schema(schema, tmp_path):
+    assert run_cli("validate", "--json-schema", schema).stderr == "%s: good\n" % schema
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text(SCHEMA.replace('"exclusiveMinimum": 0', '"exclusiveMinimum": "0"'))
+    done = run_cli("validate", "--json-schema", str(wrong), check=False)
+    assert done.returncode == 2
+    assert "%s:5:54: /properties/amount/exclusiveMinimum: must be a number, not a string" % wrong in done.stderr

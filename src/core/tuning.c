@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -80,7 +79,7 @@ static bool read_switch(const char *value, struct ob_tuning *tuning)
         for (size_t i = 0; i < 4; i++)
             if (strcmp(words[on][i], value) == 0) {
                 tuning->number = on;
-                snprintf(tuning->value, sizeof tuning->value, "%s", words[on][0]);
+                strcpy(tuning->value, words[on][0]);
                 return true;
             }
     return false;
@@ -94,7 +93,7 @@ static bool read_rate(const char *value, struct ob_tuning *tuning)
     if (!read_digits(value, &tuning->number, &end) || tuning->number < 1)
         return false;
     if (!*end)
-        snprintf(tuning->value, sizeof tuning->value, "%.16s/s", value);
+        strcat(tuning->value, "/s"); /* at most nine digits before it */
     tuning->period_us = !*end ? 1000000 : *end == '/' && strcmp(end, "/ms") != 0 ? unit_us(end + 1) : 0;
     return tuning->period_us != 0;
 }

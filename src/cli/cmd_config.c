@@ -187,8 +187,9 @@ static enum outbox_code first_problem(struct ob_cli *cli, enum outbox_code code,
     if (code == OUTBOX_NOMEM || !problem)
         return ob_error_nomem(&cli->err);
     ob_config_problem_text(problem, &line);
-    ob_error_set(&cli->err, OUTBOX_CONFIG, "%s%s", ob_buf_text(&line),
-                 report->errors > 1 ? "; there is more, see: outbox validate" : "");
+    if (report->errors > 1)
+        ob_buf_printf(&line, " (and %zu more: see outbox validate)", report->errors - 1);
+    ob_error_set(&cli->err, OUTBOX_CONFIG, "%s", ob_buf_text(&line));
     ob_buf_fini(&line);
     return OUTBOX_CONFIG;
 }

@@ -37,6 +37,11 @@ const char *ob_url_path(const char *url)
 
 void ob_url_redact(const char *url, char *text, size_t size)
 {
+    const char *scheme = strstr(url, "://");
+    if (scheme && ob_url_kind(url) == OB_URL_UNKNOWN) { /* where its password would be is not for us to know */
+        snprintf(text, size, "%.*s://...", (int)(scheme - url < 40 ? scheme - url : 40), url);
+        return;
+    }
 #ifdef HAVE_POSTGRES
     if (ob_url_kind(url) != OB_URL_SQLITE) {
         ob_pg_redact(url, text, size);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILE_MOST = 1024 * 1024 };
+enum { FILE_MOST = 256 * 1024 };
 
 static const char *const tops[] = {"store", "stores", "relay", "log", "admin", "sinks", "defaults", "routes", NULL};
 

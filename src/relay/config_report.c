@@ -24,6 +24,9 @@ const char *ob_loader_dup(struct ob_loader *ld, const char *text)
 }
 
 static const char *print(struct ob_arena *arena, const char *format, va_list list)
+    __attribute__((format(printf, 2, 0)));
+
+static const char *print(struct ob_arena *arena, const char *format, va_list list)
 {
     struct ob_buf buf = OB_BUF_INIT;
     ob_buf_vprintf(&buf, format, list);

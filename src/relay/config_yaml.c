@@ -7,7 +7,7 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { MOST_NODES = 20000, MOST_DEPTH = 16 };
+enum { MOST_NODES = 20000, MOST_DEPTH = 16, MOST_BRACKETS = 500 };
 
 struct walk {
     struct ob_loader *ld;
@@ -189,11 +189,32 @@ static struct ob_node *read_root(struct ob_loader *ld, yaml_parser_t *parser, ya
     return node;
 }
 
+/* The line where brackets are open beyond reason; 0: nowhere. libyaml's time grows with the square of this depth, so it is
+ * looked at first. Quotes are not understood here: hence the wide bound. */
+static int bracket_line(const char *text, size_t len)
+{
+    int line = 1, open = 0;
+    for (size_t i = 0; i < len; i++) {
+        line += text[i] == '\n';
+        open += text[i] == '[' || text[i] == '{';
+        if (open > 0 && (text[i] == ']' || text[i] == '}'))
+            open--;
+        if (open > MOST_BRACKETS)
+            return line;
+    }
+    return 0;
+}
+
 struct ob_node *ob_config_yaml(struct ob_loader *ld, const char *text, size_t len)
 {
     yaml_parser_t parser;
     yaml_document_t document;
     struct ob_node *node = NULL;
+    struct ob_config_place place = OB_PLACE_FILE(ld, bracket_line(text, len));
+    if (place.line) {
+        ob_loader_problem(ld, true, &place, NULL, NULL, NULL, "not YAML: too many levels");
+        return NULL;
+    }
     if (!yaml_parser_initialize(&parser)) {
         ld->nomem = true;
         return NULL;

@@ -2,6 +2,7 @@
 
     ```sql       goes to one psql session, which lasts for the whole document; \\c - NAME changes the role
     ```console   lines that begin with "$ " are run by a shell, where `outbox` is the built one
+    ```yaml      is written to the file that its first line names: "# outbox.yaml"; commands then run beside it
     ```text      behind one of them is what it prints; where there is none, anything but an error may come
     <!-- sql     or console: the same, not shown to the reader; ends with --> on a line of its own
 
@@ -15,6 +16,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
@@ -23,7 +25,7 @@ if __name__ == "__main__":
 from support.database import CLI
 from support.pgserver import PgServer
 
-BLOCK = re.compile(r"^```(sql|console|text)\n(.*?)^```$|^<!-- (sql|console)\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(sql|console|text|yaml)\n(.*?)^```$|^<!-- (sql|console)\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
 MARK = "-- the block has ended --"
 SETUP = "\\set SHOW_CONTEXT never\n\\pset footer off\n\\pset pager off\n"
 
@@ -47,7 +49,7 @@ def read(text):
     steps = []
     for match in BLOCK.finditer(text):
         kind, source = match.group(1) or match.group(3), match.group(2) or match.group(4) or ""
-        if kind != "text":
+        if kind != "text":  # a command, or a file for one
             steps.append(Step(kind, source, text.count("\n", 0, match.start()) + 1))
         elif steps and steps[-1].expected is None:
             steps[-1].expected, steps[-1].span = source, match.span(2)
@@ -78,6 +80,7 @@ class Player:
                     "PATH": os.path.dirname(CLI) + ":" + os.environ["PATH"]}
         self.env.pop("OUTBOX_STORE", None)
         self.psql = None
+        self.folder = None  # of the files
 
     def __enter__(self):
         self.roles = self._roles()
@@ -89,6 +92,8 @@ class Player:
             self.psql.stdin.close()
             self.psql.wait(30)
             self.psql.stdout.close()
+        if self.folder:
+            self.folder.cleanup()
         self.server.psql("DROP DATABASE shop WITH (FORCE)")
         for role in sorted(self._roles() - self.roles):
             self.server.psql('DROP ROLE "%s"' % role)
@@ -97,7 +102,15 @@ class Player:
         return set(self.server.psql("SELECT rolname FROM pg_roles").split("\n"))
 
     def play(self, step):
-        return self._sql(step.source) if step.kind == "sql" else self._console(step.source)
+        return {"sql": self._sql, "console": self._console, "yaml": self._yaml}[step.kind](step.source)
+
+    def _yaml(self, source):
+        self.folder = self.folder or tempfile.TemporaryDirectory()
+        name = re.match(r"# (\w+\.yaml)\n", source)
+        if name:
+            with open(os.path.join(self.folder.name, name.group(1)), "w") as file:
+                file.write(source)
+        return ""
 
     def _sql(self, source):
         if not self.psql:
@@ -119,7 +132,8 @@ class Player:
         for line in source.split("\n"):
             if line.startswith("$ "):
                 done = subprocess.run(["bash", "-c", line[2:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                      text=True, env=self.env, timeout=60)
+                                      text=True, env=self.env, timeout=60,
+                                      cwd=self.folder.name if self.folder else None)
                 out += done.stdout.splitlines(keepends=True)
                 if done.returncode:
                     out.append("exit status %d\n" % done.returncode)

@@ -1,6 +1,6 @@
 """The examples of the documents, played as their readers would: what is printed is what comes.
 
-Proves: docs/*.md (S5 roles, V14 erasure, Y4 hooks, M1 M4 M5 M6 M10 the SQL API). When one fails because the product was
+Proves: docs/*.md (S5 roles, V14 erasure, Y4 hooks, V11 configuration, M1 M4 M5 M6 M10 the SQL API). When one fails because the product was
 changed on purpose: /usr/bin/python3 tests/support/transcript.py docs/NAME.md, and read what it wrote.
 """
 import os
@@ -11,7 +11,7 @@ import pytest
 from support import transcript
 from support.database import ROOT
 
-PLAYED = ["sql.md", "worker.md", "hooks.md", "retention.md", "roles.md"]
+PLAYED = ["sql.md", "worker.md", "hooks.md", "retention.md", "roles.md", "configuration.md"]
 
 
 def text_of(path):
@@ -21,7 +21,7 @@ def text_of(path):
 
 @pytest.mark.parametrize("name", PLAYED)
 def test_examples(pg_server, name):
-    """M6 S5 Y4 V14"""
+    """M6 S5 Y4 V11 V14"""
     steps, wrong = transcript.play(text_of("docs/" + name), pg_server)
     assert any(step.expected for step in steps)
     assert not wrong, "\n".join("docs/%s:%d prints\n%s\nbut there came\n%s" % (name, step.line, step.expected, step.got)

@@ -1,0 +1,187 @@
+"""The configuration from the outside: validate, config, and the store that other commands take from the file.
+
+Proves: V11 (settings from file, environment and flags), M15 (poll against lease is warned about).
+"""
+import json
+import os
+
+import pytest
+
+from support.database import run_cli
+
+# Nothing of the machine's own may be heard.
+QUIET = {"OUTBOX_STORE": "", "DATABASE_URL": "", "OUTBOX_CONFIG": "", "OUTBOX_SCHEMA": ""}
+GOOD = """\
+store: sqlite:{folder}/outbox.db
+relay:
+  lease: ${{LEASE:-20s}}
+defaults: {{timeout: 3s}}
+sinks:
+  billing: {{kind: "null", concurrency: 3}}
+routes:
+  - {{topic: "orders.*", sink: billing}}
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Writes a configuration, with {folder} filled in; returns its path."""
+    def write(text=GOOD, name="o.yaml"):
+        path = tmp_path / name
+        path.write_text(text.format(folder=tmp_path) if text == GOOD else text)
+        return str(path)
+    return write
+
+
+def cli(*args, env=None, cwd=None, check=False):
+    here = os.getcwd()
+    os.chdir(cwd or "/")
+    try:
+        return run_cli(*args, env={**QUIET, **(env or {})}, check=check)
+    finally:
+        os.chdir(here)
+
+
+# ---- validate --------------------------------------------------------------------------------------------------------
+
+
+def test_a_good_file_is_good(file):
+    """V11: exit 0, nothing on stdout, a note for people, none with --quiet."""
+    done = cli("validate", file())
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "%s: good (1 store, 1 sink, 1 route)\n" % file()
+    assert cli("validate", file(), "--quiet").stderr == ""
+
+
+def test_every_mistake_is_told(file):
+    """V11: exit 78; file, line, option and the nearest word, all mistakes of one run."""
+    path = file("sinks:\n  billing: {kind: 'null', concurency: 3}\nrelay: {pol: 1s, batch: x}\nroutes: [{sink: biling}]\n")
+    done = cli("validate", path)
+    assert done.returncode == 78
+    assert [line for line in done.stdout.splitlines() if ": error: " in line and "concurency" not in line] == [
+        '%s:3: error: relay.batch: is "x", but must be a whole number' % path,
+        '%s:3: error: relay.pol: unknown option; did you mean "poll"?' % path,
+        '%s:4: error: routes[0].sink: there is no sink "biling"; did you mean "billing"?' % path,
+    ]
+
+
+def test_mistakes_as_json(file):
+    """V11: for machines."""
+    path = file("store: sqlite:x\nrelay: {pol: 1s}\n")
+    done = cli("validate", path, "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 78
+    assert (report["ok"], report["file"], report["errors"]) == (False, path, 1)
+    assert report["problems"][-1] == {"level": "error", "source": "file", "file": path, "line": 2, "key": "relay.pol",
+                                      "value": None, "nearest": "poll", "text": "unknown option"}
+
+
+def test_a_file_that_is_not_there():
+    """V11"""
+    done = cli("validate", "/nowhere/o.yaml")
+    assert done.returncode == 78
+    assert done.stdout == "/nowhere/o.yaml: error: cannot be read: No such file or directory\n"
+
+
+def test_poll_above_a_third_of_the_lease_is_warned_about(file):
+    """M15: the file, and the variable; a warning is no error."""
+    done = cli("validate", file(), env={"OUTBOX_RELAY_POLL": "9s"})
+    assert done.returncode == 0
+    assert done.stdout.startswith("OUTBOX_RELAY_POLL: warning: relay.poll: is 9s, more than a third of the lease")
+    assert cli("validate", file(), env={"OUTBOX_RELAY_POLL": "9s", "LEASE": "27s"}).stdout == ""
+
+
+def test_a_kind_that_is_not_known(file):
+    """V11: those of the build are named."""
+    done = cli("validate", file("sinks: {a: {kind: nul}}\nroutes: [{sink: a}]\n"))
+    assert done.returncode == 78
+    assert 'o.yaml:1: error: sinks.a.kind: there is no sink kind "nul"; known are: ' in done.stdout
+    assert 'did you mean "null"?' in done.stdout
+
+
+def test_escape_sequences_of_a_file_do_not_reach_the_terminal(file):
+    """V11"""
+    done = cli("validate", file('"\\e[31mred": 1\n'))
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "\\x1b[31mred" in done.stdout
+
+
+# ---- config ----------------------------------------------------------------------------------------------------------
+
+
+def values(*args, **options):
+    done = cli("config", "--json", *args, **options)
+    assert done.returncode == 0, done.stderr
+    return {value["name"]: value for value in json.loads(done.stdout)["values"]}
+
+
+def test_where_values_come_from(file):
+    """V11: flag before environment before file before default."""
+    path = file()
+    got = values("--config", path, "--set", "relay.batch=30",
+                 env={"OUTBOX_RELAY_BATCH": "20", "OUTBOX_RELAY_RUN": "4", "OUTBOX_SINK_BILLING_TIMEOUT": "7s"})
+    assert (got["relay.batch"]["value"], got["relay.batch"]["source"]) == ("30", "flag")
+    assert got["relay.run"] == {"name": "relay.run", "value": "4", "source": "env", "variable": "OUTBOX_RELAY_RUN",
+                                "secret": False, "reloadable": True}
+    assert got["relay.lease"] == {"name": "relay.lease", "value": "20s", "source": "file", "file": path, "line": 3,
+                                  "secret": False, "reloadable": True}
+    assert (got["relay.poll"]["value"], got["relay.poll"]["source"]) == ("500ms", "default")
+    assert got["sinks.billing.timeout"]["value"] == "7s"
+    assert not got["relay.worker"]["reloadable"]
+    assert got["routes[0]"]["value"] == "*/orders.* -> billing"
+
+
+def test_the_same_for_people(file):
+    """V11: a line each: name, value, source."""
+    lines = cli("config", "--config", file(), env={"OUTBOX_RELAY_BATCH": "20"}).stdout.splitlines()
+    assert ["relay.batch", "20", "env", "OUTBOX_RELAY_BATCH"] in [line.split() for line in lines]
+    assert ["relay.lease", "20s", "%s:3" % file()] in [line.split() for line in lines]
+
+
+def test_no_secret_is_shown(file):
+    """V11: neither of the file, nor of the environment, nor of a flag; not even when it is wrong."""
+    text = ("stores:\n  a: {url: \"postgresql://u:${PW}@h/d\"}\n  b: \"host=h password=zzz2\"\n"
+            "relay: {worker: \"${PW}\"}\nsinks: {s: {kind: \"null\"}}\nroutes: [{sink: s}]\n")
+    done = cli("config", "--config", file(text), env={"PW": "zzz1"})
+    assert done.returncode == 0 and "zzz" not in done.stdout + done.stderr
+    for bad in ["mysql://u:zzz3@h/d", "postgresql://u:zzz4@h:p%zz/d"]:
+        for done in [cli("config", "--config", file(), "--store", bad), cli("validate", file(), env={"OUTBOX_STORE": bad})]:
+            assert done.returncode == 78 and "zzz" not in done.stdout + done.stderr
+
+
+def test_a_bad_file_shows_nothing(file):
+    """V11: never half of a configuration."""
+    done = cli("config", "--config", file("relay: {pol: 1s}\nx: 1\n"))
+    assert (done.returncode, done.stdout) == (78, "")
+    assert 'relay.pol: unknown option; did you mean "poll"? (and 1 more: see outbox validate)' in done.stderr
+
+
+def test_the_sample_is_good(file):
+    """V11: what is offered to begin with works, once its sink is one that every build has."""
+    sample = cli("config", "--sample").stdout
+    assert "  #poll: 500ms\n" in sample
+    done = cli("validate", file(sample.replace("kind: stdout", "kind: 'null'")))
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+# ---- the store of other commands -------------------------------------------------------------------------------------
+
+
+def test_commands_find_their_store_in_the_file(file, tmp_path):
+    """V11: --config, OUTBOX_CONFIG, ./outbox.yaml; a sink that is wrong does not keep anybody from looking."""
+    path = file(GOOD.format(folder=tmp_path) + "  - {sink: nobody}\n", "outbox.yaml")
+    assert cli("init", "--config", path).returncode == 0
+    assert cli("send", "orders.paid", "{}", "--config", path).returncode == 0
+    assert json.loads(cli("list", "--json", env={"OUTBOX_CONFIG": path}).stdout)["topic"] == "orders.paid"
+    assert json.loads(cli("list", "--json", cwd=tmp_path).stdout)["topic"] == "orders.paid"
+    other = "sqlite:%s/other.db" % tmp_path
+    assert cli("init", other).returncode == 0
+    assert cli("list", "--json", cwd=tmp_path, env={"OUTBOX_STORE": other}).stdout == ""
+    assert cli("list", "--json", cwd=tmp_path, env={"DATABASE_URL": other}).stdout != ""  # the last resort
+
+
+def test_a_broken_file_is_told(file):
+    """V11: not passed over in silence."""
+    done = cli("status", "--config", file("store: [\n"))
+    assert done.returncode == 78
+    assert "o.yaml:2: error: not YAML" in done.stderr

@@ -225,7 +225,8 @@ static void generate_trace(struct ob_headers *headers, const struct outbox_deliv
 
 void ob_headers_add_trace(struct ob_headers *headers, const struct outbox_delivery *msg, bool generate)
 {
-    json_t *object = parse(msg);
+    bool has_any = msg->headers && strcasestr(msg->headers, "trace"); /* most have none, and need not be read again */
+    json_t *object = has_any ? parse(msg) : NULL;
     const char *parent = find_text(object, "traceparent"), *state = find_text(object, "tracestate");
     if (parent && ob_traceparent_ok(parent)) {
         ob_headers_add(headers, "traceparent", parent);

@@ -191,22 +191,30 @@ void ob_render_cloudevent(struct ob_buf *buf, const struct outbox_delivery *msg,
     put_event(buf, msg, source, false);
 }
 
+static bool needs_percent(const char *value)
+{
+    for (; *value; value++)
+        if ((unsigned char)*value <= 0x20 || (unsigned char)*value >= 0x7f || *value == '"' || *value == '%')
+            return true;
+    return false;
+}
+
+/* What is no valid value must be refused, not hidden by its encoding: so it goes on as it is. */
 static void add_encoded(struct ob_headers *headers, const char *prefix, const char *name, const char *value,
                         bool percent)
 {
-    struct ob_buf full = OB_BUF_INIT, encoded = OB_BUF_INIT;
+    char full[128];
+    struct ob_buf encoded = OB_BUF_INIT;
     if (!value)
         return;
-    ob_buf_printf(&full, "%s%s", prefix, name);
-    /* What is no valid value must be refused, not hidden by its encoding. */
-    if (percent && ob_header_value_ok(value, strlen(value)))
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    if (percent && needs_percent(value) && ob_header_value_ok(value, strlen(value))) {
         ob_render_percent(&encoded, value);
-    else
-        ob_buf_puts(&encoded, value);
-    if (!ob_buf_ok(&full) || !ob_buf_ok(&encoded))
-        ob_headers_spoil(headers, "out_of_memory", "out of memory");
-    ob_headers_add(headers, ob_buf_text(&full), ob_buf_text(&encoded));
-    ob_buf_fini(&full);
+        if (!ob_buf_ok(&encoded))
+            ob_headers_spoil(headers, "out_of_memory", "out of memory");
+        value = ob_buf_text(&encoded);
+    }
+    ob_headers_add(headers, full, value);
     ob_buf_fini(&encoded);
 }
 

@@ -138,7 +138,7 @@ def test_output_is_bounded():
     """A program that talks without end is heard to its end, and its words are not kept."""
     verdict = run('head -c 5000000 /dev/zero | tr "\\0" " "; echo "{}"; head -c 5000000 /dev/zero >&2; exit 75')
     assert verdict["outcome"] == "retry" and verdict["output"] is None and len(verdict["text"]) <= 4000
-    assert run("echo '{\"a\": 1}'", max_output="4B")["output"] is None
+    assert run("echo '{} and more'", max_output="2B")["output"] is None
 
 
 def test_cancel_kills_the_group(tmp_path):

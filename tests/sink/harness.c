@@ -179,6 +179,11 @@ const struct outbox_sink_ops *harness_ops(const struct harness *h)
     return h->ops;
 }
 
+outbox_sink *harness_sink(struct harness *h)
+{
+    return h->sink;
+}
+
 /* ---- sending ---- */
 
 static uint64_t slot_new(struct harness *h)

@@ -45,6 +45,7 @@ void harness_watch(struct harness *h, void *ctx, void (*verdict)(void *ctx, cons
                    void (*log)(void *ctx, enum outbox_log_level level, const char *text));
 uv_loop_t *harness_loop(struct harness *h);
 const struct outbox_sink_ops *harness_ops(const struct harness *h);
+outbox_sink *harness_sink(struct harness *h); /* for tests that look inside */
 
 /* Handles count from 1. */
 uint64_t harness_send(struct harness *h, const struct outbox_delivery *msg);

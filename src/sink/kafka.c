@@ -1,0 +1,507 @@
+/* kafka.c - the Kafka sink: an idempotent producer of librdkafka, whose delivery reports are the verdicts.
+ *
+ * Order. Messages of one key are sent closely behind each other, without waiting for the acknowledgement of the one
+ * before, where nothing can overtake a message that fails:
+ *   - nothing expires inside librdkafka (message.timeout.ms=0): it never leaves one out and sends the next. Time is kept
+ *     here, and who is late is called in together with all behind it (kafka_cut.c);
+ *   - a batch that the broker refuses for good breaks the producer (enable.gapless.guarantee): nothing more leaves it;
+ *   - what is under way just then is refused by the broker, because its sequence number is too high. Only a broker that
+ *     never heard this producer takes any number as the first. So a run goes out together only to a partition where this
+ *     very producer was heard (`warm`); until then, and where the topics differ, each waits for the one before.
+ * A topic that is given more partitions while messages are out changes the partition of a key: no producer keeps order
+ * through that.
+ *
+ * A refused batch says nothing about each of its messages. They are sent again, every one alone in its request, and then
+ * the broker's word is about that message.
+ *
+ * Payloads are copied into librdkafka: after a cancel the host takes its message back, librdkafka cannot. The copy goes
+ * into the block that is allocated for the message anyway.
+ *
+ * Thread: the loop's. It must not know where messages come from, nor when they are tried again. */
+#include "sink/kafka_int.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+extern const struct outbox_sink_ops ob_sink_kafka;
+
+int64_t ob_kafka_now_us(const outbox_sink *sink)
+{
+    return sink->host->now_us(sink->host->ctx);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+void ob_kafka_unref(outbox_sink *sink)
+{
+    if (--sink->refs > 0)
+        return;
+    ob_kafka_record_fini(&sink->record);
+    ob_kafka_config_fini(&sink->config);
+    ob_free(sink->args);
+    ob_free(sink);
+}
+
+static void timer_closed(uv_handle_t *handle)
+{
+    ob_kafka_unref(handle->data);
+}
+
+/* What is out is not flushed: nobody would hear of it, and what was not sent yet is not sent twice. */
+static void shut(outbox_sink *sink)
+{
+    sink->shut = true;
+    OB_LIST_EACH_SAFE (it, &sink->waiting)
+        ob_free(OB_CONTAINER(it, struct ob_kafka_entry, node));
+    OB_LIST_EACH_SAFE (it, &sink->out) {
+        struct ob_kafka_entry *entry = OB_CONTAINER(it, struct ob_kafka_entry, node);
+        ob_list_remove(&entry->node);
+        ob_list_push(&sink->lanes[entry->lane]->orphans, &entry->node);
+    }
+    for (int i = 0; i < OB_KAFKA_LANES; i++)
+        ob_kafka_producer_retire(sink->lanes[i]);
+    uv_close((uv_handle_t *)&sink->timer, timer_closed);
+}
+
+void ob_kafka_enter(outbox_sink *sink)
+{
+    sink->depth++;
+}
+
+void ob_kafka_leave(outbox_sink *sink)
+{
+    if (--sink->depth == 0 && sink->closing && !sink->shut)
+        shut(sink);
+}
+
+void ob_kafka_answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdict *verdict)
+{
+    if (!sink->closing)
+        sink->host->done(sink->host->ctx, handle, verdict);
+}
+
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return hash;
+}
+
+static struct ob_kafka_entry *entry_new(outbox_sink *sink, const struct outbox_sink_item *item, int64_t now)
+{
+    struct ob_kafka_entry *entry = ob_calloc(1, sizeof *entry);
+    if (!entry)
+        return NULL;
+    entry->sink = sink;
+    entry->handle = item->handle;
+    entry->msg = item->msg;
+    entry->number = ++sink->arrived;
+    entry->since_us = now;
+    entry->topic = sink->config.topic ? 1 : hash_text(item->msg->topic);
+    atomic_init(&entry->partition, -1);
+    ob_list_push(&sink->waiting, &entry->node);
+    return entry;
+}
+
+/* Out of its list; those that wait for it and cannot go any more are moved to `lost`. */
+static void unlink_entry(struct ob_kafka_entry *entry, bool accepted, struct ob_list *lost)
+{
+    struct ob_kafka_entry *behind = entry->behind;
+    if (entry->ahead)
+        entry->ahead->behind = NULL;
+    entry->ahead = entry->behind = NULL;
+    ob_list_remove(&entry->node);
+    if (entry->out)
+        entry->sink->out_count--;
+    if (behind)
+        behind->ahead = NULL;
+    while (!accepted && behind) {
+        struct ob_kafka_entry *next = behind->behind;
+        if (behind->out) {
+            behind->broken = true;
+            return; /* its own report speaks for the rest */
+        }
+        ob_list_remove(&behind->node);
+        ob_list_push(lost, &behind->node);
+        behind = next;
+        if (behind)
+            behind->ahead = NULL;
+    }
+}
+
+/* One that no report brought back is still known to librdkafka: it stays until the producer is gone. */
+static void entry_free(struct ob_kafka_entry *entry)
+{
+    struct ob_kafka_producer *producer = entry->out ? entry->sink->lanes[entry->lane] : NULL;
+    if (producer)
+        ob_list_push(&producer->orphans, &entry->node);
+    else
+        ob_free(entry);
+}
+
+void ob_kafka_entry_end(struct ob_kafka_entry *entry, const struct outbox_verdict *verdict)
+{
+    outbox_sink *sink = entry->sink;
+    struct ob_list lost, *node;
+    uint64_t handle = entry->handle;
+    bool cancelled = !entry->msg;
+    struct outbox_verdict unsent = OUTBOX_VERDICT_INIT;
+    ob_list_init(&lost);
+    unlink_entry(entry, verdict->outcome == OUTBOX_SINK_ACCEPTED && !cancelled, &lost);
+    entry_free(entry);
+    if (!cancelled)
+        ob_kafka_answer(sink, handle, verdict);
+    unsent.outcome = OUTBOX_SINK_NOT_SENT;
+    while ((node = ob_list_shift(&lost))) {
+        entry = OB_CONTAINER(node, struct ob_kafka_entry, node);
+        handle = entry->handle;
+        ob_free(entry);
+        ob_kafka_answer(sink, handle, &unsent);
+    }
+}
+
+static void entry_unsent(struct ob_kafka_entry *entry)
+{
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    verdict.outcome = OUTBOX_SINK_NOT_SENT;
+    ob_kafka_entry_end(entry, &verdict);
+}
+
+/* Back among those that wait, in the order of arrival. */
+void ob_kafka_entry_again(struct ob_kafka_entry *entry)
+{
+    outbox_sink *sink = entry->sink;
+    if (!entry->msg || entry->broken) {
+        entry_unsent(entry);
+        return;
+    }
+    atomic_store(&entry->partition, -1);
+    ob_list_remove(&entry->node);
+    struct ob_list *at = sink->waiting.next;
+    while (at != &sink->waiting && OB_CONTAINER(at, struct ob_kafka_entry, node)->number < entry->number)
+        at = at->next;
+    ob_list_push(at, &entry->node); /* before `at` */
+}
+
+/* ---- sending ----------------------------------------------------------------------------------------------------- */
+
+enum sent { SENT, NO_ROOM, ENDED, CUT };
+
+static bool may_go(const outbox_sink *sink, const struct ob_kafka_entry *entry, int64_t now)
+{
+    const struct ob_kafka_entry *ahead = entry->ahead;
+    if (!ahead)
+        return true;
+    return ahead->out && ahead->lane == OB_KAFKA_POOL && entry->lane == OB_KAFKA_POOL && sink->config.by_key &&
+           entry->msg->key && ahead->topic == entry->topic &&
+           ob_kafka_producer_is_warm(sink->lanes[OB_KAFKA_POOL], ahead->topic, atomic_load(&ahead->partition), now);
+}
+
+static struct ob_kafka_producer *lane_of(outbox_sink *sink, enum ob_kafka_lane lane)
+{
+    struct outbox_error err;
+    if (!sink->lanes[lane]) {
+        sink->lanes[lane] = ob_kafka_producer_new(sink, lane, &err);
+        if (!sink->lanes[lane])
+            sink->host->log(sink->host->ctx, OUTBOX_LOG_ERROR, err.text);
+    }
+    return sink->lanes[lane];
+}
+
+/* The arguments of rd_kafka_produceva; 0 without memory. Headers go one by one: given as a list, this version of
+ * librdkafka may free it twice. */
+static size_t make_args(outbox_sink *sink, const struct ob_kafka_entry *entry)
+{
+    const struct ob_kafka_record *record = &sink->record;
+    const char *key = entry->msg->key;
+    size_t count = 0, need = 5 + record->headers.count;
+    if (need > sink->args_room) {
+        void *grown = ob_realloc(sink->args, sink->args_room * sizeof *sink->args, 2 * need * sizeof *sink->args);
+        if (!grown)
+            return 0;
+        sink->args = grown;
+        sink->args_room = 2 * need;
+    }
+    rd_kafka_vu_t *args = sink->args;
+    args[count].vtype = RD_KAFKA_VTYPE_TOPIC;
+    args[count++].u.cstr = record->name;
+    args[count].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
+    args[count++].u.i = RD_KAFKA_MSG_F_COPY;
+    args[count].vtype = RD_KAFKA_VTYPE_OPAQUE;
+    args[count++].u.ptr = (void *)(uintptr_t)entry;
+    args[count].vtype = RD_KAFKA_VTYPE_VALUE;
+    args[count].u.mem.ptr = (void *)(uintptr_t)record->value;
+    args[count++].u.mem.size = record->len;
+    args[count].vtype = RD_KAFKA_VTYPE_KEY;
+    args[count].u.mem.ptr = (void *)(uintptr_t)key;
+    args[count++].u.mem.size = key ? strlen(key) : 0;
+    for (size_t i = 0; i < record->headers.count; i++) {
+        args[count].vtype = RD_KAFKA_VTYPE_HEADER;
+        args[count].u.header.name = record->headers.at[i].name;
+        args[count].u.header.val = record->headers.at[i].value;
+        args[count++].u.header.size = (ssize_t)strlen(record->headers.at[i].value);
+    }
+    return count;
+}
+
+/* What produce itself refuses was not sent. */
+static enum sent refused(struct ob_kafka_entry *entry, rd_kafka_resp_err_t err)
+{
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    struct ob_kafka_meaning meaning = ob_kafka_mean(err);
+    char code[64];
+    if (err == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+        return NO_ROOM;
+    if (meaning.of_cut) {
+        ob_kafka_cut_begin(entry->sink, OB_KAFKA_FATAL);
+        return CUT;
+    }
+    verdict.outcome = meaning.outcome;
+    verdict.scope = meaning.scope;
+    verdict.unreachable = meaning.unreachable;
+    verdict.code = ob_kafka_code(err, code, sizeof code);
+    verdict.text = rd_kafka_err2str(err);
+    ob_kafka_entry_end(entry, &verdict);
+    return ENDED;
+}
+
+static enum sent produce(outbox_sink *sink, struct ob_kafka_entry *entry)
+{
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    struct ob_kafka_producer *producer = lane_of(sink, entry->lane);
+    if (!producer)
+        return NO_ROOM;
+    if (!ob_kafka_record_make(&sink->record, &sink->config, entry->msg, &verdict)) {
+        ob_kafka_entry_end(entry, &verdict);
+        return ENDED;
+    }
+    size_t count = make_args(sink, entry);
+    if (!count)
+        return NO_ROOM;
+    rd_kafka_error_t *error = rd_kafka_produceva(producer->rk, sink->args, count);
+    if (error) {
+        rd_kafka_resp_err_t err = rd_kafka_error_code(error);
+        rd_kafka_error_destroy(error);
+        return refused(entry, err);
+    }
+    ob_list_remove(&entry->node);
+    ob_list_push(&sink->out, &entry->node);
+    entry->out = entry->tried = true;
+    sink->out_count++;
+    return SENT;
+}
+
+static void push_once(outbox_sink *sink, int64_t now)
+{
+    OB_LIST_EACH_SAFE (it, &sink->waiting) {
+        struct ob_kafka_entry *entry = OB_CONTAINER(it, struct ob_kafka_entry, node);
+        if (!may_go(sink, entry, now))
+            continue;
+        enum sent sent = produce(sink, entry);
+        if (sent == ENDED)
+            sink->again = true; /* the host may have changed the list */
+        if (sent != SENT)
+            return;
+    }
+}
+
+void ob_kafka_push(outbox_sink *sink)
+{
+    sink->again = true;
+    if (sink->producing)
+        return;
+    sink->producing = true;
+    while (sink->again && !sink->closing && sink->phase == OB_KAFKA_RUNNING) {
+        sink->again = false;
+        push_once(sink, ob_kafka_now_us(sink));
+    }
+    sink->producing = false;
+}
+
+/* ---- what librdkafka says ---------------------------------------------------------------------------------------- */
+
+static void report_accepted(struct ob_kafka_entry *entry, const rd_kafka_message_t *report)
+{
+    outbox_sink *sink = entry->sink;
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    char reference[320];
+    if (entry->lane == OB_KAFKA_POOL && sink->lanes[OB_KAFKA_POOL] && !report->err)
+        ob_kafka_producer_warm(sink->lanes[OB_KAFKA_POOL], entry->topic, report->partition, ob_kafka_now_us(sink));
+    sink->last_error[0] = sink->refused_code[0] = '\0';
+    verdict.outcome = OUTBOX_SINK_ACCEPTED;
+    if (report->offset >= 0 && entry->msg) {
+        snprintf(reference, sizeof reference, "%s/%" PRId32 "/%" PRId64, rd_kafka_topic_name(report->rkt),
+                 report->partition, report->offset);
+        verdict.reference = reference;
+    }
+    ob_kafka_entry_end(entry, &verdict);
+}
+
+static void report_failed(struct ob_kafka_entry *entry, const rd_kafka_message_t *report,
+                          struct ob_kafka_meaning meaning)
+{
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    char code[64];
+    verdict.outcome = meaning.outcome;
+    verdict.scope = meaning.scope;
+    verdict.unreachable = meaning.unreachable;
+    verdict.code = ob_kafka_code(report->err, code, sizeof code);
+    verdict.text = rd_kafka_err2str(report->err);
+    ob_kafka_entry_end(entry, &verdict);
+}
+
+void ob_kafka_reported(struct ob_kafka_entry *entry, const rd_kafka_message_t *report)
+{
+    outbox_sink *sink = entry->sink;
+    rd_kafka_msg_status_t status = rd_kafka_message_status(report);
+    struct ob_kafka_meaning meaning = ob_kafka_mean(report->err);
+    const struct ob_kafka_producer *producer = sink->lanes[entry->lane];
+    if (sink->closing)
+        return; /* freed with the rest */
+    entry->out = false;
+    sink->out_count--;
+    if (report->err && producer && rd_kafka_fatal_error(producer->rk, NULL, 0))
+        ob_kafka_cut_begin(sink, OB_KAFKA_FATAL);
+    if (!report->err || status == RD_KAFKA_MSG_STATUS_PERSISTED) {
+        report_accepted(entry, report);
+    } else if (status == RD_KAFKA_MSG_STATUS_POSSIBLY_PERSISTED) {
+        meaning.outcome = OUTBOX_SINK_UNKNOWN;
+        meaning.unreachable = meaning.unreachable || sink->cut == OB_KAFKA_OVERDUE;
+        report_failed(entry, report, meaning);
+    } else if (meaning.of_cut) {
+        ob_kafka_entry_again(entry);
+    } else if (meaning.of_batch && entry->lane == OB_KAFKA_POOL && entry->msg) {
+        entry->lane = OB_KAFKA_ALONE;
+        ob_kafka_entry_again(entry);
+    } else {
+        report_failed(entry, report, meaning);
+    }
+}
+
+void ob_kafka_troubled(struct ob_kafka_producer *producer, rd_kafka_resp_err_t err, const char *text)
+{
+    outbox_sink *sink = producer->sink;
+    rd_kafka_resp_err_t cause = err;
+    if (err == RD_KAFKA_RESP_ERR__FATAL)
+        cause = rd_kafka_fatal_error(producer->rk, sink->last_error, sizeof sink->last_error);
+    else
+        snprintf(sink->last_error, sizeof sink->last_error, "%s", text);
+    struct ob_kafka_meaning meaning = ob_kafka_mean(cause);
+    if (meaning.outcome == OUTBOX_SINK_BLOCKED && meaning.scope == OUTBOX_SCOPE_DESTINATION) {
+        ob_kafka_code(cause, sink->refused_code, sizeof sink->refused_code);
+        ob_kafka_cut_begin(sink, OB_KAFKA_REFUSED);
+    } else if (err == RD_KAFKA_RESP_ERR__FATAL) {
+        ob_kafka_cut_begin(sink, OB_KAFKA_FATAL);
+    }
+}
+
+/* ---- what the host says ------------------------------------------------------------------------------------------ */
+
+static void kafka_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
+{
+    struct ob_kafka_entry *ahead = NULL;
+    struct outbox_verdict unsent = OUTBOX_VERDICT_INIT;
+    int64_t now = ob_kafka_now_us(sink);
+    bool lost = false; /* no memory for the one before */
+    unsent.outcome = OUTBOX_SINK_NOT_SENT;
+    unsent.code = "out_of_memory";
+    ob_kafka_enter(sink);
+    for (size_t i = 0; i < count; i++) {
+        struct ob_kafka_entry *entry = items[i].follows && lost ? NULL : entry_new(sink, &items[i], now);
+        lost = !entry;
+        if (lost) {
+            ob_kafka_answer(sink, items[i].handle, &unsent);
+        } else if (items[i].follows && ahead) {
+            entry->ahead = ahead;
+            ahead->behind = entry;
+        }
+        ahead = entry;
+    }
+    ob_kafka_push(sink);
+    ob_kafka_arm(sink);
+    ob_kafka_leave(sink);
+}
+
+static struct ob_kafka_entry *find(const struct ob_list *list, uint64_t handle)
+{
+    OB_LIST_EACH (it, list) {
+        struct ob_kafka_entry *entry = OB_CONTAINER(it, struct ob_kafka_entry, node);
+        if (entry->handle == handle && entry->msg)
+            return entry;
+    }
+    return NULL;
+}
+
+/* What is out is called in, or it might leave an hour later, when a broker comes back. */
+static void kafka_cancel(outbox_sink *sink, uint64_t handle)
+{
+    struct ob_kafka_entry *entry = find(&sink->waiting, handle);
+    ob_kafka_enter(sink);
+    if (entry) {
+        entry->msg = NULL;
+        entry_unsent(entry);
+    } else if ((entry = find(&sink->out, handle))) {
+        entry->msg = NULL;
+        ob_kafka_cut_begin(sink, OB_KAFKA_CANCELLED);
+    } else {
+        ob_kafka_probe_cancel(sink, handle);
+    }
+    ob_kafka_leave(sink);
+}
+
+static enum outbox_code kafka_open(const struct outbox_sink_option *options, size_t count,
+                                   const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
+{
+    const struct ob_options given = {options, count};
+    outbox_sink *self = ob_calloc(1, sizeof *self);
+    *sink = NULL;
+    if (!self)
+        return ob_error_nomem(err);
+    self->host = host;
+    self->refs = 1;
+    ob_list_init(&self->waiting);
+    ob_list_init(&self->out);
+    ob_list_init(&self->probes);
+    ob_kafka_record_init(&self->record);
+    enum outbox_code code = ob_kafka_config_read(&self->config, &given, err);
+    struct outbox_error why = {0};
+    if (!code && !(self->lanes[OB_KAFKA_POOL] = ob_kafka_producer_new(self, OB_KAFKA_POOL, &why)))
+        code = ob_error_set(err, why.code ? why.code : OUTBOX_INVALID, "%s", why.text);
+    if (code) {
+        ob_kafka_unref(self);
+        return code;
+    }
+    uv_timer_init(host->loop, &self->timer);
+    self->timer.data = self;
+    *sink = self;
+    return OUTBOX_OK;
+}
+
+static void kafka_close(outbox_sink *sink)
+{
+    if (!sink || sink->closing)
+        return;
+    ob_kafka_enter(sink);
+    sink->closing = true;
+    ob_kafka_leave(sink);
+}
+
+const struct outbox_sink_ops ob_sink_kafka = {
+    .abi = OUTBOX_SINK_ABI,
+    .kind = "kafka",
+    .keeps_order = true,
+    .open = kafka_open,
+    .deliver = kafka_deliver,
+    .cancel = kafka_cancel,
+    .close = kafka_close,
+    .settings = ob_kafka_settings,
+    .probe = ob_kafka_probe,
+    .summary = "an idempotent producer to Apache Kafka",
+};

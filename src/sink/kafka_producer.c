@@ -1,0 +1,211 @@
+/* kafka_producer.c - one librdkafka producer on the loop: made, listened to, and ended off the loop.
+ *
+ * librdkafka's threads write to an eventfd when there is something to hear; its callbacks then run on the loop's thread,
+ * out of ob_kafka_producer_serve. Ending a producer may wait for its threads (one may be resolving a name), therefore it
+ * is done on libuv's pool; the eventfd and what librdkafka may still look at live until then. */
+#include "sink/kafka_int.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { WARM_US = 600 * 1000000 }; /* brokers forget a producer that was silent for a day, by default */
+
+/* ---- what librdkafka calls --------------------------------------------------------------------------------------- */
+
+static void on_report(rd_kafka_t *rk, const rd_kafka_message_t *report, void *opaque)
+{
+    (void)rk;
+    (void)opaque;
+    ob_kafka_reported(report->_private, report);
+}
+
+static void on_error(rd_kafka_t *rk, int err, const char *text, void *opaque)
+{
+    (void)rk;
+    ob_kafka_troubled(opaque, (rd_kafka_resp_err_t)err, text);
+}
+
+static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
+{
+    const struct ob_kafka_producer *producer = rd_kafka_opaque(rk);
+    const struct outbox_sink_host *host = producer->sink->host;
+    char line[512];
+    if (strcmp(facility, "CONFWARN") == 0)
+        level = 7; /* it means settings that are ours */
+    snprintf(line, sizeof line, "librdkafka: %s: %s", facility, text);
+    host->log(host->ctx, level <= 4 ? OUTBOX_LOG_WARN : level <= 6 ? OUTBOX_LOG_INFO : OUTBOX_LOG_DEBUG, line);
+}
+
+/* ---- listening --------------------------------------------------------------------------------------------------- */
+
+void ob_kafka_producer_serve(struct ob_kafka_producer *producer)
+{
+    outbox_sink *sink = producer->sink;
+    uint64_t count;
+    ob_kafka_enter(sink);
+    if (read(producer->event_fd, &count, sizeof count) < 0)
+        count = 0; /* somebody else was faster */
+    while (!sink->closing && rd_kafka_poll(producer->rk, 0) > 0)
+        ;
+    if (!sink->closing) {
+        ob_kafka_cut_step(sink);
+        ob_kafka_push(sink);
+        ob_kafka_arm(sink);
+    }
+    ob_kafka_leave(sink);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    ob_kafka_producer_serve(poll->data);
+}
+
+/* ---- where the broker heard it ----------------------------------------------------------------------------------- */
+
+static uint64_t place_of(uint64_t topic, int32_t partition)
+{
+    uint64_t place = (topic ^ (uint64_t)(uint32_t)partition) * 0x9e3779b97f4a7c15u;
+    return place ^ place >> 32;
+}
+
+void ob_kafka_producer_warm(struct ob_kafka_producer *producer, uint64_t topic, int32_t partition, int64_t now_us)
+{
+    uint64_t place = place_of(topic, partition);
+    producer->warm[place % OB_KAFKA_WARM].place = place;
+    producer->warm[place % OB_KAFKA_WARM].at_us = now_us;
+}
+
+bool ob_kafka_producer_is_warm(const struct ob_kafka_producer *producer, uint64_t topic, int32_t partition,
+                               int64_t now_us)
+{
+    uint64_t place = place_of(topic, partition);
+    return partition >= 0 && producer->warm[place % OB_KAFKA_WARM].place == place &&
+           now_us - producer->warm[place % OB_KAFKA_WARM].at_us < WARM_US;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
+
+static void part_ended(struct ob_kafka_producer *producer)
+{
+    if (--producer->parts > 0)
+        return;
+    outbox_sink *sink = producer->sink;
+    close(producer->event_fd);
+    OB_LIST_EACH_SAFE (it, &producer->orphans)
+        ob_free(OB_CONTAINER(it, struct ob_kafka_entry, node));
+    ob_free(producer);
+    ob_kafka_unref(sink);
+}
+
+static void end_work(uv_work_t *work)
+{
+    struct ob_kafka_producer *producer = work->data;
+    rd_kafka_queue_io_event_enable(producer->queue, -1, NULL, 0);
+    rd_kafka_queue_destroy(producer->queue);
+    rd_kafka_destroy(producer->rk);
+}
+
+static void end_worked(uv_work_t *work, int status)
+{
+    if (status < 0)
+        end_work(work);
+    part_ended(work->data);
+}
+
+static void poll_closed(uv_handle_t *handle)
+{
+    part_ended(handle->data);
+}
+
+static void end_if_unused(struct ob_kafka_producer *producer)
+{
+    if (!producer->retired || producer->uses > 0 || producer->ending)
+        return;
+    producer->ending = true;
+    if (uv_queue_work(producer->sink->host->loop, &producer->end, end_work, end_worked) != 0)
+        end_worked(&producer->end, UV_ENOMEM);
+}
+
+void ob_kafka_producer_retire(struct ob_kafka_producer *producer)
+{
+    if (!producer || producer->retired)
+        return;
+    producer->retired = true;
+    rd_kafka_purge(producer->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
+    uv_close((uv_handle_t *)&producer->poll, poll_closed);
+    end_if_unused(producer);
+}
+
+void ob_kafka_producer_use(struct ob_kafka_producer *producer)
+{
+    producer->uses++;
+}
+
+void ob_kafka_producer_unuse(struct ob_kafka_producer *producer)
+{
+    producer->uses--;
+    end_if_unused(producer);
+}
+
+static rd_kafka_t *producer_start(struct ob_kafka_producer *producer, struct outbox_error *err)
+{
+    char why[256] = "";
+    rd_kafka_conf_t *conf = rd_kafka_conf_dup(producer->sink->config.base);
+    rd_kafka_conf_set_opaque(conf, producer);
+    rd_kafka_conf_set_dr_msg_cb(conf, on_report);
+    rd_kafka_conf_set_error_cb(conf, on_error);
+    rd_kafka_conf_set_log_cb(conf, on_log);
+    if (producer->lane == OB_KAFKA_ALONE) {
+        rd_kafka_conf_set(conf, "batch.num.messages", "1", why, sizeof why);
+        rd_kafka_conf_set(conf, "linger.ms", "0", why, sizeof why);
+        rd_kafka_conf_set(conf, "enable.gapless.guarantee", "false", why, sizeof why); /* nothing follows closely */
+    }
+    rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
+    if (rk)
+        return rk;
+    rd_kafka_conf_destroy(conf);
+    ob_error_set(err, OUTBOX_INVALID, "librdkafka: %s", why);
+    return NULL;
+}
+
+struct ob_kafka_producer *ob_kafka_producer_new(outbox_sink *sink, enum ob_kafka_lane lane, struct outbox_error *err)
+{
+    static const uint64_t one = 1;
+    struct ob_kafka_producer *producer = ob_calloc(1, sizeof *producer);
+    if (!producer) {
+        ob_error_nomem(err);
+        return NULL;
+    }
+    producer->sink = sink;
+    producer->lane = lane;
+    producer->parts = 2;
+    producer->poll.data = producer->end.data = producer;
+    ob_list_init(&producer->orphans);
+    producer->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    producer->rk = producer->event_fd >= 0 ? producer_start(producer, err) : NULL;
+    if (producer->event_fd < 0)
+        ob_error_set(err, OUTBOX_NOMEM, "there is no file descriptor left");
+    if (!producer->rk || uv_poll_init(sink->host->loop, &producer->poll, producer->event_fd) != 0) {
+        if (producer->rk)
+            rd_kafka_destroy(producer->rk);
+        if (producer->event_fd >= 0)
+            close(producer->event_fd);
+        ob_free(producer);
+        return NULL;
+    }
+    producer->queue = rd_kafka_queue_get_main(producer->rk);
+    rd_kafka_set_log_queue(producer->rk, NULL);
+    rd_kafka_queue_io_event_enable(producer->queue, producer->event_fd, &one, sizeof one);
+    uv_poll_start(&producer->poll, UV_READABLE, on_readable);
+    if (write(producer->event_fd, &one, sizeof one) < 0) /* only an empty queue rings: look at what is there already */
+        ob_kafka_arm(sink);
+    sink->refs++;
+    return producer;
+}

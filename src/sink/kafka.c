@@ -84,112 +84,6 @@ void ob_kafka_answer(outbox_sink *sink, uint64_t handle, const struct outbox_ver
         sink->host->done(sink->host->ctx, handle, verdict);
 }
 
-/* ---- entries ----------------------------------------------------------------------------------------------------- */
-
-static uint64_t hash_text(const char *text)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash;
-}
-
-static struct ob_kafka_entry *entry_new(outbox_sink *sink, const struct outbox_sink_item *item, int64_t now)
-{
-    struct ob_kafka_entry *entry = ob_calloc(1, sizeof *entry);
-    if (!entry)
-        return NULL;
-    entry->sink = sink;
-    entry->handle = item->handle;
-    entry->msg = item->msg;
-    entry->number = ++sink->arrived;
-    entry->since_us = now;
-    entry->topic = sink->config.topic ? 1 : hash_text(item->msg->topic);
-    atomic_init(&entry->partition, -1);
-    ob_list_push(&sink->waiting, &entry->node);
-    return entry;
-}
-
-/* Out of its list; those that wait for it and cannot go any more are moved to `lost`. */
-static void unlink_entry(struct ob_kafka_entry *entry, bool accepted, struct ob_list *lost)
-{
-    struct ob_kafka_entry *behind = entry->behind;
-    if (entry->ahead)
-        entry->ahead->behind = NULL;
-    entry->ahead = entry->behind = NULL;
-    ob_list_remove(&entry->node);
-    if (entry->out)
-        entry->sink->out_count--;
-    if (behind)
-        behind->ahead = NULL;
-    while (!accepted && behind) {
-        struct ob_kafka_entry *next = behind->behind;
-        if (behind->out) {
-            behind->broken = true;
-            return; /* its own report speaks for the rest */
-        }
-        ob_list_remove(&behind->node);
-        ob_list_push(lost, &behind->node);
-        behind = next;
-        if (behind)
-            behind->ahead = NULL;
-    }
-}
-
-/* One that no report brought back is still known to librdkafka: it stays until the producer is gone. */
-static void entry_free(struct ob_kafka_entry *entry)
-{
-    struct ob_kafka_producer *producer = entry->out ? entry->sink->lanes[entry->lane] : NULL;
-    if (producer)
-        ob_list_push(&producer->orphans, &entry->node);
-    else
-        ob_free(entry);
-}
-
-void ob_kafka_entry_end(struct ob_kafka_entry *entry, const struct outbox_verdict *verdict)
-{
-    outbox_sink *sink = entry->sink;
-    struct ob_list lost, *node;
-    uint64_t handle = entry->handle;
-    bool cancelled = !entry->msg;
-    struct outbox_verdict unsent = OUTBOX_VERDICT_INIT;
-    ob_list_init(&lost);
-    unlink_entry(entry, verdict->outcome == OUTBOX_SINK_ACCEPTED && !cancelled, &lost);
-    entry_free(entry);
-    if (!cancelled)
-        ob_kafka_answer(sink, handle, verdict);
-    unsent.outcome = OUTBOX_SINK_NOT_SENT;
-    while ((node = ob_list_shift(&lost))) {
-        entry = OB_CONTAINER(node, struct ob_kafka_entry, node);
-        handle = entry->handle;
-        ob_free(entry);
-        ob_kafka_answer(sink, handle, &unsent);
-    }
-}
-
-static void entry_unsent(struct ob_kafka_entry *entry)
-{
-    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
-    verdict.outcome = OUTBOX_SINK_NOT_SENT;
-    ob_kafka_entry_end(entry, &verdict);
-}
-
-/* Back among those that wait, in the order of arrival. */
-void ob_kafka_entry_again(struct ob_kafka_entry *entry)
-{
-    outbox_sink *sink = entry->sink;
-    if (!entry->msg || entry->broken) {
-        entry_unsent(entry);
-        return;
-    }
-    atomic_store(&entry->partition, -1);
-    ob_list_remove(&entry->node);
-    struct ob_list *at = sink->waiting.next;
-    while (at != &sink->waiting && OB_CONTAINER(at, struct ob_kafka_entry, node)->number < entry->number)
-        at = at->next;
-    ob_list_push(at, &entry->node); /* before `at` */
-}
-
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
 enum sent { SENT, NO_ROOM, ENDED, CUT };
@@ -414,7 +308,7 @@ static void kafka_deliver(outbox_sink *sink, const struct outbox_sink_item *item
     unsent.code = "out_of_memory";
     ob_kafka_enter(sink);
     for (size_t i = 0; i < count; i++) {
-        struct ob_kafka_entry *entry = items[i].follows && lost ? NULL : entry_new(sink, &items[i], now);
+        struct ob_kafka_entry *entry = items[i].follows && lost ? NULL : ob_kafka_entry_new(sink, &items[i], now);
         lost = !entry;
         if (lost) {
             ob_kafka_answer(sink, items[i].handle, &unsent);
@@ -446,7 +340,7 @@ static void kafka_cancel(outbox_sink *sink, uint64_t handle)
     ob_kafka_enter(sink);
     if (entry) {
         entry->msg = NULL;
-        entry_unsent(entry);
+        ob_kafka_entry_unsent(entry);
     } else if ((entry = find(&sink->out, handle))) {
         entry->msg = NULL;
         ob_kafka_cut_begin(sink, OB_KAFKA_CANCELLED);

@@ -174,6 +174,9 @@ void ob_kafka_cut_step(outbox_sink *sink);
 /* Sets the timer to what is due next. */
 void ob_kafka_arm(outbox_sink *sink);
 
+/* kafka_entry.c. The host may call back from within the ends. */
+struct ob_kafka_entry *ob_kafka_entry_new(outbox_sink *sink, const struct outbox_sink_item *item, int64_t now_us);
+void ob_kafka_entry_unsent(struct ob_kafka_entry *entry);
 void ob_kafka_entry_end(struct ob_kafka_entry *entry, const struct outbox_verdict *verdict);
 /* Not persisted, and no fault of its own. */
 void ob_kafka_entry_again(struct ob_kafka_entry *entry);

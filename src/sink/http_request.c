@@ -30,6 +30,15 @@ static bool withheld(const struct ob_http_config *config, const char *name)
     return false;
 }
 
+/* Lines end with their NUL. */
+static void put_line(struct ob_buf *lines, const char *name, const char *value)
+{
+    ob_buf_puts(lines, name);
+    /* For libcurl a name with nothing behind the colon is one to leave out; with a semicolon it is an empty one. */
+    ob_buf_put(lines, *value ? ": " : ";", *value ? 2 : 1);
+    ob_buf_put(lines, value, strlen(value) + 1);
+}
+
 /* A string of structured fields (RFC 8941); the quotes belong to it. False when the text does not fit into one. */
 static bool put_quoted(struct ob_buf *buf, const char *text)
 {
@@ -37,10 +46,14 @@ static bool put_quoted(struct ob_buf *buf, const char *text)
         if (*at < 0x20 || *at > 0x7e)
             return false;
     ob_buf_putc(buf, '"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
+    while (*text) {
+        size_t plain = strcspn(text, "\"\\");
+        ob_buf_put(buf, text, plain);
+        text += plain;
+        if (*text) {
             ob_buf_putc(buf, '\\');
-        ob_buf_putc(buf, *text);
+            ob_buf_putc(buf, *text++);
+        }
     }
     ob_buf_putc(buf, '"');
     return true;
@@ -63,7 +76,8 @@ static bool put_signature(struct ob_http_request *request, const struct ob_http_
 {
     char timestamp[24];
     snprintf(timestamp, sizeof timestamp, "%" PRId64, now_s);
-    ob_buf_printf(&request->lines, "webhook-id: %s%cwebhook-timestamp: %s%c", id, 0, timestamp, 0);
+    put_line(&request->lines, "webhook-id", id);
+    put_line(&request->lines, "webhook-timestamp", timestamp);
     for (size_t i = 0; i < config->key_count; i++) {
         ob_buf_puts(&request->lines, i ? " " : "webhook-signature: ");
         if (!ob_webhook_sign(config->keys[i], id, timestamp, request->body, request->body_len, &request->lines))
@@ -77,16 +91,13 @@ static bool put_signature(struct ob_http_request *request, const struct ob_http_
 static void put_headers(struct ob_http_request *request, const struct ob_http_config *config,
                         const struct outbox_delivery *msg)
 {
-    ob_buf_printf(&request->lines, "Content-Type: %s%c", ob_render_content_type(&config->render, msg), 0);
+    put_line(&request->lines, "Content-Type", ob_render_content_type(&config->render, msg));
     for (size_t i = 0; i < request->headers.count; i++) {
         const struct ob_header *header = &request->headers.at[i];
-        if (withheld(config, header->name))
-            continue;
-        ob_buf_puts(&request->lines, header->name);
-        /* For libcurl a name with nothing behind the colon is one to leave out; with a semicolon it is an empty one. */
-        ob_buf_puts(&request->lines, *header->value ? ": " : ";");
-        ob_buf_puts(&request->lines, header->value);
-        ob_buf_putc(&request->lines, '\0');
+        /* The message's own cannot begin so. */
+        bool ours = strncmp(header->name, "outbox-", 7) == 0;
+        if (ours || !withheld(config, header->name))
+            put_line(&request->lines, header->name, header->value);
     }
 }
 

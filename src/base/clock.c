@@ -21,6 +21,11 @@ int64_t ob_clock_mono_us(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+int64_t ob_clock_boot_us(void)
+{
+    return read_clock(CLOCK_BOOTTIME);
+}
+
 void ob_clock_format(int64_t unix_us, char text[OB_CLOCK_TEXT])
 {
     int64_t micros = unix_us % 1000000;

@@ -61,7 +61,7 @@ enum outbox_code ob_pg_bell_new(const struct ob_pg_bell_options *options, struct
         return ob_error_nomem(err);
     struct ob_doorbell_settings settings = options->settings;
     settings.own = options->number != 0;
-    ob_doorbell_init(&bell->core, &settings, ob_clock_mono_us());
+    ob_doorbell_init(&bell->core, &settings, ob_clock_boot_us());
     bell->conninfo = options->conninfo;
     bell->application = options->application;
     bell->schema = options->schema;
@@ -343,7 +343,7 @@ static void receive(struct ob_pg_bell *bell, int64_t now_us)
 
 void ob_pg_bell_pump(struct ob_pg_bell *bell)
 {
-    int64_t now_us = ob_clock_mono_us();
+    int64_t now_us = ob_clock_boot_us();
     enum ob_bell_state was = bell->core.state;
     receive(bell, now_us);
     for (enum ob_bell_job job; (job = ob_doorbell_next(&bell->core, now_us)) != OB_BELL_NOTHING;)
@@ -363,7 +363,7 @@ void ob_pg_bell_claimed(struct ob_pg_bell *bell, size_t count, bool full, bool f
 {
     if (!bell)
         return;
-    ob_doorbell_claimed(&bell->core, count, full, filtered, ob_clock_mono_us());
+    ob_doorbell_claimed(&bell->core, count, full, filtered, ob_clock_boot_us());
     ob_pg_bell_pump(bell);
 }
 
@@ -385,7 +385,7 @@ int64_t ob_pg_bell_due_us(const struct ob_pg_bell *bell)
 
 enum ob_bell_look ob_pg_bell_look(struct ob_pg_bell *bell)
 {
-    return ob_doorbell_look(&bell->core, ob_clock_mono_us());
+    return ob_doorbell_look(&bell->core, ob_clock_boot_us());
 }
 
 enum ob_bell_state ob_pg_bell_state(const struct ob_pg_bell *bell)
@@ -405,7 +405,7 @@ enum outbox_code ob_pg_bell_fault(struct ob_pg_bell *bell, struct outbox_error *
 /* Sleeps until the socket is ready, or until then; false after a signal. */
 static bool sleep_until(const struct ob_pg_bell *bell, int64_t until_us)
 {
-    int64_t left_us = until_us - ob_clock_mono_us();
+    int64_t left_us = until_us - ob_clock_boot_us();
     if (left_us <= 0)
         return true;
     short events;
@@ -418,13 +418,13 @@ static bool sleep_until(const struct ob_pg_bell *bell, int64_t until_us)
 enum outbox_code ob_pg_bell_wait(struct ob_pg_bell *bell, int64_t timeout_us, enum ob_bell_look *look,
                                  struct outbox_error *err)
 {
-    int64_t now_us = ob_clock_mono_us();
+    int64_t now_us = ob_clock_boot_us();
     int64_t deadline_us = timeout_us < INT64_MAX - now_us ? now_us + timeout_us : INT64_MAX;
     for (;;) {
         ob_pg_bell_pump(bell);
         *look = ob_pg_bell_look(bell);
         enum outbox_code code = ob_pg_bell_fault(bell, err);
-        if (code || *look != OB_LOOK_NOT || ob_clock_mono_us() >= deadline_us)
+        if (code || *look != OB_LOOK_NOT || ob_clock_boot_us() >= deadline_us)
             return code;
         int64_t due_us = ob_pg_bell_due_us(bell);
         if (!sleep_until(bell, due_us < deadline_us ? due_us : deadline_us))

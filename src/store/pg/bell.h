@@ -30,7 +30,7 @@ void ob_pg_bell_claimed(struct ob_pg_bell *bell, size_t count, bool full, bool f
 
 /* Does what can be done without waiting. */
 void ob_pg_bell_pump(struct ob_pg_bell *bell);
-/* What to wait for: a file descriptor with events of poll(2), -1 when there is none, and a time of the monotonic clock. */
+/* What to wait for: a file descriptor with events of poll(2), -1 when there is none, and a time of the boot-time clock. */
 int ob_pg_bell_fd(const struct ob_pg_bell *bell, short *events);
 int64_t ob_pg_bell_due_us(const struct ob_pg_bell *bell);
 enum ob_bell_look ob_pg_bell_look(struct ob_pg_bell *bell);

@@ -108,7 +108,7 @@ static void put_lanes(struct ob_pg_params *params, const struct outbox_lane *lan
     }
 }
 
-static void fill(struct ob_pg_params *params, const struct outbox_claim *want)
+void ob_pg_claim_params(struct ob_pg_params *params, const struct outbox_claim *want)
 {
     ob_pg_put_text(params, want->worker);
     ob_pg_put_int4(params, want->limit);
@@ -135,22 +135,16 @@ static void fill(struct ob_pg_params *params, const struct outbox_claim *want)
     put_lanes(params, want->skip_count ? want->skip : NULL, want->skip_count);
 }
 
-ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, struct outbox_batch **out,
-                    struct outbox_error *err)
+bool ob_pg_claim_filtered(const struct outbox_claim *want)
 {
-    struct ob_pg_store *store = ob_pg_store_of(base);
-    *out = NULL;
-    struct ob_pg_params params;
-    ob_pg_params_init(&params, &store->scratch);
-    fill(&params, want);
-    if (!ob_pg_params_seal(&params))
-        return ob_error_nomem(err);
-    PGresult *res;
-    ob_code code = ob_pg_call(store, OB_PG_claim, &params, &res, err);
-    if (code)
-        return code;
+    return want->name_space || want->topics || want->tenant_id || want->only || want->skip_count;
+}
+
+ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err)
+{
     size_t count = (size_t)PQntuples(res);
     struct batch *batch = ob_alloc(sizeof *batch + count * sizeof batch->items[0]);
+    *out = NULL;
     if (!batch) {
         /* The messages stay leased until their lease ends; nothing is lost. */
         PQclear(res);
@@ -161,7 +155,25 @@ ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, stru
     for (size_t i = 0; i < count; i++)
         read_delivery(res, (int)i, &batch->items[i]);
     *out = &batch->base;
-    ob_pg_bell_claimed(store->bell, count, count == (size_t)want->limit,
-                       want->name_space || want->topics || want->tenant_id || want->only || want->skip_count);
     return OUTBOX_OK;
+}
+
+ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, struct outbox_batch **out,
+                    struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    *out = NULL;
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &store->scratch);
+    ob_pg_claim_params(&params, want);
+    if (!ob_pg_params_seal(&params))
+        return ob_error_nomem(err);
+    PGresult *res;
+    ob_code code = ob_pg_call(store, OB_PG_claim, &params, &res, err);
+    if (code)
+        return code;
+    code = ob_pg_claim_read(res, out, err);
+    if (!code)
+        ob_pg_bell_claimed(store->bell, (*out)->size, (*out)->size == (size_t)want->limit, ob_pg_claim_filtered(want));
+    return code;
 }

@@ -16,6 +16,16 @@ enum outbox_code ob_pg_reconnect(PGconn *conn, struct outbox_error *err) OUTBOX_
 enum outbox_code ob_pg_connect_start(const char *conninfo, const char *application, PGconn **conn,
                                      struct outbox_error *err) OUTBOX_MUST_CHECK;
 
+/* The same; of several hosts the list is turned by so many. libpq tries them in order, but gives up a silent one only in
+ * its blocking calls: who gave one up himself begins with the next. */
+enum outbox_code ob_pg_connect_turn(const char *conninfo, const char *application, int turn, PGconn **conn,
+                                    struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* Why it could not be made; returns OUTBOX_UNREACHABLE. */
+enum outbox_code ob_pg_connect_failed(PGconn *conn, struct outbox_error *err);
+/* The server is one that we can use. */
+enum outbox_code ob_pg_check_server(PGconn *conn, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
 /* ---- why a statement failed ---- */
 
 /* What the error text needs to know to say what to do. */

@@ -65,7 +65,13 @@ void ob_pg_put_null(struct ob_pg_params *params)
 
 void ob_pg_put_text(struct ob_pg_params *params, const char *text)
 {
-    params->values[next(params)] = text;
+    if (!text || !params->copies) {
+        params->values[next(params)] = text;
+        return;
+    }
+    struct ob_buf *buf = begin_value(params);
+    params->formats[params->count - 1] = 0;
+    ob_buf_put(buf, text, strlen(text) + 1);
 }
 
 void ob_pg_put_bytes(struct ob_pg_params *params, const void *data, size_t len)

@@ -36,6 +36,7 @@ struct ob_pg_params {
     int formats[OB_PG_PARAMS_MAX];
     size_t offsets[OB_PG_PARAMS_MAX]; /* + 1; 0: borrowed or null */
     size_t array;                     /* where the open array began */
+    bool copies;                      /* text is copied too: the statement is sent later */
 };
 
 void ob_pg_params_init(struct ob_pg_params *params, struct ob_buf *scratch);

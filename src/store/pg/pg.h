@@ -98,6 +98,24 @@ ob_code ob_pg_failed(struct ob_pg_store *store, const struct ob_pg_cause *cause,
 /* After a reconnect, or when the server has forgotten: everything is prepared anew. */
 void ob_pg_unprepare(struct ob_pg_store *store);
 
+/* ---- parameters and results, for calls that wait and for those that do not ---- */
+
+void ob_pg_claim_params(struct ob_pg_params *params, const struct outbox_claim *want);
+/* The claim does not ask for everything. */
+bool ob_pg_claim_filtered(const struct outbox_claim *want);
+/* The batch owns res; on failure it is cleared. */
+ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+ob_code ob_pg_settle_check(size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* True when there are outputs; quoted: they go as JSON strings. */
+bool ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, bool quoted);
+/* The failure may be an output that is no JSON: with outputs, try once more and quote them. */
+bool ob_pg_settle_is_ugly(const struct outbox_error *err);
+void ob_pg_settle_read(const PGresult *res, struct outbox_settle *items, size_t count);
+void ob_pg_extend_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
+                         int64_t lease_us);
+void ob_pg_extend_read(const PGresult *res, struct outbox_settle *items, size_t count);
+
 /* ---- the operations, one file per kind ---- */
 
 ob_code ob_pg_enqueue(struct ob_store *, const struct outbox_message *, struct outbox_receipt *, struct outbox_error *);

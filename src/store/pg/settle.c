@@ -110,7 +110,7 @@ static void put_places(struct ob_pg_params *params, const struct outbox_settle *
     ob_pg_array_end(params);
 }
 
-static bool fill(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, bool quoted)
+bool ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, bool quoted)
 {
     put_claims(params, items, count);
     ob_pg_array_begin(params, OB_PG_INT4, count);
@@ -143,7 +143,28 @@ static void read_results(const PGresult *res, struct outbox_settle *items, size_
     }
 }
 
-static ob_code check_count(size_t count, struct outbox_error *err)
+void ob_pg_settle_read(const PGresult *res, struct outbox_settle *items, size_t count)
+{
+    read_results(res, items, count, OUTBOX_SETTLED); /* told are those that are not */
+}
+
+void ob_pg_extend_read(const PGresult *res, struct outbox_settle *items, size_t count)
+{
+    read_results(res, items, count, OUTBOX_SETTLE_UNKNOWN);
+}
+
+void ob_pg_extend_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, int64_t lease_us)
+{
+    put_claims(params, items, count);
+    ob_pg_put_interval(params, lease_us);
+}
+
+bool ob_pg_settle_is_ugly(const struct outbox_error *err)
+{
+    return err->code == OUTBOX_INVALID && strncmp(err->sqlstate, "22", 2) == 0;
+}
+
+ob_code ob_pg_settle_check(size_t count, struct outbox_error *err)
 {
     if (count > COUNT_MAX)
         return ob_error_set(err, OUTBOX_INVALID, "%zu attempts in one call; settle at most %d at once", count,
@@ -154,7 +175,7 @@ static ob_code check_count(size_t count, struct outbox_error *err)
 ob_code ob_pg_settle(struct ob_store *base, struct outbox_settle *items, size_t count, struct outbox_error *err)
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
-    ob_code code = check_count(count, err);
+    ob_code code = ob_pg_settle_check(count, err);
     if (code || count == 0)
         return code;
     struct outbox_error local;
@@ -164,17 +185,16 @@ ob_code ob_pg_settle(struct ob_store *base, struct outbox_settle *items, size_t 
     for (int quoted = 0; quoted < 2; quoted++) {
         struct ob_pg_params params;
         ob_pg_params_init(&params, &store->scratch);
-        bool outputs = fill(&params, items, count, quoted);
+        bool outputs = ob_pg_settle_params(&params, items, count, quoted);
         if (!ob_pg_params_seal(&params))
             return ob_error_nomem(err);
         code = ob_pg_call(store, OB_PG_settle, &params, &res, err);
-        bool bad_json = code == OUTBOX_INVALID && outputs && strncmp(err->sqlstate, "22", 2) == 0;
-        if (!bad_json || store->tx != OB_PG_TX_NONE)
+        if (!outputs || !ob_pg_settle_is_ugly(err) || store->tx != OB_PG_TX_NONE)
             break;
     }
     if (code)
         return code;
-    read_results(res, items, count, OUTBOX_SETTLED); /* told are those that are not */
+    ob_pg_settle_read(res, items, count);
     PQclear(res);
     return OUTBOX_OK;
 }
@@ -183,20 +203,19 @@ ob_code ob_pg_extend(struct ob_store *base, struct outbox_settle *items, size_t 
                      struct outbox_error *err)
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
-    ob_code code = check_count(count, err);
+    ob_code code = ob_pg_settle_check(count, err);
     if (code || count == 0)
         return code;
     struct ob_pg_params params;
     ob_pg_params_init(&params, &store->scratch);
-    put_claims(&params, items, count);
-    ob_pg_put_interval(&params, lease_us);
+    ob_pg_extend_params(&params, items, count, lease_us);
     if (!ob_pg_params_seal(&params))
         return ob_error_nomem(err);
     PGresult *res;
     code = ob_pg_call(store, OB_PG_extend, &params, &res, err);
     if (code)
         return code;
-    read_results(res, items, count, OUTBOX_SETTLE_UNKNOWN);
+    ob_pg_extend_read(res, items, count);
     PQclear(res);
     return OUTBOX_OK;
 }

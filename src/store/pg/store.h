@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "core/doorbell.h"
+#include "core/line.h"
 #include "core/migration.h"
 #include "core/store.h"
 
@@ -19,6 +20,10 @@ struct ob_pg_options {
  * options may be NULL. *out is owned by the caller: ops->close. */
 ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, struct ob_store **out,
                    struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* A line, see core/line.h. Connects to nothing yet. *out is owned by the caller: ops->close. */
+ob_code ob_pg_line_open(const struct ob_line_options *options, struct ob_line **out,
+                        struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* ---- migrations: see migrate.c ---- */
 

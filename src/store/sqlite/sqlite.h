@@ -65,6 +65,7 @@ struct ob_sqlite_scope {
 /* What wait.c remembers of the last claim. */
 struct ob_sqlite_watch {
     int fd, directory, file;                 /* inotify and its two watches; -1: none */
+    int interrupt;                           /* ends a wait by being readable; -1: none. Borrowed. */
     char *wal_path;                          /* what is watched */
     const char *wal_name;                    /* its last component, within wal_path */
     char *name_space, *topics, *only, *skip; /* the scope of the last claim */

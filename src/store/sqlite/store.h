@@ -2,6 +2,7 @@
 #ifndef OB_STORE_SQLITE_STORE_H
 #define OB_STORE_SQLITE_STORE_H
 
+#include "core/line.h"
 #include "core/migration.h"
 #include "core/store.h"
 
@@ -14,6 +15,11 @@
  * here; it takes an explicit ob_sqlite_migrate. *store is owned by the caller: store->ops->close. */
 ob_code ob_sqlite_open(const char *path, bool create, struct ob_store **store,
                        struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* A line, see core/line.h: the same on a thread of its own, which also takes the relay's lock. The url of the options is
+ * the path, with settings. *out is owned by the caller: ops->close. */
+ob_code ob_sqlite_line_open(const struct ob_line_options *options, struct ob_line **out,
+                            struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* ---- one relay a file: see lock.c ---- */
 

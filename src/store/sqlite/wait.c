@@ -29,7 +29,7 @@ enum { STEP_US = 500, POLL_US = 250000 };
 
 void ob_sqlite_watch_init(struct ob_sqlite_watch *watch)
 {
-    *watch = (struct ob_sqlite_watch){.fd = -1, .directory = -1, .file = -1, .stale = true};
+    *watch = (struct ob_sqlite_watch){.fd = -1, .directory = -1, .file = -1, .interrupt = -1, .stale = true};
 }
 
 void ob_sqlite_watch_fini(struct ob_sqlite_watch *watch)
@@ -207,11 +207,13 @@ static ob_code look(struct ob_sqlite_store *store, struct look *look, struct out
 
 /* ---- sleeping ---------------------------------------------------------------------------------------------------- */
 
-static void doze(const struct ob_sqlite_watch *watch, int64_t us)
+/* False when the wait is to end. */
+static bool doze(const struct ob_sqlite_watch *watch, int64_t us)
 {
-    struct pollfd fd = {.fd = watch->fd, .events = POLLIN};
+    struct pollfd fds[] = {{.fd = watch->fd, .events = POLLIN}, {.fd = watch->interrupt, .events = POLLIN}};
     struct timespec left = {us / 1000000, us % 1000000 * 1000};
-    (void)ppoll(&fd, 1, &left, NULL); /* a signal only makes us look once more */
+    /* A signal only makes us look once more. */
+    return ppoll(fds, 2, &left, NULL) <= 0 || !fds[1].revents;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -241,7 +243,8 @@ ob_code ob_sqlite_wait(struct ob_store *base, int64_t timeout_us, bool *woken, s
             step = least(step, POLL_US);
         if (found.next_us)
             left = least(left, found.next_us - found.now);
-        doze(watch, least(left, step));
+        if (!doze(watch, least(left, step)))
+            break;
     }
     return code;
 }

@@ -1,0 +1,71 @@
+/* line.h - what the two halves of the SQLite line share: the host's side (line.c) and the worker's thread (line_work.c).
+ *
+ * SQLite's calls wait, so they are made on a thread of their own, one for a line. A job goes from the host to the worker
+ * and back; whoever has it owns it:
+ *
+ *   asked ──▶ waiting ──worker takes it──▶ running ──▶ done ──step──▶ told, freed
+ *                └──too late: freed           └──too late: abandoned, the worker frees it
+ *
+ * A job works on copies: what the host gave may go away when the host was told that it took too long. */
+#ifndef OB_STORE_SQLITE_LINE_H
+#define OB_STORE_SQLITE_LINE_H
+
+#include "base/arena.h"
+#include "core/line.h"
+#include "store/sqlite/sqlite.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* In the order in which they are served: what is delivered is said first, what is held is kept, then comes more. */
+enum ob_sqlite_kind { OB_SQLITE_SETTLE, OB_SQLITE_EXTEND, OB_SQLITE_CLAIM, OB_SQLITE_KINDS };
+
+struct ob_sqlite_job {
+    enum ob_sqlite_kind kind;
+    struct ob_arena arena;    /* holds the copies */
+    struct outbox_claim want; /* of a claim */
+    struct outbox_settle *items;
+    size_t count;
+    int64_t lease_us;
+    bool abandoned; /* nobody wants the answer; under the mutex */
+    struct outbox_error err;
+    struct outbox_batch *batch;
+};
+
+void ob_sqlite_job_free(struct ob_sqlite_job *job);
+
+struct ob_sqlite_line {
+    struct ob_line base; /* first: the ops find us by a cast */
+    char *path;          /* with settings, as ob_sqlite_open reads it */
+    int busy_ms;
+    bool polling;
+    int64_t fallback_us;
+    int to_host, to_worker; /* eventfds */
+    pthread_t thread;
+    bool started;
+    atomic_bool closing;
+
+    pthread_mutex_t mutex; /* over what follows */
+    struct ob_sqlite_job *waiting[OB_SQLITE_KINDS], *done[OB_SQLITE_KINDS], *running;
+    bool woken; /* there may be work */
+    struct ob_line_state state;
+
+    /* the host's */
+    struct ob_line_host host;
+    struct {
+        struct ob_sqlite_job *job; /* out; NULL: none. Owned by whoever has it. */
+        bool nomem;                /* or it could not even be made */
+        struct outbox_settle *items;
+        int64_t deadline_us;
+    } asks[OB_SQLITE_KINDS];
+
+    /* the worker's */
+    struct ob_store *store; /* NULL: not open */
+    struct ob_sqlite_lock *lock;
+    bool told; /* that there may be work, and no claim came since */
+};
+
+/* The worker's thread; arg is the line. */
+void *ob_sqlite_line_work(void *arg);
+
+#endif

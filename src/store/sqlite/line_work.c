@@ -1,0 +1,200 @@
+/* line_work.c - the thread that does a line's work on the file: see line.h.
+ *
+ * Between jobs it waits for commits of others (wait.c); a new job ends that wait through the eventfd. The store is opened
+ * when the thread begins, and again after trouble with the file. The relay's lock is held from then to the end. */
+#include "store/sqlite/line.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "core/batch.h"
+
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUSY_STEP_MS = 2 };
+
+static void ring(int fd)
+{
+    uint64_t one = 1;
+    ssize_t sent = write(fd, &one, sizeof one); /* a full counter is readable too */
+    (void)sent;
+}
+
+static void heard(struct ob_sqlite_line *line, const struct outbox_error *err)
+{
+    bool works = err->code == OUTBOX_OK || err->code == OUTBOX_BUSY ||
+                 (ob_code_class(err->code) == OUTBOX_CLASS_CALLER && err->code != OUTBOX_LOCKED);
+    pthread_mutex_lock(&line->mutex);
+    line->state.connected = works;
+    line->state.fault = works ? (struct outbox_error){.code = OUTBOX_OK} : *err;
+    pthread_mutex_unlock(&line->mutex);
+}
+
+/* ---- the file ---- */
+
+/* SQLite's own handler cannot be interrupted: closing would take as long as somebody else holds the file. */
+static int busy(void *ctx, int times)
+{
+    struct ob_sqlite_line *line = ctx;
+    if (atomic_load(&line->closing) || times * BUSY_STEP_MS >= line->busy_ms)
+        return 0;
+    struct timespec step = {.tv_nsec = BUSY_STEP_MS * 1000000L};
+    nanosleep(&step, NULL);
+    return 1;
+}
+
+static void close_file(struct ob_sqlite_line *line)
+{
+    if (line->store)
+        line->store->ops->close(line->store);
+    line->store = NULL;
+}
+
+static ob_code open_file(struct ob_sqlite_line *line, struct outbox_error *err)
+{
+    if (line->store)
+        return OUTBOX_OK;
+    ob_code code = ob_sqlite_open(line->path, false, &line->store, err);
+    if (!code && !line->lock)
+        code = ob_sqlite_relay_lock(line->path, &line->lock, err);
+    if (code) {
+        close_file(line);
+        return code;
+    }
+    struct ob_sqlite_store *store = ob_sqlite_store_of(line->store);
+    sqlite3_busy_handler(store->db, busy, line);
+    store->watch.interrupt = line->to_worker;
+    pthread_mutex_lock(&line->mutex);
+    line->state.connects++;
+    pthread_mutex_unlock(&line->mutex);
+    return OUTBOX_OK;
+}
+
+/* After trouble with the file itself it is opened anew: it may be another by then. */
+static void part(struct ob_sqlite_line *line, const struct outbox_error *err)
+{
+    if (err->code && (ob_code_class(err->code) == OUTBOX_CLASS_OPERATOR || err->code == OUTBOX_UNREACHABLE))
+        close_file(line);
+}
+
+/* ---- jobs ---- */
+
+/* Messages that nobody waits for any more go back: nothing of them was sent. */
+static void give_back(struct ob_sqlite_line *line, struct outbox_batch *batch)
+{
+    struct outbox_settle *items = ob_calloc(batch->size, sizeof *items);
+    struct outbox_error err;
+    for (size_t i = 0; items && i < batch->size; i++)
+        items[i] = (struct outbox_settle){
+            .id = batch->items[i].id, .token = batch->items[i].token, .outcome = OUTBOX_RELEASED, .latency_us = -1};
+    if (items && batch->size && line->store->ops->settle(line->store, items, batch->size, &err))
+        part(line, &err); /* their leases end */
+    ob_free(items);
+}
+
+static void run(struct ob_sqlite_line *line, struct ob_sqlite_job *job)
+{
+    struct outbox_error *err = &job->err;
+    ob_code code = open_file(line, err);
+    struct ob_store *store = line->store;
+    if (!code && job->kind == OB_SQLITE_CLAIM)
+        code = store->ops->claim(store, &job->want, &job->batch, err);
+    else if (!code && job->kind == OB_SQLITE_SETTLE)
+        code = store->ops->settle(store, job->items, job->count, err);
+    else if (!code)
+        code = store->ops->extend(store, job->items, job->count, job->lease_us, err);
+    if (code)
+        part(line, err);
+    else
+        *err = (struct outbox_error){.code = OUTBOX_OK};
+    if (job->kind == OB_SQLITE_CLAIM)
+        line->told = false;
+    heard(line, err);
+}
+
+static struct ob_sqlite_job *take(struct ob_sqlite_line *line)
+{
+    uint64_t rings;
+    ssize_t got = read(line->to_worker, &rings, sizeof rings);
+    (void)got;
+    struct ob_sqlite_job *job = NULL;
+    pthread_mutex_lock(&line->mutex);
+    for (int kind = 0; kind < OB_SQLITE_KINDS && !job; kind++) {
+        job = line->waiting[kind];
+        line->waiting[kind] = NULL;
+    }
+    line->running = job;
+    pthread_mutex_unlock(&line->mutex);
+    return job;
+}
+
+static void hand_over(struct ob_sqlite_line *line, struct ob_sqlite_job *job)
+{
+    pthread_mutex_lock(&line->mutex);
+    bool abandoned = job->abandoned;
+    if (!abandoned)
+        line->done[job->kind] = job;
+    line->running = NULL;
+    pthread_mutex_unlock(&line->mutex);
+    if (!abandoned) {
+        ring(line->to_host);
+        return;
+    }
+    if (job->batch && line->store)
+        give_back(line, job->batch);
+    ob_sqlite_job_free(job);
+}
+
+/* ---- waiting for work ---- */
+
+/* True when there is a job, or the end; false after the time. */
+static bool doze(struct ob_sqlite_line *line, int64_t us)
+{
+    struct pollfd fd = {.fd = line->to_worker, .events = POLLIN};
+    struct timespec time = {us / 1000000, us % 1000000 * 1000};
+    return ppoll(&fd, 1, &time, NULL) != 0;
+}
+
+static void wait_for_work(struct ob_sqlite_line *line)
+{
+    struct outbox_error err = {.code = OUTBOX_OK};
+    bool rang = false;
+    if (line->told || line->polling || open_file(line, &err)) {
+        if (err.code)
+            heard(line, &err);
+        if (doze(line, line->fallback_us))
+            return;
+    } else if (line->store->ops->wait(line->store, line->fallback_us, &rang, &err)) {
+        heard(line, &err);
+        part(line, &err);
+        if (doze(line, line->fallback_us))
+            return;
+    } else if (!rang && doze(line, 0)) {
+        return;
+    }
+    pthread_mutex_lock(&line->mutex);
+    line->woken = true;
+    line->state.wakeups += rang;
+    pthread_mutex_unlock(&line->mutex);
+    line->told = true;
+    ring(line->to_host);
+}
+
+void *ob_sqlite_line_work(void *arg)
+{
+    struct ob_sqlite_line *line = arg;
+    while (!atomic_load(&line->closing)) {
+        struct ob_sqlite_job *job = take(line);
+        if (job) {
+            run(line, job);
+            hand_over(line, job);
+        } else if (!atomic_load(&line->closing)) {
+            wait_for_work(line);
+        }
+    }
+    close_file(line);
+    ob_sqlite_relay_unlock(line->lock);
+    return NULL;
+}

@@ -78,6 +78,20 @@ ob_code ob_url_check(const char *url, struct outbox_error *err)
     }
 }
 
+#ifndef HAVE_SQLITE
+static ob_code no_sqlite(struct outbox_error *err)
+{
+    return ob_error_set(err, OUTBOX_UNSUPPORTED, "this build has no SQLite store; build it with sqlite3 installed");
+}
+#endif
+
+#ifndef HAVE_POSTGRES
+static ob_code no_postgres(struct outbox_error *err)
+{
+    return ob_error_set(err, OUTBOX_UNSUPPORTED, "this build has no PostgreSQL store; build it with libpq installed");
+}
+#endif
+
 static ob_code open_sqlite(const char *url, const struct ob_open *options, struct ob_store **store,
                            struct outbox_error *err)
 {
@@ -88,7 +102,7 @@ static ob_code open_sqlite(const char *url, const struct ob_open *options, struc
 #else
     (void)options;
     (void)store;
-    return ob_error_set(err, OUTBOX_UNSUPPORTED, "this build has no SQLite store; build it with sqlite3 installed");
+    return no_sqlite(err);
 #endif
 }
 
@@ -102,7 +116,7 @@ static ob_code open_postgres(const char *url, const struct ob_open *options, str
     (void)url;
     (void)options;
     (void)store;
-    return ob_error_set(err, OUTBOX_UNSUPPORTED, "this build has no PostgreSQL store; build it with libpq installed");
+    return no_postgres(err);
 #endif
 }
 
@@ -115,7 +129,40 @@ ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_
     switch (ob_url_kind(url)) {
     case OB_URL_SQLITE: return open_sqlite(url, options, store, err);
     case OB_URL_POSTGRES: return open_postgres(url, options, store, err);
-    default: break;
+    default: return names_no_store(url, err);
     }
-    return names_no_store(url, err);
+}
+
+static ob_code line_sqlite(const struct ob_line_options *options, struct ob_line **line, struct outbox_error *err)
+{
+#ifdef HAVE_SQLITE
+    struct ob_line_options file = *options;
+    file.url = ob_url_path(options->url);
+    return *file.url ? ob_sqlite_line_open(&file, line, err) : names_no_file(err);
+#else
+    (void)options;
+    (void)line;
+    return no_sqlite(err);
+#endif
+}
+
+static ob_code line_postgres(const struct ob_line_options *options, struct ob_line **line, struct outbox_error *err)
+{
+#ifdef HAVE_POSTGRES
+    return ob_pg_line_open(options, line, err);
+#else
+    (void)options;
+    (void)line;
+    return no_postgres(err);
+#endif
+}
+
+ob_code ob_line_open(const struct ob_line_options *options, struct ob_line **line, struct outbox_error *err)
+{
+    *line = NULL;
+    switch (ob_url_kind(options->url)) {
+    case OB_URL_SQLITE: return line_sqlite(options, line, err);
+    case OB_URL_POSTGRES: return line_postgres(options, line, err);
+    default: return names_no_store(options->url, err);
+    }
 }

@@ -3,6 +3,7 @@
 #define OB_LIB_OPEN_H
 
 #include "base/log.h"
+#include "core/line.h"
 #include "core/migration.h"
 #include "core/store.h"
 
@@ -27,5 +28,9 @@ struct ob_open {
 /* options may be NULL. The caller owns *store: store->ops->close. */
 ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_store **store,
                       struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* A line of the same URLs, see core/line.h. It connects when it is asked for something. *line: line->ops->close. */
+ob_code ob_line_open(const struct ob_line_options *options, struct ob_line **line,
+                     struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 #endif

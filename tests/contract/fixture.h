@@ -15,6 +15,7 @@ enum ability {
     NEEDS_NOTHING = 0,
     NEEDS_FAILED_TRANSACTION = 1, /* an error fails the whole transaction */
     NEEDS_MANY_WRITERS = 2,       /* two transactions can have written at the same time */
+    NEEDS_CONNECTION = 4,         /* a server, and a way to it that can be cut */
 };
 
 /* Look-ups that must be served by an index (M20). The expired leases of fill have a topic of their own. */
@@ -37,11 +38,17 @@ struct fixture {
     void (*destroy)(const char *place);
     /* NULL and err on failure. */
     struct ob_store *(*open)(const char *place, struct outbox_error *err);
+    /* What a line is opened with; and one that leads to no store. */
+    void (*url)(const char *place, char url[PLACE_MAX]);
+    const char *nowhere;
 
     /* Back doors. id is uuid text; NULL means all. */
     void (*expire)(const char *place, const char *id);     /* leases end a second ago */
     void (*make_due)(const char *place, const char *id);   /* a message that waits for its time waits no more */
     void (*age)(const char *place, char id[37], int days); /* it all was so long ago; the id changes with it */
+    /* Lines (their application is "line") get no answer any more, or get them again. */
+    void (*freeze)(const char *place, bool frozen);
+    void (*sever)(const char *place); /* their connections end; only with NEEDS_CONNECTION */
     void (*scalar)(const char *place, const char *sql, char text[TEXT_MAX]);
     void (*digest)(const char *place, char text[TEXT_MAX]); /* equal texts: no table has changed */
     /* So many messages at once, of a thousand tenants, all due, and a few whose worker is gone. */

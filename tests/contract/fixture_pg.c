@@ -6,6 +6,7 @@
 
 #include "store/pg/store.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,6 +269,39 @@ static void scalar_of(const char *place, const char *sql, char text[TEXT_MAX])
     run(place, sql, NULL, text);
 }
 
+static void url_of(const char *place, char url[PLACE_MAX])
+{
+    snprintf(url, PLACE_MAX, "%s", place);
+}
+
+/* Stops the very processes that serve the lines. Those that come while others are stopped are not. */
+static void freeze(const char *place, bool frozen)
+{
+    static pid_t stopped[16];
+    static size_t count;
+    for (size_t i = 0; i < count; i++)
+        kill(stopped[i], SIGCONT);
+    count = 0;
+    if (!frozen)
+        return;
+    PGresult *res = PQexec(pg_back_door(place), "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+                                                " AND application_name = 'line'");
+    for (int i = 0; i < PQntuples(res) && count < sizeof stopped / sizeof stopped[0]; i++) {
+        stopped[count] = (pid_t)strtol(PQgetvalue(res, i, 0), NULL, 10);
+        if (kill(stopped[count++], SIGSTOP))
+            pg_give_up("kill", "a server's process cannot be stopped");
+    }
+    PQclear(res);
+}
+
+static void sever(const char *place)
+{
+    run(place,
+        "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND application_name = 'line'",
+        NULL, NULL);
+}
+
 const struct fixture fixture = {
     .name = "contract_pg",
     .setup = setup,
@@ -275,6 +309,10 @@ const struct fixture fixture = {
     .create = create,
     .destroy = destroy,
     .open = store_open,
+    .url = url_of,
+    .nowhere = "host=127.0.0.1 port=1 dbname=nowhere",
+    .freeze = freeze,
+    .sever = sever,
     .expire = expire_lease,
     .make_due = make_message_due,
     .age = age,

@@ -241,8 +241,27 @@ static void plan_of(const char *place, enum lookup what, char text[TEXT_MAX])
 static const struct lack lacks[] = {
     {NEEDS_FAILED_TRANSACTION, "in SQLite an error fails the statement, not the transaction"},
     {NEEDS_MANY_WRITERS, "SQLite has one writer at a time"},
+    {NEEDS_CONNECTION, "an SQLite file has no server, and no connection to lose"},
     {NEEDS_NOTHING, NULL},
 };
+
+static void url_of(const char *place, char url[PLACE_MAX])
+{
+    snprintf(url, PLACE_MAX, "sqlite:%s", place);
+}
+
+/* Somebody writes and does not come to an end. */
+static void freeze(const char *place, bool frozen)
+{
+    static sqlite3 *writer;
+    sqlite3_close(writer);
+    writer = NULL;
+    if (!frozen)
+        return;
+    writer = back_door(place);
+    if (sqlite3_exec(writer, "BEGIN IMMEDIATE", NULL, NULL, NULL))
+        give_up(place, sqlite3_errmsg(writer));
+}
 
 const struct fixture fixture = {
     .name = "contract_sqlite",
@@ -252,6 +271,9 @@ const struct fixture fixture = {
     .create = create,
     .destroy = destroy,
     .open = store_open,
+    .url = url_of,
+    .nowhere = "sqlite:/nowhere/outbox.db",
+    .freeze = freeze,
     .expire = expire_lease,
     .make_due = make_message_due,
     .age = age,

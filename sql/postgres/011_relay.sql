@@ -22,6 +22,10 @@ create table @schema@.tuning (
     reason text
 );
 
+-- How many attempts were lost with their worker so far: claim counts them here, where nobody waits for anybody. A claim
+-- that is rolled back counts too.
+create sequence @schema@.repair;
+
 -- A relay lives. True: it leads, which is to say that it is the eldest of those that live, and reports what all of them
 -- would otherwise report twice. Takes no lock that outlives the call, so it works behind a pooler. The state 'stopped' is
 -- the last beat. Rows of relays that are long gone go too.
@@ -142,7 +146,7 @@ $$;
 create function @schema@.gauges(max_pages int default 4096, max_count int default 10000, max_namespaces int default 20)
     returns table (namespace text, pending bigint, due bigint, processing bigint, stuck bigint, parked bigint,
         blocked_keys bigint, dead bigint, oldest_due_s double precision, estimated boolean, table_bytes bigint,
-        dead_tuples bigint)
+        dead_tuples bigint, repairs bigint)
     language plpgsql stable security definer
     set search_path = @schema@, pg_temp
 as $$
@@ -206,7 +210,9 @@ begin
     select t.namespace, t.pending, t.due, t.processing, t.stuck, t.parked, t.blocked, t.dead, t.oldest,
            v_percent < 100 or v_dead > max_count,
            case when t.namespace is null then v_bytes end,
-           case when t.namespace is null then pg_stat_get_dead_tuples('@schema@.queue'::regclass) end
+           case when t.namespace is null then pg_stat_get_dead_tuples('@schema@.queue'::regclass) end,
+           case when t.namespace is null then (select case when r.is_called then r.last_value else 0 end
+                                                 from @schema@.repair r) end
       from total t order by t.namespace is not null, t.pending desc, t.dead desc, t.namespace limit max_namespaces + 1;
 end
 $$;
@@ -256,6 +262,7 @@ $$;
 grant create on schema @schema@ to @owner@, @api@;
 alter table @schema@.relay owner to @owner@;
 alter table @schema@.tuning owner to @owner@;
+alter sequence @schema@.repair owner to @owner@;
 alter view @schema@.relays owner to @api@;
 alter view @schema@.tunings owner to @api@;
 do $$
@@ -271,6 +278,7 @@ end
 $$;
 revoke create on schema @schema@ from @api@;
 grant select, insert, update, delete on @schema@.relay, @schema@.tuning to @api@;
+grant usage, select on sequence @schema@.repair to @api@;
 grant execute on function @schema@.beat to @relay@;
 grant execute on function @schema@.tune to @operator@;
 grant execute on function @schema@.gauges to @relay@, @operator@, @auditor@;

@@ -21,6 +21,13 @@ CREATE TABLE outbox_tuning (
     reason TEXT
 ) STRICT, WITHOUT ROWID;
 
+-- How many attempts were lost with their worker so far: one row.
+CREATE TABLE outbox_repair (
+    one   INTEGER PRIMARY KEY,
+    total INTEGER NOT NULL
+) STRICT;
+INSERT INTO outbox_repair VALUES (1, 0);
+
 CREATE VIEW outbox_relays AS
     SELECT worker, host, pid, version, state,
            strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000)

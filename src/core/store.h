@@ -83,6 +83,7 @@ struct ob_gauges_row {
     bool estimated;       /* some of the counts are estimates */
     int64_t table_bytes;  /* of the queue; of the total only; -1: not known */
     int64_t dead_tuples;  /* likewise */
+    int64_t repairs;      /* attempts lost with their worker, ever; likewise */
 };
 
 /* Which messages; zeroed fields do not filter. */

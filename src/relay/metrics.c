@@ -180,6 +180,9 @@ static void set_total(struct ob_series *series, const struct ob_gauges_row *row)
     ob_series_set(series, OB_METRIC_estimated, row->estimated);
     ob_series_set(series, OB_METRIC_table_bytes, (double)row->table_bytes);
     ob_series_set(series, OB_METRIC_dead_tuples, (double)row->dead_tuples);
+    /* Counted by the store: taken over as it is. */
+    atomic_store_explicit(&series->values[OB_PLACE_repairs], (uint64_t)(row->repairs > 0 ? row->repairs : 0),
+                          memory_order_relaxed);
 }
 
 void ob_metrics_set_gauges(struct ob_metrics *metrics, const char *store, const struct ob_gauges_row *rows,

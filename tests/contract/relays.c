@@ -290,6 +290,20 @@ static void same_as_status(struct fx *fx)
     assert_string_equal(figures.namespaces, "default 4 0; fourth 1 0; other 0 1; third 0 0");
 }
 
+static void repairs_are_counted(struct fx *fx)
+{
+    int64_t before = gauges(fx).total.repairs; /* it never falls, not even for tests */
+    for (int i = 0; i < 3; i++)
+        put(fx);
+    claim_n(fx, 3);
+    expire_all(fx);
+    assert_int_equal(gauges(fx).total.stuck, 3);
+    assert_int_equal(gauges(fx).total.repairs, before); /* nobody has taken them over yet */
+    claim_n(fx, 3, .worker = "w2");
+    assert_int_equal(gauges(fx).total.repairs, before + 3);
+    assert_int_equal(gauges(fx).total.stuck, 0);
+}
+
 static void a_held_key_is_blocked(struct fx *fx)
 {
     ok(fx, configure, "default", "on_dead", "hold");
@@ -332,6 +346,7 @@ const struct contract_test relays_tests[] = {
     {"T5 M20: one look tells a relay of pauses, settings and lanes", pauses_and_lanes},
     {"S15: the figures of an empty queue are zero", nothing_is_zero},
     {"S15 Y6: the figures are those of the status view while the queue is short", same_as_status},
+    {"S15 S14: attempts lost with their worker are counted as repairs", repairs_are_counted},
     {"S15: a key that waits for an operator counts as blocked", a_held_key_is_blocked},
     {"S15 M20: the figures of a long queue come in less than a second, as estimates", a_long_queue},
     {NULL, NULL, 0},

@@ -1,5 +1,6 @@
 -- gauges: the figures of the queue, the total first. Columns: namespace, pending, due, processing, stuck, parked,
--- blocked_keys, dead, oldest_due_s, estimated, table_bytes, dead_tuples.
+-- blocked_keys, dead, oldest_due_s, estimated, table_bytes, dead_tuples,
+-- repairs.
 select namespace, pending, due, processing, stuck, parked, blocked_keys, dead, oldest_due_s, estimated, table_bytes,
-       dead_tuples
+       dead_tuples, repairs
 from @schema@.gauges()

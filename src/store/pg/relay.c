@@ -126,6 +126,7 @@ ob_code ob_pg_gauges(struct ob_store *base, ob_gauges_fn *fn, void *ctx, struct 
             .estimated = ob_pg_bool(res, i, 9),
             .table_bytes = PQgetisnull(res, i, 10) ? -1 : ob_pg_int8(res, i, 10),
             .dead_tuples = PQgetisnull(res, i, 11) ? -1 : ob_pg_int8(res, i, 11),
+            .repairs = PQgetisnull(res, i, 12) ? -1 : ob_pg_int8(res, i, 12),
         };
         if (!fn(ctx, &row))
             break;

@@ -9,7 +9,7 @@
 enum { EXACT = 20000, WINDOWS = 200, WIDTH = 100, COUNT_MOST = 10000, NAMESPACES_MOST = 20 };
 
 struct span {
-    int64_t rows, first, last, bytes;
+    int64_t rows, first, last, bytes, repairs;
 };
 
 static ob_code read_span(struct ob_sqlite_store *store, struct span *span, struct outbox_error *err)
@@ -22,7 +22,7 @@ static ob_code read_span(struct ob_sqlite_store *store, struct span *span, struc
     if (code || !row)
         return code;
     *span = (struct span){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1), sqlite3_column_int64(stmt, 2),
-                          sqlite3_column_int64(stmt, 3)};
+                          sqlite3_column_int64(stmt, 3), sqlite3_column_int64(stmt, 4)};
     ob_sqlite_done(stmt);
     return OUTBOX_OK;
 }
@@ -45,6 +45,7 @@ static struct ob_gauges_row read_row(sqlite3_stmt *stmt, const struct span *span
         .estimated = span->rows > EXACT || out >= COUNT_MOST || dead >= COUNT_MOST,
         .table_bytes = total ? span->bytes : -1,
         .dead_tuples = -1,
+        .repairs = total ? span->repairs : -1,
     };
 }
 

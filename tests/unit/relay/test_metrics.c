@@ -85,7 +85,7 @@ static void test_gauges_of_the_leader(void **state)
     (void)state;
     struct ob_metrics *metrics = ob_metrics_new("1");
     struct ob_gauges_row rows[OB_METRICS_NAMESPACES + 5] = {
-        {.pending = 12, .oldest_due_s = 1.5, .dead = 2, .table_bytes = 8192, .dead_tuples = -1}};
+        {.pending = 12, .oldest_due_s = 1.5, .dead = 2, .table_bytes = 8192, .dead_tuples = -1, .repairs = 6}};
     char names[OB_METRICS_NAMESPACES + 5][8];
     for (int i = 1; i < OB_METRICS_NAMESPACES + 5; i++) {
         snprintf(names[i], sizeof names[i], "n%d", i);
@@ -98,6 +98,7 @@ static void test_gauges_of_the_leader(void **state)
     assert_true(has(metrics, "outbox_pending{store=\"s\"} 12"));
     assert_true(has(metrics, "outbox_oldest_due_age_seconds{store=\"s\"} 1.5"));
     assert_true(has(metrics, "outbox_queue_bytes{store=\"s\"} 8192"));
+    assert_true(has(metrics, "outbox_repairs_total{store=\"s\"} 6"));
     assert_null(strstr(render(metrics), "outbox_queue_dead_tuples{")); /* not known here */
     assert_true(has(metrics, "outbox_namespace_pending{store=\"s\",namespace=\"n20\"} 20"));
     assert_null(strstr(render(metrics), "namespace=\"n21\"")); /* no more than so many */

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/args.h"
 #include "core/store.h"
+#include "relay/config.h"
 
 #include <stdio.h>
 
@@ -41,6 +42,9 @@ struct ob_cli {
 bool ob_cli_find_store(struct ob_cli *cli);
 /* The whole configuration, its warnings told on stderr; an error in cli->err. The caller frees it. */
 enum outbox_code ob_cli_config(struct ob_cli *cli, struct ob_config **config);
+/* What the configuration is to be made of; path NULL: where it usually is. */
+struct ob_config_input ob_cli_config_input(const struct ob_cli *cli, const char *path);
+
 /* A store is named, and with options that fit it; false after it set cli->err. */
 bool ob_cli_has_store(struct ob_cli *cli);
 /* Opens the store; false after it set cli->err. */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct ob_config_input input_of(const struct ob_cli *cli, const char *path)
+struct ob_config_input ob_cli_config_input(const struct ob_cli *cli, const char *path)
 {
     return (struct ob_config_input){
         .path = ob_config_path(path ? path : cli->args.config, environ),
@@ -79,7 +79,7 @@ int cmd_validate(struct ob_cli *cli)
 {
     if (cli->args.json_schema)
         return ob_cli_validate_payload(cli);
-    struct ob_config_input input = input_of(cli, cli->args.rest_count ? cli->args.rest[0] : NULL);
+    struct ob_config_input input = ob_cli_config_input(cli, cli->args.rest_count ? cli->args.rest[0] : NULL);
     struct ob_config *config = NULL;
     struct ob_config_report report;
     enum outbox_code code = ob_config_load(&input, &config, &report);
@@ -196,7 +196,7 @@ static enum outbox_code first_problem(struct ob_cli *cli, enum outbox_code code,
 
 enum outbox_code ob_cli_config(struct ob_cli *cli, struct ob_config **config)
 {
-    struct ob_config_input input = input_of(cli, NULL);
+    struct ob_config_input input = ob_cli_config_input(cli, NULL);
     struct ob_config_report report;
     enum outbox_code code = ob_config_load(&input, config, &report);
     if (code)
@@ -230,7 +230,7 @@ int cmd_config(struct ob_cli *cli)
 
 bool ob_cli_find_store(struct ob_cli *cli)
 {
-    struct ob_config_input input = input_of(cli, NULL);
+    struct ob_config_input input = ob_cli_config_input(cli, NULL);
     struct ob_config_report report;
     if (cli->url || cli->config)
         return true;

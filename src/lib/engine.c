@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/error.h"
 #include "core/batch.h"
 #include "lib/open.h"
@@ -57,6 +58,8 @@ static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_err
         event(engine, &(struct ob_event){.kind = OB_EVENT_CLAIM_FAILED});
         return;
     }
+    if (batch->size > 0)
+        OB_CRASH_POINT("claimed");
     if (!engine->filtered || batch->size > 0)
         engine->empty = batch->size == 0;
     event(engine, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = batch->items, .count = (int)batch->size});
@@ -66,6 +69,7 @@ static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_err
 static void on_settled(void *ctx, enum outbox_code code, const struct outbox_error *err)
 {
     heard(ctx, code, err);
+    OB_CRASH_POINT("settled");
     event(ctx, &(struct ob_event){.kind = code ? OB_EVENT_SETTLE_FAILED : OB_EVENT_SETTLED});
 }
 
@@ -145,6 +149,7 @@ static void act(struct ob_engine *engine, const struct ob_action *action)
     switch (action->kind) {
     case OB_ACTION_CLAIM: claim(engine, action); break;
     case OB_ACTION_DELIVER:
+        OB_CRASH_POINT("handing");
         engine->set.deliver(engine->set.ctx, action->dest, action->items, (size_t)action->count);
         break;
     case OB_ACTION_CANCEL:
@@ -153,6 +158,7 @@ static void act(struct ob_engine *engine, const struct ob_action *action)
         break;
     case OB_ACTION_SETTLE:
         line->ops->settle(line, action->settles, (size_t)action->count, engine->timeout_us);
+        OB_CRASH_POINT("settling");
         break;
     case OB_ACTION_EXTEND:
         line->ops->extend(line, action->settles, (size_t)action->count, action->lease_us, engine->timeout_us);
@@ -200,6 +206,7 @@ int64_t ob_engine_due_us(const struct ob_engine *engine)
 
 void ob_engine_verdict(struct ob_engine *engine, uint64_t handle, const struct outbox_verdict *verdict)
 {
+    OB_CRASH_POINT("replied");
     event(engine, &(struct ob_event){.kind = OB_EVENT_DELIVERED, .handle = handle, .verdict = verdict});
 }
 

@@ -3,7 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "relay/heed.h"
+#include "relay/observer.h"
 #include "relay/route.h"
+#include "schema/schema.h"
 #include "sink/registry.h"
 
 #include <stdio.h>
@@ -13,7 +16,12 @@ struct ob_generation {
     struct ob_generation_settings set;
     struct ob_outlet **outlets;   /* one a sink */
     struct ob_station **stations; /* one a store */
-    bool started;
+    struct ob_keeper **keepers;   /* likewise */
+    struct ob_observer **observers; /* likewise */
+    struct ob_schema **schemas;   /* one a route; NULL where it has none */
+    bool validates;               /* some route has one */
+    uv_async_t wake;              /* a keeper has news */
+    bool open;                    /* the handle is */
 };
 
 static void on_verdict(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
@@ -45,6 +53,64 @@ static enum outbox_code open_sink(struct ob_generation *generation, size_t i, st
     return OUTBOX_OK;
 }
 
+static enum outbox_code load_schema(struct ob_generation *generation, size_t i, struct outbox_error *err)
+{
+    const struct ob_config_route *route = &generation->set.config->routes[i];
+    struct outbox_error cause = {0};
+    if (!route->schema)
+        return OUTBOX_OK;
+    generation->validates = true;
+    if (ob_schema_load(route->schema, &generation->schemas[i], NULL, &cause))
+        return ob_error_set(err, OUTBOX_CONFIG, "%s:%d: routes: schema: %s", route->file, route->line, cause.text);
+    return OUTBOX_OK;
+}
+
+static enum outbox_code payload_valid(void *ctx, const struct outbox_delivery *msg, char *why, size_t size)
+{
+    const struct ob_generation *generation = ctx;
+    int route = ob_route_find(generation->set.config, msg);
+    struct ob_schema_fault fault;
+    if (route < 0 || !generation->schemas[route])
+        return OUTBOX_OK;
+    enum outbox_code code = ob_schema_check(generation->schemas[route], msg->payload, msg->payload_len, &fault);
+    if (code == OUTBOX_INVALID)
+        snprintf(why, size, "%s [%s]", fault.text, fault.rule);
+    return code;
+}
+
+static void observe_news(struct ob_generation *generation, size_t i, const struct ob_keeper_news *news)
+{
+    struct ob_metrics *metrics = generation->set.metrics;
+    const char *store = generation->set.config->stores[i].name;
+    struct ob_series *series = ob_metrics_store(metrics, store);
+    ob_series_set(series, OB_METRIC_leader, news->leads);
+    if (news->controlled) {
+        ob_series_set(series, OB_METRIC_paused, (double)news->pause_count);
+        if (generation->stations[i])
+            ob_series_set(series, OB_METRIC_unrouted_topics,
+                          (double)ob_station_unrouted_lanes(generation->stations[i]));
+    }
+    if (!news->leads)
+        ob_metrics_set_gauges(metrics, store, NULL, 0);
+    else if (news->counted)
+        ob_metrics_set_gauges(metrics, store, news->gauges, news->gauges_count);
+}
+
+static void on_news(uv_async_t *wake)
+{
+    struct ob_generation *generation = wake->data;
+    const struct ob_config *config = generation->set.config;
+    for (size_t i = 0; i < config->store_count; i++) {
+        const struct ob_keeper_news *news = generation->keepers[i] ? ob_keeper_news(generation->keepers[i]) : NULL;
+        if (!news)
+            continue;
+        if (generation->stations[i])
+            ob_heed(generation->stations[i], config, news, generation->set.log);
+        observe_news(generation, i, news);
+        generation->set.news(generation->set.ctx, (int)i, news);
+    }
+}
+
 enum outbox_code ob_generation_open(const struct ob_generation_settings *settings, struct ob_generation **out,
                                     struct outbox_error *err)
 {
@@ -56,7 +122,18 @@ enum outbox_code ob_generation_open(const struct ob_generation_settings *setting
     generation->set = *settings;
     generation->outlets = ob_calloc(config->sink_count + 1, sizeof *generation->outlets);
     generation->stations = ob_calloc(config->store_count + 1, sizeof *generation->stations);
-    enum outbox_code code = generation->outlets && generation->stations ? OUTBOX_OK : ob_error_nomem(err);
+    generation->keepers = ob_calloc(config->store_count + 1, sizeof *generation->keepers);
+    generation->observers = ob_calloc(config->store_count + 1, sizeof *generation->observers);
+    generation->schemas = ob_calloc(config->route_count + 1, sizeof *generation->schemas);
+    bool ok = generation->outlets && generation->stations && generation->keepers && generation->observers &&
+              generation->schemas;
+    enum outbox_code code = ok ? OUTBOX_OK : ob_error_nomem(err);
+    if (!code && uv_async_init(settings->loop, &generation->wake, on_news))
+        code = ob_error_set(err, OUTBOX_INTERNAL, "cannot hear of news");
+    generation->open = !code;
+    generation->wake.data = generation;
+    for (size_t i = 0; i < config->route_count && !code; i++)
+        code = load_schema(generation, i, err);
     for (size_t i = 0; i < config->sink_count && !code; i++)
         code = open_sink(generation, i, err);
     if (code)
@@ -66,22 +143,54 @@ enum outbox_code ob_generation_open(const struct ob_generation_settings *setting
     return code;
 }
 
+static enum outbox_code open_observer(struct ob_generation *generation, size_t i, struct outbox_error *err)
+{
+    const struct ob_config *config = generation->set.config;
+    const char **names = ob_calloc(config->sink_count + 1, sizeof *names);
+    if (!names)
+        return ob_error_nomem(err);
+    for (size_t n = 0; n < config->sink_count; n++)
+        names[n] = config->sinks[n].name;
+    struct ob_observer_settings settings = {.metrics = generation->set.metrics,
+                                            .log = generation->set.log,
+                                            .store = config->stores[i].name,
+                                            .destinations = names,
+                                            .destination_count = (int)config->sink_count};
+    generation->observers[i] = ob_observer_new(&settings);
+    ob_free(names);
+    return generation->observers[i] ? OUTBOX_OK : ob_error_nomem(err);
+}
+
 enum outbox_code ob_generation_start(struct ob_generation *generation, struct outbox_error *err)
 {
     const struct ob_config *config = generation->set.config;
     enum outbox_code code = OUTBOX_OK;
+    ob_metrics_retire(generation->set.metrics);
+    ob_health_forget_stores(generation->set.health);
     for (size_t i = 0; i < config->store_count && !code; i++) {
+        code = open_observer(generation, i, err);
+        if (code)
+            break;
         struct ob_station_settings station = {.config = config,
                                               .index = (int)i,
                                               .outlets = generation->outlets,
                                               .loop = generation->set.loop,
                                               .log = generation->set.log,
                                               .worker = generation->set.worker,
-                                              .note = generation->set.note,
-                                              .note_ctx = generation->set.note_ctxs[i]};
+                                              .valid = generation->validates ? payload_valid : NULL,
+                                              .valid_ctx = generation,
+                                              .note = ob_observer_note,
+                                              .note_ctx = generation->observers[i]};
+        struct ob_keeper_settings keeper = {.config = config,
+                                            .store = &config->stores[i],
+                                            .log = generation->set.log,
+                                            .worker = generation->set.worker,
+                                            .wake = &generation->wake,
+                                            .state = config->enabled ? "running" : "disabled"};
         code = ob_station_open(&station, &generation->stations[i], err);
+        if (!code)
+            code = ob_keeper_start(&keeper, &generation->keepers[i], err);
     }
-    generation->started = !code;
     return code;
 }
 
@@ -100,21 +209,70 @@ bool ob_generation_stopped(const struct ob_generation *generation)
     return true;
 }
 
+void ob_generation_tick(struct ob_generation *generation)
+{
+    const struct ob_config *config = generation->set.config;
+    for (size_t i = 0; i < config->store_count; i++) {
+        if (!generation->stations[i])
+            continue;
+        struct ob_engine *engine = ob_station_engine(generation->stations[i]);
+        struct ob_relay_stats stats;
+        struct ob_line_state line;
+        ob_relay_stats(ob_engine_core(engine), &stats);
+        ob_engine_line_state(engine, &line);
+        ob_observer_tick(generation->observers[i], &stats, &line);
+        bool ready = line.connected && line.fault.code == OUTBOX_OK;
+        ob_health_set_store(generation->set.health, config->stores[i].name, ready,
+                            ready ? NULL : line.fault.code ? line.fault.text : "not connected yet");
+    }
+}
+
+static void free_all(struct ob_generation *generation)
+{
+    ob_free(generation->observers);
+    ob_free(generation->schemas);
+    ob_free(generation->outlets);
+    ob_free(generation->stations);
+    ob_free(generation->keepers);
+    ob_free(generation);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free_all(handle->data);
+}
+
 void ob_generation_close(struct ob_generation *generation)
 {
     if (!generation)
         return;
     const struct ob_config *config = generation->set.config;
+    for (size_t i = 0; generation->keepers && i < config->store_count; i++)
+        ob_keeper_stop(generation->keepers[i]);
     for (size_t i = 0; generation->stations && i < config->store_count; i++) {
+        if (generation->observers && generation->observers[i])
+            ob_observer_flush(generation->observers[i]);
         struct ob_station *station = generation->stations[i];
         generation->stations[i] = NULL; /* a sink that answers while it is closed finds nobody */
         ob_station_close(station);
+        if (generation->observers)
+            ob_observer_free(generation->observers[i]);
     }
     for (size_t i = 0; generation->outlets && i < config->sink_count; i++)
         ob_outlet_close(generation->outlets[i]);
-    ob_free(generation->outlets);
-    ob_free(generation->stations);
-    ob_free(generation);
+    for (size_t i = 0; generation->schemas && i < config->route_count; i++)
+        ob_schema_free(generation->schemas[i]);
+    if (generation->open)
+        uv_close((uv_handle_t *)&generation->wake, on_closed);
+    else
+        free_all(generation);
+}
+
+void ob_generation_hurry(struct ob_generation *generation)
+{
+    for (size_t i = 0; i < generation->set.config->store_count; i++)
+        if (generation->keepers[i])
+            ob_keeper_hurry(generation->keepers[i]);
 }
 
 int64_t ob_generation_turn(struct ob_generation *generation)

@@ -5,6 +5,9 @@
 #ifndef OB_RELAY_GENERATION_H
 #define OB_RELAY_GENERATION_H
 
+#include "relay/health.h"
+#include "relay/keeper.h"
+#include "relay/metrics.h"
 #include "relay/station.h"
 
 struct ob_generation;
@@ -14,8 +17,10 @@ struct ob_generation_settings {
     uv_loop_t *loop;
     const struct ob_log *log;
     const char *worker;
-    ob_note_fn *note; /* ctx: note_ctxs[store] */
-    void *const *note_ctxs;
+    struct ob_metrics *metrics;
+    struct ob_health *health;
+    void *ctx;
+    void (*news)(void *ctx, int store, const struct ob_keeper_news *news); /* after it was heeded */
 };
 
 /* Opens the sinks. err names file and line of the one that cannot be opened. */
@@ -29,6 +34,10 @@ bool ob_generation_stopped(const struct ob_generation *generation);
 void ob_generation_close(struct ob_generation *generation);
 
 int64_t ob_generation_turn(struct ob_generation *generation); /* as ob_station_turn */
+/* About once a second: what is counted and told is brought up to date. */
+void ob_generation_tick(struct ob_generation *generation);
+/* Have the stores looked at, and counted, now. */
+void ob_generation_hurry(struct ob_generation *generation);
 const struct ob_config *ob_generation_config(const struct ob_generation *generation);
 struct ob_station *ob_generation_station(struct ob_generation *generation, int store); /* NULL before it is started */
 

@@ -7,7 +7,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "relay/admin.h"
 #include "relay/generation.h"
+#include "relay/systemd.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +18,7 @@
 
 enum phase { RUNNING, TURNING, STOPPING };
 
-enum { SIGNALS = 3 };
+enum { SIGNALS = 3, COUNT_AGAIN_US = 200000 };
 static const int signals[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
 
 struct serve {
@@ -24,12 +26,17 @@ struct serve {
     enum phase phase;
     uv_loop_t loop;
     uv_prepare_t prepare;
-    uv_timer_t timer;
+    uv_timer_t timer, tick;
     uv_signal_t signals[SIGNALS];
     char worker[120];
     struct ob_config *config, *next_config; /* owned */
     struct ob_generation *now, *next;       /* next: opened, waits for now to stop */
-    bool impatient;                         /* told to stop twice */
+    struct ob_metrics *metrics;
+    struct ob_health *health;
+    struct ob_admin *admin; /* NULL: no HTTP */
+    int64_t watchdog_us, barked_us;
+    bool *drained;          /* one a store: nothing was left there at the last count */
+    int64_t asked_count_us; /* when the stores were last asked to count */
     struct outbox_error fault;              /* what ended it, if something did */
 };
 
@@ -51,11 +58,25 @@ static void name_worker(struct serve *serve)
                  (unsigned long long)ob_clock_wall_us());
 }
 
+/* What waits behind a dead message that holds its key is an operator's: it is not waited for. */
+static void on_news(void *ctx, int store, const struct ob_keeper_news *news)
+{
+    struct serve *serve = ctx;
+    if (news->counted && news->gauges_count > 0 && serve->drained)
+        serve->drained[store] = news->gauges[0].processing == 0 && news->gauges[0].pending == news->gauges[0].parked;
+}
+
 static enum outbox_code open_generation(struct serve *serve, const struct ob_config *config,
                                         struct ob_generation **generation, struct outbox_error *err)
 {
-    struct ob_generation_settings settings = {
-        .config = config, .loop = &serve->loop, .log = log_of(serve), .worker = serve->worker};
+    struct ob_generation_settings settings = {.config = config,
+                                              .loop = &serve->loop,
+                                              .log = log_of(serve),
+                                              .worker = serve->worker,
+                                              .metrics = serve->metrics,
+                                              .health = serve->health,
+                                              .ctx = serve,
+                                              .news = on_news};
     return ob_generation_open(&settings, generation, err);
 }
 
@@ -64,6 +85,9 @@ static enum outbox_code open_generation(struct serve *serve, const struct ob_con
 static void stop(struct serve *serve, int64_t grace_us)
 {
     serve->phase = STOPPING;
+    ob_systemd_stopping("finishing what is out");
+    ob_health_set_phase(serve->health, OB_HEALTH_STOPPING);
+    ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, 0);
     ob_generation_stop(serve->now, grace_us);
 }
 
@@ -71,6 +95,21 @@ static void adopt_log(struct serve *serve, const struct ob_config *config)
 {
     serve->set.log->level = config->log_level;
     serve->set.log->format = config->log_format;
+}
+
+static void count_reload(struct serve *serve, bool ok)
+{
+    struct ob_series *process = ob_metrics_process(serve->metrics);
+    ob_series_add_to(process, OB_METRIC_reloads, ok ? 0 : 1, 1);
+    ob_series_set(process, OB_METRIC_reload_ok, ok);
+    if (ok)
+        ob_series_set(process, OB_METRIC_reload_at, (double)ob_clock_wall_us() / 1e6);
+}
+
+static void not_reloaded(struct serve *serve, const char *why)
+{
+    count_reload(serve, false);
+    ob_log(log_of(serve), OB_LOG_ERROR, "the configuration was not reloaded; the old one goes on", OB_STR("error", why));
 }
 
 static void reload(struct serve *serve)
@@ -81,17 +120,17 @@ static void reload(struct serve *serve)
     }
     struct ob_config *config = serve->set.reload ? serve->set.reload(serve->set.ctx) : NULL;
     if (!config) {
-        ob_log(log_of(serve), OB_LOG_ERROR, "the configuration was not reloaded; the old one goes on");
+        not_reloaded(serve, NULL);
         return;
     }
     struct outbox_error err = {0};
     if (open_generation(serve, config, &serve->next, &err)) {
-        ob_log(log_of(serve), OB_LOG_ERROR, "the configuration was not reloaded; the old one goes on",
-               OB_STR("error", err.text));
+        not_reloaded(serve, err.text);
         serve->set.unload(config);
         return;
     }
     ob_log(log_of(serve), OB_LOG_INFO, "reloading: what is out is finished under the old configuration");
+    ob_systemd_reloading("reloading");
     serve->next_config = config;
     serve->phase = TURNING;
     ob_generation_stop(serve->now, serve->config->grace_us);
@@ -106,12 +145,19 @@ static void turn_over(struct serve *serve)
     serve->next = NULL;
     serve->next_config = NULL;
     adopt_log(serve, serve->config);
-    if (ob_generation_start(serve->now, &serve->fault)) {
+    bool *drained = ob_calloc(serve->config->store_count + 1, sizeof *drained);
+    if (drained) {
+        ob_free(serve->drained);
+        serve->drained = drained;
+    }
+    if (!drained || ob_generation_start(serve->now, &serve->fault)) {
         ob_log(log_of(serve), OB_LOG_ERROR, "cannot go on under the new configuration", OB_STR("error", serve->fault.text));
         stop(serve, 0);
         return;
     }
     serve->phase = RUNNING;
+    count_reload(serve, true);
+    ob_systemd_ready("delivering");
     ob_log(log_of(serve), OB_LOG_INFO, "reloaded");
 }
 
@@ -123,7 +169,6 @@ static void on_signal(uv_signal_t *handle, int signum)
         return;
     }
     if (serve->phase == STOPPING) {
-        serve->impatient = true;
         ob_log(log_of(serve), OB_LOG_WARN, "stopping at once");
         stop(serve, 0);
         return;
@@ -140,19 +185,40 @@ static void on_timer(uv_timer_t *timer)
     (void)timer; /* it only ends the wait */
 }
 
-static bool all_idle(struct serve *serve)
+/* The queue may have been empty for a moment only: messages that wait for their next attempt count too. */
+static bool all_done(struct serve *serve, int64_t now)
 {
-    for (size_t i = 0; i < serve->config->store_count; i++)
-        if (!ob_engine_idle(ob_station_engine(ob_generation_station(serve->now, (int)i))))
-            return false;
-    return true;
+    bool idle = true, drained = true;
+    for (size_t i = 0; i < serve->config->store_count; i++) {
+        idle = idle && ob_engine_idle(ob_station_engine(ob_generation_station(serve->now, (int)i)));
+        drained = drained && serve->drained[i];
+        if (!idle)
+            serve->drained[i] = false;
+    }
+    if (idle && !drained && now >= serve->asked_count_us + COUNT_AGAIN_US) {
+        serve->asked_count_us = now;
+        ob_generation_hurry(serve->now);
+    }
+    return idle && drained;
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct serve *serve = timer->data;
+    int64_t now = ob_clock_boot_us();
+    ob_health_tick(serve->health);
+    ob_generation_tick(serve->now);
+    if (serve->watchdog_us > 0 && now >= serve->barked_us + serve->watchdog_us) {
+        serve->barked_us = now;
+        ob_systemd_watchdog();
+    }
 }
 
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct serve *serve = prepare->data;
     int64_t due = ob_generation_turn(serve->now), now = ob_clock_boot_us();
-    if (serve->phase == RUNNING && serve->set.until_empty && all_idle(serve)) {
+    if (serve->phase == RUNNING && serve->set.until_empty && all_done(serve, now)) {
         stop(serve, serve->config->grace_us);
         due = 0;
     }
@@ -178,12 +244,13 @@ static enum outbox_code handles_init(struct serve *serve, struct outbox_error *e
     int failed = uv_prepare_init(&serve->loop, &serve->prepare);
     serve->prepare.data = serve;
     failed = failed ? failed : uv_timer_init(&serve->loop, &serve->timer);
+    failed = failed ? failed : uv_timer_init(&serve->loop, &serve->tick);
+    serve->tick.data = serve;
     for (int i = 0; i < SIGNALS && !failed; i++) {
         failed = uv_signal_init(&serve->loop, &serve->signals[i]);
         serve->signals[i].data = serve;
         failed = failed ? failed : uv_signal_start(&serve->signals[i], on_signal, signals[i]);
     }
-    failed = failed ? failed : uv_prepare_start(&serve->prepare, on_prepare);
     return failed ? ob_error_set(err, OUTBOX_INTERNAL, "cannot start the loop: %s", uv_strerror(failed)) : OUTBOX_OK;
 }
 
@@ -196,11 +263,32 @@ static void close_handle(uv_handle_t *handle, void *ctx)
 
 static enum outbox_code begin(struct serve *serve, struct outbox_error *err)
 {
+    serve->metrics = ob_metrics_new(outbox_version());
+    serve->health = ob_health_new(0);
+    serve->drained = ob_calloc(serve->config->store_count + 1, sizeof *serve->drained);
+    if (!serve->metrics || !serve->health || !serve->drained)
+        return ob_error_nomem(err);
     enum outbox_code code = handles_init(serve, err);
+    if (!code && serve->config->admin_listen) {
+        struct ob_admin_options admin = {.listen = serve->config->admin_listen,
+                                         .metrics = serve->metrics,
+                                         .health = serve->health,
+                                         .log = log_of(serve)};
+        code = ob_admin_start(&admin, &serve->admin, err);
+    }
     if (!code)
         code = open_generation(serve, serve->config, &serve->now, err);
     if (!code)
         code = ob_generation_start(serve->now, err);
+    if (!code) {
+        uv_prepare_start(&serve->prepare, on_prepare);
+        uv_timer_start(&serve->tick, on_tick, 0, 1000);
+        ob_health_set_phase(serve->health, OB_HEALTH_RUNNING);
+        ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, serve->config->enabled);
+        count_reload(serve, true);
+        serve->watchdog_us = ob_systemd_watchdog_us();
+        ob_systemd_ready("delivering");
+    }
     return code;
 }
 
@@ -229,6 +317,10 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
     uv_walk(&serve.loop, close_handle, NULL);
     uv_run(&serve.loop, UV_RUN_DEFAULT);
     uv_loop_close(&serve.loop);
+    ob_admin_stop(serve.admin);
+    ob_health_free(serve.health);
+    ob_metrics_free(serve.metrics);
+    ob_free(serve.drained);
     if (serve.next_config)
         options->unload(serve.next_config);
     options->unload(serve.config);

@@ -26,7 +26,10 @@ struct ob_station {
     struct ob_engine *engine;
     uv_poll_t poll;
     bool polling; /* the handle is open */
-    struct ob_dest_settings *dests;
+    struct ob_dest_settings *dests; /* as configured */
+    struct ob_dest_settings *tuned; /* as they are now */
+    bool *paused;
+    bool enabled, heeded;
     struct outbox_sink_item *items; /* tagged, of the delivery under way */
     struct ob_arena names;          /* of the lanes */
     struct lane *lanes;
@@ -67,9 +70,13 @@ static void deliver(void *ctx, int dest, const struct outbox_sink_item *items, s
             refuse(station, &items[i], OUTBOX_SINK_NOT_SENT, NULL);
             continue;
         }
-        broken = station->set.valid && !station->set.valid(station->set.valid_ctx, items[i].msg, why, sizeof why);
+        enum outbox_code code = station->set.valid
+                                    ? station->set.valid(station->set.valid_ctx, items[i].msg, why, sizeof why)
+                                    : OUTBOX_OK;
+        broken = code != OUTBOX_OK;
         if (broken) {
-            refuse(station, &items[i], OUTBOX_SINK_TERMINAL, why);
+            bool wrong = code == OUTBOX_INVALID;
+            refuse(station, &items[i], wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_NOT_SENT, wrong ? why : NULL);
             continue;
         }
         station->items[ready] = items[i];
@@ -137,6 +144,49 @@ void ob_station_lanes(struct ob_station *station, const struct outbox_lane *lane
     station->chosen = chosen;
     station->lane_count = count;
     station->unrouted = unrouted;
+}
+
+bool ob_station_heeded(const struct ob_station *station)
+{
+    return station->heeded;
+}
+
+void ob_station_set_heeded(struct ob_station *station)
+{
+    station->heeded = true;
+}
+
+bool ob_station_enable(struct ob_station *station, bool enabled)
+{
+    bool changed = station->enabled != enabled;
+    station->enabled = enabled;
+    return changed;
+}
+
+bool ob_station_pause(struct ob_station *station, int dest, bool paused)
+{
+    if (station->paused[dest] == paused)
+        return false;
+    station->paused[dest] = paused;
+    ob_engine_pause(station->engine, dest, paused);
+    return true;
+}
+
+bool ob_station_tune(struct ob_station *station, int dest, const struct ob_dest_settings *settings)
+{
+    struct ob_dest_settings *now = &station->tuned[dest];
+    if (now->rate_count == settings->rate_count && now->rate_period_us == settings->rate_period_us &&
+        now->concurrency == settings->concurrency)
+        return false;
+    if (ob_relay_tune(ob_engine_core(station->engine), dest, settings, NULL))
+        return false;
+    *now = *settings;
+    return true;
+}
+
+const struct ob_dest_settings *ob_station_configured(const struct ob_station *station, int dest)
+{
+    return &station->dests[dest];
 }
 
 size_t ob_station_unrouted_lanes(const struct ob_station *station)
@@ -212,17 +262,23 @@ enum outbox_code ob_station_open(const struct ob_station_settings *settings, str
     station->set = *settings;
     ob_arena_init(&station->names, 0);
     station->dests = ob_calloc(config->sink_count + 1, sizeof *station->dests);
+    station->tuned = ob_calloc(config->sink_count + 1, sizeof *station->tuned);
+    station->paused = ob_calloc(config->sink_count + 1, sizeof *station->paused);
     station->items = ob_calloc((size_t)config->relay.window + 1, sizeof *station->items);
-    enum outbox_code code = station->dests && station->items ? OUTBOX_OK : ob_error_nomem(err);
+    enum outbox_code code = station->dests && station->tuned && station->paused && station->items ? OUTBOX_OK : ob_error_nomem(err);
     if (!code) {
         for (size_t i = 0; i < config->sink_count; i++)
             dest_init(station, (int)i, &station->dests[i]);
+        memcpy(station->tuned, station->dests, config->sink_count * sizeof *station->dests);
         code = start(station, err);
     }
     if (!code && uv_poll_init(settings->loop, &station->poll, ob_engine_fd(station->engine)) == 0) {
         station->polling = true;
         station->poll.data = station;
         uv_poll_start(&station->poll, UV_READABLE, on_readable);
+        /* Until the store has told what operators want, nothing is sent: see heed.c. */
+        for (size_t i = 0; i < config->sink_count; i++)
+            ob_station_pause(station, (int)i, true);
     } else if (!code) {
         code = ob_error_set(err, OUTBOX_INTERNAL, "cannot watch the store's connections");
     }
@@ -240,6 +296,8 @@ static void free_all(struct ob_station *station)
     ob_free(station->lanes);
     ob_free(station->chosen);
     ob_free(station->dests);
+    ob_free(station->tuned);
+    ob_free(station->paused);
     ob_free(station->items);
     ob_free(station);
 }
@@ -253,10 +311,13 @@ void ob_station_close(struct ob_station *station)
 {
     if (!station)
         return;
-    if (station->polling)
-        uv_close((uv_handle_t *)&station->poll, on_closed);
-    else
+    if (!station->polling) {
         free_all(station);
+        return;
+    }
+    uv_close((uv_handle_t *)&station->poll, on_closed);
+    ob_engine_free(station->engine); /* now: the next station of this store may need its lock */
+    station->engine = NULL;
 }
 
 int64_t ob_station_turn(struct ob_station *station)

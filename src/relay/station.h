@@ -21,8 +21,9 @@ struct ob_station_settings {
     const char *worker;
     ob_note_fn *note;
     void *note_ctx;
-    /* Whether the payload is what its route asks for; `why` otherwise. NULL: everything is. */
-    bool (*valid)(void *ctx, const struct outbox_delivery *msg, char *why, size_t size);
+    /* Whether the payload is what its route asks for (S12): OUTBOX_OK; OUTBOX_INVALID, and why; or it cannot be told
+     * now. NULL: everything is. */
+    enum outbox_code (*valid)(void *ctx, const struct outbox_delivery *msg, char *why, size_t size);
     void *valid_ctx;
 };
 
@@ -41,6 +42,14 @@ void ob_station_verdict(struct ob_station *station, uint64_t handle, const struc
 
 /* The lanes there are in the store; copied. */
 void ob_station_lanes(struct ob_station *station, const struct outbox_lane *lanes, size_t count);
+/* Whether the store has told by now what operators want. */
+bool ob_station_heeded(const struct ob_station *station);
+void ob_station_set_heeded(struct ob_station *station);
+/* What operators asked for while it runs; each is true when that changed something. */
+bool ob_station_enable(struct ob_station *station, bool enabled); /* for the record; pauses do the work */
+bool ob_station_pause(struct ob_station *station, int dest, bool paused);
+bool ob_station_tune(struct ob_station *station, int dest, const struct ob_dest_settings *settings);
+const struct ob_dest_settings *ob_station_configured(const struct ob_station *station, int dest);
 /* How many of them no route leads anywhere from. */
 size_t ob_station_unrouted_lanes(const struct ob_station *station);
 

@@ -1,0 +1,54 @@
+/* keeper.h - what a relay does for a store beside delivering: heed operators, show that it lives, count, clean up.
+ *
+ * All of it blocks, so it has a thread and a connection of its own, and tells the loop what it found as one piece of news.
+ * It never stands in the way: while the store cannot be reached it tries again, and deliveries do not depend on it. */
+#ifndef OB_RELAY_KEEPER_H
+#define OB_RELAY_KEEPER_H
+
+#include "core/store.h"
+#include "core/tuning.h"
+#include "relay/config.h"
+
+#include <uv.h>
+
+struct ob_keeper;
+
+/* As of the last look. Owned by the keeper until the next call of ob_keeper_news. */
+struct ob_keeper_news {
+    bool reached;             /* the store answered */
+    struct outbox_error err;  /* otherwise */
+    bool controlled;          /* these were read: */
+    const struct outbox_lane *lanes;
+    size_t lane_count;
+    const char *const *paused; /* destinations */
+    size_t paused_count;
+    size_t pause_count; /* of every kind */
+    const struct ob_tuning *tunings;
+    size_t tuning_count;
+    bool leads;   /* this relay reports for all of the store's */
+    bool counted; /* these were read: */
+    const struct ob_gauges_row *gauges;
+    size_t gauges_count;
+    int64_t purged; /* messages removed by retention since the last news */
+};
+
+struct ob_keeper_settings {
+    const struct ob_config *config; /* borrowed, like all of these */
+    const struct ob_config_store *store;
+    const struct ob_log *log;
+    const char *worker;
+    uv_async_t *wake; /* sent when there is news */
+    const char *state; /* "running", "disabled" */
+};
+
+enum outbox_code ob_keeper_start(const struct ob_keeper_settings *settings, struct ob_keeper **keeper,
+                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Tells the store that this relay has ended, and waits for the thread: at most as long as a call takes. */
+void ob_keeper_stop(struct ob_keeper *keeper);
+
+/* NULL: nothing new since the last call. */
+const struct ob_keeper_news *ob_keeper_news(struct ob_keeper *keeper);
+/* Look, and count, now. */
+void ob_keeper_hurry(struct ob_keeper *keeper);
+
+#endif

@@ -50,17 +50,17 @@ struct outbox_dispatch {
     const char *name_space;    /* NULL: every namespace */
     const char *const *topics; /* NULL: every topic; needs name_space */
     size_t topic_count;
-    int batch;                /* messages claimed at once. 100 */
-    int concurrency;          /* tasks out at once; above 1 is for callbacks that answer later. 1 */
-    int max_attempts;         /* 0: the message's own limit; otherwise the lower of the two */
-    int64_t lease_us;         /* 30 s */
-    int64_t poll_us;          /* 500 ms; at most a third of the lease, or there is a warning (M15) */
-    int64_t timeout_us;       /* of a task; 10 s */
-    int64_t grace_us;         /* for what is out when it stops; 5 s */
-    int64_t retry_base_us;    /* 1 s */
-    int64_t retry_cap_us;     /* 5 min */
-    int64_t rate_per_s;       /* tasks begun in a second; 0: no limit */
-    outbox_log_fn *log;       /* NULL: nothing is told */
+    int batch;             /* messages claimed at once. 100 */
+    int concurrency;       /* tasks out at once; above 1 is for callbacks that answer later. 1 */
+    int max_attempts;      /* 0: the message's own limit; otherwise the lower of the two */
+    int64_t lease_us;      /* 30 s */
+    int64_t poll_us;       /* 500 ms; at most a third of the lease, or there is a warning (M15) */
+    int64_t timeout_us;    /* of a task; 10 s */
+    int64_t grace_us;      /* for what is out when it stops; 5 s */
+    int64_t retry_base_us; /* 1 s */
+    int64_t retry_cap_us;  /* 5 min */
+    int64_t rate_per_s;    /* tasks begun in a second; 0: no limit */
+    outbox_log_fn *log;    /* NULL: nothing is told */
     enum outbox_log_level log_level;
 };
 #define OUTBOX_DISPATCH_INIT \

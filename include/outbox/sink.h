@@ -120,8 +120,8 @@ struct outbox_sink_ops {
                              const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err);
     void (*deliver)(outbox_sink *sink, const struct outbox_sink_item *items, size_t count);
     void (*cancel)(outbox_sink *sink, uint64_t handle);
-    void (*step)(outbox_sink *sink);  /* NULL when the sink never calls wake */
-    void (*close)(outbox_sink *sink); /* forgets what is out; accepts NULL */
+    void (*step)(outbox_sink *sink);            /* NULL when the sink never calls wake */
+    void (*close)(outbox_sink *sink);           /* forgets what is out; accepts NULL */
     const struct outbox_sink_setting *settings; /* what open understands; see above. NULL: anything goes */
     /* Looks whether the destination would take messages, without sending one; answers host->done with this handle, as
      * for a delivery. NULL: there is no way to tell. */

@@ -15,7 +15,8 @@ static void log_problems(const struct ob_log *log, const struct ob_config_report
     for (const struct ob_config_problem *problem = report->first; problem; problem = problem->next) {
         struct ob_buf line = OB_BUF_INIT;
         ob_config_problem_text(problem, &line);
-        ob_log(log, problem->error ? OB_LOG_ERROR : OB_LOG_WARN, "configuration", OB_STR("problem", ob_buf_text(&line)));
+        ob_log(log, problem->error ? OB_LOG_ERROR : OB_LOG_WARN, "configuration",
+               OB_STR("problem", ob_buf_text(&line)));
         ob_buf_fini(&line);
     }
 }

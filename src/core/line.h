@@ -29,23 +29,24 @@ struct ob_line_host {
 
 /* How the line stands, for logs, metrics and readiness. */
 struct ob_line_state {
-    bool connected;       /* the last thing we heard was no failure */
-    bool polling;         /* no wake-up is possible here (a pooler is in between): it looks by itself */
-    uint64_t connects;    /* connections made so far */
-    uint64_t wakeups;     /* times woken was called because somebody rang */
+    bool connected;            /* the last thing we heard was no failure */
+    bool polling;              /* no wake-up is possible here (a pooler is in between): it looks by itself */
+    uint64_t connects;         /* connections made so far */
+    uint64_t wakeups;          /* times woken was called because somebody rang */
     struct outbox_error fault; /* .code OUTBOX_OK: none; otherwise what keeps the line from working, for people */
 };
 
 struct ob_line_ops {
-    const char *kind; /* "postgresql", "sqlite" */
+    const char *kind;                    /* "postgresql", "sqlite" */
     void (*close)(struct ob_line *line); /* what is out is never answered; accepts what is half open */
     /* want is copied. */
     void (*claim)(struct ob_line *line, const struct outbox_claim *want, int64_t timeout_us);
     /* items are the host's, and stay as they are until the answer; results are written there. */
     void (*settle)(struct ob_line *line, struct outbox_settle *items, size_t count, int64_t timeout_us);
-    void (*extend)(struct ob_line *line, struct outbox_settle *items, size_t count, int64_t lease_us, int64_t timeout_us);
-    int (*fd)(const struct ob_line *line);            /* one descriptor, the same for the line's whole life */
-    int64_t (*due_us)(const struct ob_line *line);    /* of the boot-time clock; INT64_MAX: never */
+    void (*extend)(struct ob_line *line, struct outbox_settle *items, size_t count, int64_t lease_us,
+                   int64_t timeout_us);
+    int (*fd)(const struct ob_line *line);         /* one descriptor, the same for the line's whole life */
+    int64_t (*due_us)(const struct ob_line *line); /* of the boot-time clock; INT64_MAX: never */
     void (*step)(struct ob_line *line);
     void (*state)(const struct ob_line *line, struct ob_line_state *state);
 };

@@ -167,8 +167,7 @@ static enum outbox_code open_fds(struct outbox_dispatcher *dispatcher, struct ou
     struct epoll_event readable = {.events = EPOLLIN};
     if (dispatcher->fd < 0 || dispatcher->cancel_fd < 0 ||
         epoll_ctl(dispatcher->fd, EPOLL_CTL_ADD, dispatcher->cancel_fd, &readable) ||
-        (dispatcher->engine &&
-         epoll_ctl(dispatcher->fd, EPOLL_CTL_ADD, ob_engine_fd(dispatcher->engine), &readable)))
+        (dispatcher->engine && epoll_ctl(dispatcher->fd, EPOLL_CTL_ADD, ob_engine_fd(dispatcher->engine), &readable)))
         return ob_error_set(err, OUTBOX_INTERNAL, "cannot watch descriptors: %s", strerror(errno));
     return OUTBOX_OK;
 }
@@ -234,8 +233,7 @@ enum outbox_code outbox_dispatcher_new(const struct outbox_dispatch *options, ou
         return ob_error_nomem(err);
     dispatcher->set = set;
     dispatcher->fd = dispatcher->cancel_fd = -1;
-    dispatcher->log =
-        (struct ob_log){.level = (enum ob_log_level)set.log_level, .write = write_log, .ctx = dispatcher};
+    dispatcher->log = (struct ob_log){.level = (enum ob_log_level)set.log_level, .write = write_log, .ctx = dispatcher};
     ob_list_init(&dispatcher->tasks);
     pthread_mutex_init(&dispatcher->lock, NULL);
     enum outbox_code code = copy_lanes(dispatcher, &set, err);
@@ -346,7 +344,8 @@ static void *run(void *ctx)
 enum outbox_code outbox_dispatcher_start(outbox_dispatcher *dispatcher, struct outbox_error *err)
 {
     if (dispatcher->running || dispatcher->ended)
-        return ob_error_set(err, OUTBOX_INVALID, "the dispatcher %s", dispatcher->running ? "runs already" : "has ended");
+        return ob_error_set(err, OUTBOX_INVALID, "the dispatcher %s",
+                            dispatcher->running ? "runs already" : "has ended");
     int failed = pthread_create(&dispatcher->thread, NULL, run, dispatcher);
     if (failed)
         return ob_error_set(err, OUTBOX_INTERNAL, "cannot start a thread: %s", strerror(failed));

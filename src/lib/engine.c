@@ -97,11 +97,8 @@ enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct
     engine->dirty = true;
     snprintf(engine->worker, sizeof engine->worker, "%s", settings->worker);
     struct ob_line_options line = settings->line;
-    line.host = (struct ob_line_host){.ctx = engine,
-                                      .claimed = on_claimed,
-                                      .settled = on_settled,
-                                      .extended = on_extended,
-                                      .woken = on_woken};
+    line.host = (struct ob_line_host){
+        .ctx = engine, .claimed = on_claimed, .settled = on_settled, .extended = on_extended, .woken = on_woken};
     int64_t lease = settings->relay.lease_us ? settings->relay.lease_us : 30000000;
     engine->timeout_us = lease / 3 < 10000000 ? lease / 3 : 10000000;
     enum outbox_code code = ob_relay_new(&settings->relay, ob_clock_boot_us(), &engine->core, err);

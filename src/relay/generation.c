@@ -14,14 +14,14 @@
 
 struct ob_generation {
     struct ob_generation_settings set;
-    struct ob_outlet **outlets;   /* one a sink */
-    struct ob_station **stations; /* one a store */
-    struct ob_keeper **keepers;   /* likewise */
+    struct ob_outlet **outlets;     /* one a sink */
+    struct ob_station **stations;   /* one a store */
+    struct ob_keeper **keepers;     /* likewise */
     struct ob_observer **observers; /* likewise */
-    struct ob_schema **schemas;   /* one a route; NULL where it has none */
-    bool validates;               /* some route has one */
-    uv_async_t wake;              /* a keeper has news */
-    bool open;                    /* the handle is */
+    struct ob_schema **schemas;     /* one a route; NULL where it has none */
+    bool validates;                 /* some route has one */
+    uv_async_t wake;                /* a keeper has news */
+    bool open;                      /* the handle is */
 };
 
 static void on_verdict(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
@@ -223,7 +223,9 @@ void ob_generation_tick(struct ob_generation *generation)
         ob_observer_tick(generation->observers[i], &stats, &line);
         bool ready = line.connected && line.fault.code == OUTBOX_OK;
         ob_health_set_store(generation->set.health, config->stores[i].name, ready,
-                            ready ? NULL : line.fault.code ? line.fault.text : "not connected yet");
+                            ready             ? NULL
+                            : line.fault.code ? line.fault.text
+                                              : "not connected yet");
     }
 }
 

@@ -37,10 +37,10 @@ struct ob_keeper {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool stop, hurry, fresh;        /* under the lock */
-    struct notebook books[3];       /* written by the thread; ready; read by the loop */
+    bool stop, hurry, fresh;  /* under the lock */
+    struct notebook books[3]; /* written by the thread; ready; read by the loop */
     struct notebook *writing, *ready, *reading;
-    struct ob_store *store;         /* the thread's, from here on */
+    struct ob_store *store; /* the thread's, from here on */
     int64_t backoff_us;
     int64_t control_at, beat_at, count_at, purge_at, open_at;
     bool leads;

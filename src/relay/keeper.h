@@ -15,9 +15,9 @@ struct ob_keeper;
 
 /* As of the last look. Owned by the keeper until the next call of ob_keeper_news. */
 struct ob_keeper_news {
-    bool reached;             /* the store answered */
-    struct outbox_error err;  /* otherwise */
-    bool controlled;          /* these were read: */
+    bool reached;            /* the store answered */
+    struct outbox_error err; /* otherwise */
+    bool controlled;         /* these were read: */
     const struct outbox_lane *lanes;
     size_t lane_count;
     const char *const *paused; /* destinations */
@@ -37,7 +37,7 @@ struct ob_keeper_settings {
     const struct ob_config_store *store;
     const struct ob_log *log;
     const char *worker;
-    uv_async_t *wake; /* sent when there is news */
+    uv_async_t *wake;  /* sent when there is news */
     const char *state; /* "running", "disabled" */
 };
 

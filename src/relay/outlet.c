@@ -71,8 +71,8 @@ enum outbox_code ob_outlet_open(const struct ob_outlet_settings *settings, struc
         return ob_error_set(err, OUTBOX_INTERNAL, "cannot wake sinks: %s", uv_strerror(failed));
     }
     outlet->wake.data = outlet;
-    enum outbox_code code = settings->ops->open(settings->sink->options, settings->sink->option_count, &outlet->host,
-                                                &outlet->sink, err);
+    enum outbox_code code =
+        settings->ops->open(settings->sink->options, settings->sink->option_count, &outlet->host, &outlet->sink, err);
     if (code)
         ob_outlet_close(outlet);
     else

@@ -35,9 +35,9 @@ struct serve {
     struct ob_health *health;
     struct ob_admin *admin; /* NULL: no HTTP */
     int64_t watchdog_us, barked_us;
-    bool *drained;          /* one a store: nothing was left there at the last count */
-    int64_t asked_count_us; /* when the stores were last asked to count */
-    struct outbox_error fault;              /* what ended it, if something did */
+    bool *drained;             /* one a store: nothing was left there at the last count */
+    int64_t asked_count_us;    /* when the stores were last asked to count */
+    struct outbox_error fault; /* what ended it, if something did */
 };
 
 static const struct ob_log *log_of(const struct serve *serve)
@@ -109,7 +109,8 @@ static void count_reload(struct serve *serve, bool ok)
 static void not_reloaded(struct serve *serve, const char *why)
 {
     count_reload(serve, false);
-    ob_log(log_of(serve), OB_LOG_ERROR, "the configuration was not reloaded; the old one goes on", OB_STR("error", why));
+    ob_log(log_of(serve), OB_LOG_ERROR, "the configuration was not reloaded; the old one goes on",
+           OB_STR("error", why));
 }
 
 static void reload(struct serve *serve)
@@ -151,7 +152,8 @@ static void turn_over(struct serve *serve)
         serve->drained = drained;
     }
     if (!drained || ob_generation_start(serve->now, &serve->fault)) {
-        ob_log(log_of(serve), OB_LOG_ERROR, "cannot go on under the new configuration", OB_STR("error", serve->fault.text));
+        ob_log(log_of(serve), OB_LOG_ERROR, "cannot go on under the new configuration",
+               OB_STR("error", serve->fault.text));
         stop(serve, 0);
         return;
     }
@@ -305,7 +307,8 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
     enum outbox_code code = begin(&serve, err);
     if (!code) {
         ob_log(log_of(&serve), OB_LOG_INFO, "relay started", OB_STR("worker", serve.worker),
-               OB_INT("stores", (int64_t)serve.config->store_count), OB_INT("sinks", (int64_t)serve.config->sink_count));
+               OB_INT("stores", (int64_t)serve.config->store_count),
+               OB_INT("sinks", (int64_t)serve.config->sink_count));
         uv_run(&serve.loop, UV_RUN_DEFAULT);
         ob_log(log_of(&serve), OB_LOG_INFO, "relay stopped");
         code = serve.fault.code;

@@ -10,8 +10,8 @@
 #include "relay/config.h"
 
 struct ob_serve_options {
-    struct ob_config *config;                /* owned from here on */
-    struct ob_config *(*reload)(void *ctx);  /* a new one, or NULL after it said why not */
+    struct ob_config *config;               /* owned from here on */
+    struct ob_config *(*reload)(void *ctx); /* a new one, or NULL after it said why not */
     void (*unload)(struct ob_config *config);
     void *ctx;
     struct ob_log *log; /* its level and format follow the configuration */

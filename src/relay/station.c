@@ -25,7 +25,7 @@ struct ob_station {
     struct ob_station_settings set;
     struct ob_engine *engine;
     uv_poll_t poll;
-    bool polling; /* the handle is open */
+    bool polling;                   /* the handle is open */
     struct ob_dest_settings *dests; /* as configured */
     struct ob_dest_settings *tuned; /* as they are now */
     bool *paused;
@@ -70,9 +70,8 @@ static void deliver(void *ctx, int dest, const struct outbox_sink_item *items, s
             refuse(station, &items[i], OUTBOX_SINK_NOT_SENT, NULL);
             continue;
         }
-        enum outbox_code code = station->set.valid
-                                    ? station->set.valid(station->set.valid_ctx, items[i].msg, why, sizeof why)
-                                    : OUTBOX_OK;
+        enum outbox_code code =
+            station->set.valid ? station->set.valid(station->set.valid_ctx, items[i].msg, why, sizeof why) : OUTBOX_OK;
         broken = code != OUTBOX_OK;
         if (broken) {
             bool wrong = code == OUTBOX_INVALID;
@@ -265,7 +264,8 @@ enum outbox_code ob_station_open(const struct ob_station_settings *settings, str
     station->tuned = ob_calloc(config->sink_count + 1, sizeof *station->tuned);
     station->paused = ob_calloc(config->sink_count + 1, sizeof *station->paused);
     station->items = ob_calloc((size_t)config->relay.window + 1, sizeof *station->items);
-    enum outbox_code code = station->dests && station->tuned && station->paused && station->items ? OUTBOX_OK : ob_error_nomem(err);
+    enum outbox_code code =
+        station->dests && station->tuned && station->paused && station->items ? OUTBOX_OK : ob_error_nomem(err);
     if (!code) {
         for (size_t i = 0; i < config->sink_count; i++)
             dest_init(station, (int)i, &station->dests[i]);

@@ -141,12 +141,13 @@ static void answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdi
 }
 
 /* A message that did not get as far as a request. */
-static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code code, const char *text)
+static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code code, const char *problem,
+                          const char *text)
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     bool wrong = code == OUTBOX_INVALID;
     verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_RETRY;
-    verdict.code = wrong ? "http_message" : "http_memory";
+    verdict.code = wrong ? problem : "out_of_memory";
     verdict.text = text;
     answer(sink, handle, &verdict);
 }
@@ -296,9 +297,10 @@ static void deliver_one(outbox_sink *sink, const struct outbox_sink_item *item, 
         code = ob_error_nomem(&err);
     if (!code)
         return;
+    const char *problem = call ? call->request.problem : NULL;
     if (call)
         call_release(call);
-    answer_unsent(sink, item->handle, code, err.text);
+    answer_unsent(sink, item->handle, code, problem, err.text);
 }
 
 static void http_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
@@ -336,7 +338,7 @@ static void http_probe(outbox_sink *sink, uint64_t handle)
         return;
     }
     if (!call) {
-        answer_unsent(sink, handle, OUTBOX_NOMEM, "out of memory");
+        answer_unsent(sink, handle, OUTBOX_NOMEM, NULL, "out of memory");
         return;
     }
     call->probe = true;
@@ -350,7 +352,7 @@ static void http_probe(outbox_sink *sink, uint64_t handle)
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, config->fixed);
     if (!ob_curl_start(&call->curl)) {
         call_free(call);
-        answer_unsent(sink, handle, OUTBOX_NOMEM, "out of memory");
+        answer_unsent(sink, handle, OUTBOX_NOMEM, NULL, "out of memory");
         return;
     }
     enter(sink);

@@ -128,7 +128,7 @@ static const struct cause causes[] = {
     {CURLE_BAD_CONTENT_ENCODING, "http_garbage", OUTBOX_SINK_RETRY},
     {CURLE_HTTP2, "http_framing", OUTBOX_SINK_RETRY},
     {CURLE_HTTP2_STREAM, "http_framing", OUTBOX_SINK_RETRY},
-    {CURLE_OUT_OF_MEMORY, "http_memory", OUTBOX_SINK_RETRY},
+    {CURLE_OUT_OF_MEMORY, "out_of_memory", OUTBOX_SINK_RETRY},
 };
 
 static const struct cause *cause_of(int curl)

@@ -145,14 +145,17 @@ enum outbox_code ob_http_request_build(struct ob_http_request *request, const st
     ob_buf_reset(&request->lines);
     ob_headers_reset(&request->headers);
     ob_render_headers(&config->render, &ob_wire_http, msg, &request->headers);
+    request->problem = request->headers.code;
     if (request->headers.code) {
         ob_headers_verdict(&request->headers, &verdict);
         return ob_error_set(err, verdict.outcome == OUTBOX_SINK_TERMINAL ? OUTBOX_INVALID : OUTBOX_NOMEM, "%s",
                             request->headers.problem);
     }
     enum outbox_code code = find_url(request, config, err);
-    if (code)
+    if (code) {
+        request->problem = "http_url_refused";
         return code;
+    }
     if (!ob_render_body(&config->render, msg, &request->text, &request->body, &request->body_len))
         return ob_error_nomem(err);
     outbox_uuid_format(&msg->id, id);

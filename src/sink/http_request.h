@@ -10,8 +10,9 @@ struct ob_http_request {
     struct curl_slist *head; /* for CURLOPT_HTTPHEADER: the message's lines, then those of the configuration */
     const void *body;        /* the payload itself, or our own text */
     size_t body_len;
-    bool keyed; /* there is an Idempotency-Key */
-    char *url;  /* the message's own; NULL: it has none */
+    bool keyed;          /* there is an Idempotency-Key */
+    char *url;           /* the message's own; NULL: it has none */
+    const char *problem; /* when it cannot be built: a stable code */
     struct ob_headers headers;
     struct ob_buf lines, text; /* each line ends with a NUL */
     struct curl_slist *nodes;

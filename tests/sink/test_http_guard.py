@@ -139,7 +139,7 @@ def test_message_names_its_url(receiver):
 
 def test_message_without_one_goes_to_the_default_or_is_dead(receiver):
     verdict, = drive("http", per_message(receiver), [MESSAGE])
-    assert (verdict["outcome"], verdict["code"]) == ("terminal", "http_message")
+    assert (verdict["outcome"], verdict["code"]) == ("terminal", "http_url_refused")
     script = [to(receiver.url("/hooks/own")), {"wait": True}, MESSAGE]
     assert {v["outcome"] for v in drive("http", per_message(receiver, receiver.url("/hooks"),
                                                            url=receiver.url("/default")), script)} == {"accepted"}
@@ -157,7 +157,7 @@ def test_message_without_one_goes_to_the_default_or_is_dead(receiver):
     lambda r: r.url("/hooks/x y"), lambda r: r.url("/hooks/é"), lambda r: r.url("/hooks/" + "x" * 9000)])
 def test_message_may_not_leave_its_places(receiver, make):
     verdict, = drive("http", per_message(receiver), [to(make(receiver))])
-    assert (verdict["outcome"], verdict["code"]) == ("terminal", "http_message")
+    assert (verdict["outcome"], verdict["code"]) == ("terminal", "http_url_refused")
     assert receiver.connections == 0
 
 
@@ -169,7 +169,7 @@ def test_message_may_not_lead_to_a_refused_address(receiver):
 
 def test_bare_host_means_https(receiver):
     verdict, = drive("http", per_message(receiver, "127.0.0.1"), [to(receiver.url("/hooks"))])
-    assert verdict["code"] == "http_message"
+    assert verdict["code"] == "http_url_refused"
 
 
 def test_what_is_wrong_with_one_recipient_is_no_matter_of_others(receiver):

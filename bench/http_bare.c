@@ -2,9 +2,9 @@
  *
  *     http_bare URL MESSAGES CONNECTIONS PAYLOAD_BYTES
  *
- * One easy handle per connection, each started again as soon as it is done; the header lines are those of a webhook, made
- * once. Prints {"messages": n, "seconds": s, "per_second": r, "connections": c, "cpu_seconds": u}. What the relay does
- * beside is measured against this. */
+ * One easy handle per connection, each started again as soon as it is done; the header lines are those of a webhook,
+ * made once. Prints {"messages": n, "seconds": s, "per_second": r, "connections": c, "cpu_seconds": u}. What the relay
+ * does beside is measured against this. */
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* curl_loop.c - see curl_loop.h.
  *
  * libcurl tells which sockets it waits for, and we tell it when they are ready. When a transfer ends, its connection is
- * kept, and libcurl stops waiting for it until the next one: to leave and enter the poll set for each message would cost
- * two system calls more than the message needs. So a socket that we opened stays watched for reading until it is closed;
- * if it becomes readable in between, which means that the peer closed it, the watch is stopped. Sockets that libcurl
- * makes for itself (the resolver's) are watched just as it says, for their closing is not announced. */
+ * kept, and libcurl stops waiting for it until the next one: to leave and enter the poll set for each message would
+ * cost two system calls more than the message needs. So a socket that we opened stays watched for reading until it is
+ * closed; if it becomes readable in between, which means that the peer closed it, the watch is stopped. Sockets that
+ * libcurl makes for itself (the resolver's) are watched just as it says, for their closing is not announced. */
 #include "sink/curl_loop.h"
 
 #include "base/alloc.h"
@@ -237,8 +237,8 @@ static void on_timer(uv_timer_t *timer)
     act(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* libcurl: call me in so many milliseconds. It does not ask twice for the same time, so the timer must not be early: the
- * event loop counts whole milliseconds, of which the present one is partly gone. */
+/* libcurl: call me in so many milliseconds. It does not ask twice for the same time, so the timer must not be early:
+ * the event loop counts whole milliseconds, of which the present one is partly gone. */
 static int on_timeout(CURLM *multi, long ms, void *data)
 {
     (void)multi;

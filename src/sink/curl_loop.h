@@ -1,10 +1,10 @@
 /* curl_loop.h - libcurl transfers on the host's event loop, for every adapter that speaks through libcurl.
  *
- * A call is one easy handle that is used again and again. It comes with what is the same everywhere: only http and https
- * (an adapter of another protocol says so), no proxy from the environment, no redirects, no signals, addresses checked by
- * the guard when they are dialled and again before each request. And it never sends twice: libcurl would quietly repeat
- * a request on a fresh connection when a reused one dies without an answer, and the receiver may have had it; here that
- * second request is refused, and `resent` tells.
+ * A call is one easy handle that is used again and again. It comes with what is the same everywhere: only http and
+ * https (an adapter of another protocol says so), no proxy from the environment, no redirects, no signals, addresses
+ * checked by the guard when they are dialled and again before each request. And it never sends twice: libcurl would
+ * quietly repeat a request on a fresh connection when a reused one dies without an answer, and the receiver may have
+ * had it; here that second request is refused, and `resent` tells.
  *
  * Threads: the loop's only. done is never called from within a callback of libcurl: it may start, stop and free. */
 #ifndef OB_SINK_CURL_LOOP_H

@@ -1,7 +1,7 @@
 /* http.c - the webhook sink: every message is one HTTP request, and the status of the answer decides.
  *
- * Calls are kept and used again, with their connections. At most one request of a key is out at a time: the host sees to
- * that, for requests on several connections overtake each other. A request is never repeated here.
+ * Calls are kept and used again, with their connections. At most one request of a key is out at a time: the host sees
+ * to that, for requests on several connections overtake each other. A request is never repeated here.
  *
  * Thread: the loop's. It must not know where messages come from, nor when they are tried again. */
 #include "base/alloc.h"
@@ -188,8 +188,8 @@ static void call_end(const struct call *call, CURLcode result, struct ob_http_en
     };
 }
 
-/* A redirect to the same origin, when that is wanted: the signature and what is secret in the headers stays where it was
- * meant for. Only those that keep the method. */
+/* A redirect to the same origin, when that is wanted: the signature and what is secret in the headers stay where they
+ * were meant for. Only those that keep the method. */
 static bool call_follow(struct call *call, const struct ob_http_end *end)
 {
     const char *target = NULL, *here = NULL;

@@ -1,4 +1,4 @@
-/* http_config.h - the settings of the http sink: their table, and what open makes of them. Owned by the sink, unchanging. */
+/* http_config.h - the settings of the http sink: their table, and what open makes of them. Never changed after that. */
 #ifndef OB_SINK_HTTP_CONFIG_H
 #define OB_SINK_HTTP_CONFIG_H
 

@@ -5,12 +5,12 @@
 
 #include <outbox/sink.h>
 
-/* The statuses an operator sees otherwise: 100 to 599, 0 where the rule below stands; else the outcome plus one. */
+/* What an operator says of statuses 100 to 599: 0 where our own rules stand, else the outcome plus one. */
 struct ob_http_rules {
     unsigned char at[600];
 };
 
-/* "404": "retry", or a whole class, "4xx": "retry". An exact status wins over its class, in whatever order they come. */
+/* "404": "retry", or a whole class, "4xx": "retry". An exact status wins over its class, in whatever order. */
 enum outbox_code ob_http_rules_set(struct ob_http_rules *rules, const char *status, const char *outcome,
                                    struct outbox_error *err) OUTBOX_MUST_CHECK;
 

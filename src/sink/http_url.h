@@ -1,5 +1,5 @@
-/* http_url.h - which URLs a request may go to. Parsed by libcurl's own parser, and handed to libcurl as that parser writes
- * them: so what was checked is what is used. */
+/* http_url.h - which URLs a request may go to. Parsed by libcurl's own parser, and handed to libcurl as that parser
+ * writes them: so what was checked is what is used. */
 #ifndef OB_SINK_HTTP_URL_H
 #define OB_SINK_HTTP_URL_H
 
@@ -14,7 +14,7 @@ struct ob_http_urls {
 };
 
 void ob_http_urls_fini(struct ob_http_urls *urls);
-/* "https://host[:port][/path]": that scheme, host and port, and paths from there on; or a bare host, which means https. */
+/* "https://host[:port][/path]": that scheme, host and port, and paths from there on; or a bare host, meaning https. */
 enum outbox_code ob_http_urls_allow(struct ob_http_urls *urls, const char *place,
                                     struct outbox_error *err) OUTBOX_MUST_CHECK;
 

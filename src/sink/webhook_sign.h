@@ -1,5 +1,5 @@
-/* webhook_sign.h - signatures of Standard Webhooks 1.0: HMAC-SHA256 over "id.timestamp.body", one for each secret, so that
- * a secret can be changed without a gap: sign with the old and the new one until every receiver knows the new.
+/* webhook_sign.h - signatures of Standard Webhooks 1.0: HMAC-SHA256 over "id.timestamp.body", one for each secret, so
+ * that a secret can be changed without a gap: sign with the old and the new one until every receiver knows the new.
  *
  * A secret is "whsec_" and base64 of 24 to 64 bytes. Neither it nor a part of it appears in an error. */
 #ifndef OB_SINK_WEBHOOK_SIGN_H

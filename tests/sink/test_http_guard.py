@@ -1,5 +1,5 @@
-"""Where the http sink may go: the address that is dialled, URLs that come with messages, proxies. Nothing here leaves the
-machine: what must be refused is refused before it is dialled. Proves: N3."""
+"""Where the http sink may go: the address that is dialled, URLs that come with messages, proxies. Nothing here leaves
+the machine: what must be refused is refused before it is dialled. Proves: N3."""
 import pytest
 
 from support.receiver import Receiver, status

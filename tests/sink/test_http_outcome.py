@@ -80,16 +80,18 @@ def test_retry_after_is_bounded(receiver, text, ms):
 
 
 @pytest.mark.parametrize("rules, code, outcome", [
-    ({"404": "retry"}, 404, "retry"), ({"4xx": "retry"}, 422, "retry"), ({"4xx": "retry", "422": "terminal"}, 422, "terminal"),
-    ({"422": "terminal", "4xx": "retry"}, 422, "terminal"), ({"302": "accepted"}, 302, "accepted"),
+    ({"404": "retry"}, 404, "retry"), ({"4xx": "retry"}, 422, "retry"),
+    ({"4xx": "retry", "422": "terminal"}, 422, "terminal"), ({"422": "terminal", "4xx": "retry"}, 422, "terminal"),
+    ({"302": "accepted"}, 302, "accepted"),
     ({"200": "unknown"}, 200, "unknown"), ({"500": "blocked"}, 500, "blocked"), ({"404": "limited"}, 500, "retry")])
 def test_operator_decides_otherwise(receiver, rules, code, outcome):
     more = {"on_status." + name: value for name, value in rules.items()}
     assert verdict_of(receiver, status(code), **more)["outcome"] == outcome
 
 
-@pytest.mark.parametrize("name, value, text", [("404", "maybe", "must be accepted"), ("6xx", "retry", "names no status"),
-                                               ("40", "retry", "names no status"), ("4x4", "retry", "names no status")])
+@pytest.mark.parametrize("name, value, text", [
+    ("404", "maybe", "must be accepted"), ("6xx", "retry", "names no status"), ("40", "retry", "names no status"),
+    ("4x4", "retry", "names no status")])
 def test_wrong_rules_are_refused(receiver, name, value, text):
     with pytest.raises(OpenError) as refusal:
         verdict_of(receiver, status(200), **{"on_status." + name: value})
@@ -214,7 +216,8 @@ def drip(receiver, head, piece, pause=0.02):
 
 
 @pytest.mark.parametrize("head, piece", [
-    (b"", b"H"), (b"HTTP/1.1 200 OK\r\n", b"X-A: 1\r\n"), (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    (b"", b"H"), (b"HTTP/1.1 200 OK\r\n", b"X-A: 1\r\n"),
+    (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"),
     (b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b"x"), (b"HTTP/1.1 200 OK\r\n\r\n", b"x")])
 def test_answer_that_drips(receiver, head, piece):
     verdict = verdict_of(receiver, drip(receiver, head, piece), response_timeout="500ms")

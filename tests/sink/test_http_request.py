@@ -1,5 +1,5 @@
-"""What the http sink puts on the wire: body, signature, metadata, CloudEvents, trace context, and nothing that a message
-smuggles in. Proves: N3, N8, M19."""
+"""What the http sink puts on the wire: body, signature, metadata, CloudEvents, trace context, and nothing that a
+message smuggles in. Proves: N3, N8, M19."""
 import base64
 import hashlib
 import hmac

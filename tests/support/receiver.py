@@ -5,8 +5,8 @@
         drive("http", {"url": receiver.url("/hook"), "allow": "127.0.0.0/8"}, [{"topic": "a", "payload": 1}])
         assert receiver.requests[0].header("webhook-id")
 
-behave(request, sock) answers one request; it returns whether the connection goes on. Requests are recorded whole, before
-they are answered.
+behave(request, sock) answers one request; it returns whether the connection goes on. Requests are recorded whole,
+before they are answered.
 """
 import socket
 import ssl

@@ -3,12 +3,10 @@
 
 #include "base/nearest.h"
 #include "relay/route.h"
+#include "schema/schema.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { SCHEMA_MOST = 1024 * 1024 };
 
 static const char *key_of_route(const void *ctx, size_t i)
 {
@@ -72,26 +70,19 @@ static int sink_index(struct ob_loader *ld, const char *name, const struct ob_co
     return -1;
 }
 
+/* Compiled once here, so that a schema that is wrong is a mistake of the configuration, told with the others. */
 static void read_schema(struct ob_loader *ld, struct ob_config_route *route, const struct ob_config_place *place,
                         const char *key)
 {
-    const char *wrong;
-    size_t len;
-    bool open_to_all;
-    json_error_t err;
+    struct outbox_error err = {0};
+    struct ob_schema *schema = NULL;
     route->schema = ob_config_beside(ld, route->schema);
-    char *text = ob_config_slurp(ld, route->schema, SCHEMA_MOST, &len, &open_to_all, &wrong);
-    if (!text) {
-        ob_loader_problem(ld, true, place, key, route->schema, NULL, "cannot read %s: %s", route->schema, wrong);
-        return;
-    }
-    json_t *schema = json_loadb(text, len, JSON_DECODE_ANY, &err);
-    if (!schema)
-        ob_loader_problem(ld, true, place, key, route->schema, NULL, "%s:%d: not JSON: %s", route->schema, err.line,
-                          err.text);
-    else if (!json_is_object(schema) && !json_is_boolean(schema))
-        ob_loader_problem(ld, true, place, key, route->schema, NULL, "%s: a schema is an object", route->schema);
-    json_decref(schema);
+    enum outbox_code code = ob_schema_load(route->schema, &schema, NULL, &err);
+    if (code == OUTBOX_NOMEM)
+        ld->nomem = true;
+    else if (code)
+        ob_loader_problem(ld, true, place, key, route->schema, NULL, "%s", err.text);
+    ob_schema_free(schema);
 }
 
 /* `default/orders.* kind=x* -> billing` */

@@ -164,12 +164,12 @@ static void every_variable(void **state)
     }
     assert_true(count >= 18);
     for (size_t i = 0; i < count; i++) {
-        char variable[120] = "OUTBOX_";
+        char variable[100] = "OUTBOX_";
         for (size_t at = 0; at < strlen(names[i]); at++)
             variable[7 + at] = (char)(names[i][at] == '.' ? '_' : toupper(names[i][at]));
         strcat(variable, "=%%%");
         char *env[] = {variable, NULL};
-        char place[160];
+        char place[400];
         fx->in.env = (char *const *)env;
         fx_load(fx, NULL);
         bool text = strcmp(names[i], "relay.worker") == 0;
@@ -358,7 +358,10 @@ static void no_memory(void **state)
     struct fixture *fx = *state;
     const char *text =
         "store: sqlite:/x.db\nrelay: {poll: ${P:-1s}}\nsinks: {s: {kind: fake, url: u, allow: [a, b],\n"
-        "  headers: {x: y}, retry: {policy: list, delays: [1s]}}}\nroutes: [{topic: a, sink: s}]\nbad: 1\n";
+        "  headers: {x: y}, retry: {policy: list, delays: [1s]}}}\nroutes: [{topic: a, sink: s, schema: schema.json}]\nbad: 1\n";
+    char path[128];
+    snprintf(path, sizeof path, "%s/schema.json", fx->folder);
+    fx_write(path, "{\"type\": \"object\"}", 18, 0600);
     fx_write(fx->path, text, strlen(text), 0600);
     bool failed = true;
     for (size_t n = 0; failed; n++) {

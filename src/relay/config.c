@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/nearest.h"
 #include "relay/route.h"
+#include "schema/schema.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -112,6 +113,8 @@ void ob_config_free(struct ob_config *config)
 {
     if (!config)
         return;
+    for (size_t i = 0; i < config->route_count; i++)
+        ob_schema_free(config->routes[i].compiled);
     ob_arena_fini(&config->arena);
     ob_free(config);
 }

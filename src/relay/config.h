@@ -39,8 +39,9 @@ struct ob_config_route {
     const char *name_space, *topic; /* globs; NULL: any */
     const struct ob_config_match *headers;
     size_t header_count;
-    int sink;           /* index into sinks */
-    const char *schema; /* file of the JSON Schema that payloads must satisfy; NULL: none */
+    int sink;                   /* index into sinks */
+    const char *schema;         /* file of the JSON Schema that payloads must satisfy; NULL: none */
+    struct ob_schema *compiled; /* of it; see valid.h */
     const char *file;
     int line;
 };

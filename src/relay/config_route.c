@@ -70,19 +70,18 @@ static int sink_index(struct ob_loader *ld, const char *name, const struct ob_co
     return -1;
 }
 
-/* Compiled once here, so that a schema that is wrong is a mistake of the configuration, told with the others. */
+/* Compiled once here, so that a schema that is wrong is a mistake of the configuration, told with the others. It stays as
+ * it was read: a file that changes counts from the next reload on. */
 static void read_schema(struct ob_loader *ld, struct ob_config_route *route, const struct ob_config_place *place,
                         const char *key)
 {
     struct outbox_error err = {0};
-    struct ob_schema *schema = NULL;
     route->schema = ob_config_beside(ld, route->schema);
-    enum outbox_code code = ob_schema_load(route->schema, &schema, NULL, &err);
+    enum outbox_code code = ob_schema_load(route->schema, &route->compiled, NULL, &err);
     if (code == OUTBOX_NOMEM)
         ld->nomem = true;
     else if (code)
         ob_loader_problem(ld, true, place, key, route->schema, NULL, "%s", err.text);
-    ob_schema_free(schema);
 }
 
 /* `default/orders.* kind=x* -> billing` */

@@ -5,8 +5,7 @@
 #include "base/error.h"
 #include "relay/heed.h"
 #include "relay/observer.h"
-#include "relay/route.h"
-#include "schema/schema.h"
+#include "relay/valid.h"
 #include "sink/registry.h"
 
 #include <stdio.h>
@@ -18,8 +17,7 @@ struct ob_generation {
     struct ob_station **stations;   /* one a store */
     struct ob_keeper **keepers;     /* likewise */
     struct ob_observer **observers; /* likewise */
-    struct ob_schema **schemas;     /* one a route; NULL where it has none */
-    bool validates;                 /* some route has one */
+    bool validates;                 /* some route has a schema */
     uv_async_t wake;                /* a keeper has news */
     bool open;                      /* the handle is */
 };
@@ -53,29 +51,10 @@ static enum outbox_code open_sink(struct ob_generation *generation, size_t i, st
     return OUTBOX_OK;
 }
 
-static enum outbox_code load_schema(struct ob_generation *generation, size_t i, struct outbox_error *err)
-{
-    const struct ob_config_route *route = &generation->set.config->routes[i];
-    struct outbox_error cause = {0};
-    if (!route->schema)
-        return OUTBOX_OK;
-    generation->validates = true;
-    if (ob_schema_load(route->schema, &generation->schemas[i], NULL, &cause))
-        return ob_error_set(err, OUTBOX_CONFIG, "%s:%d: routes: schema: %s", route->file, route->line, cause.text);
-    return OUTBOX_OK;
-}
-
 static enum outbox_code payload_valid(void *ctx, const struct outbox_delivery *msg, char *why, size_t size)
 {
     const struct ob_generation *generation = ctx;
-    int route = ob_route_find(generation->set.config, msg);
-    struct ob_schema_fault fault;
-    if (route < 0 || !generation->schemas[route])
-        return OUTBOX_OK;
-    enum outbox_code code = ob_schema_check(generation->schemas[route], msg->payload, msg->payload_len, &fault);
-    if (code == OUTBOX_INVALID)
-        snprintf(why, size, "%s [%s]", fault.text, fault.rule);
-    return code;
+    return ob_valid_check(generation->set.config, msg, why, size);
 }
 
 static void observe_news(struct ob_generation *generation, size_t i, const struct ob_keeper_news *news)
@@ -124,16 +103,14 @@ enum outbox_code ob_generation_open(const struct ob_generation_settings *setting
     generation->stations = ob_calloc(config->store_count + 1, sizeof *generation->stations);
     generation->keepers = ob_calloc(config->store_count + 1, sizeof *generation->keepers);
     generation->observers = ob_calloc(config->store_count + 1, sizeof *generation->observers);
-    generation->schemas = ob_calloc(config->route_count + 1, sizeof *generation->schemas);
-    bool ok = generation->outlets && generation->stations && generation->keepers && generation->observers &&
-              generation->schemas;
+    bool ok = generation->outlets && generation->stations && generation->keepers && generation->observers;
     enum outbox_code code = ok ? OUTBOX_OK : ob_error_nomem(err);
     if (!code && uv_async_init(settings->loop, &generation->wake, on_news))
         code = ob_error_set(err, OUTBOX_INTERNAL, "cannot hear of news");
     generation->open = !code;
     generation->wake.data = generation;
-    for (size_t i = 0; i < config->route_count && !code; i++)
-        code = load_schema(generation, i, err);
+    for (size_t i = 0; i < config->route_count; i++)
+        generation->validates |= config->routes[i].compiled != NULL;
     for (size_t i = 0; i < config->sink_count && !code; i++)
         code = open_sink(generation, i, err);
     if (code)
@@ -232,7 +209,6 @@ void ob_generation_tick(struct ob_generation *generation)
 static void free_all(struct ob_generation *generation)
 {
     ob_free(generation->observers);
-    ob_free(generation->schemas);
     ob_free(generation->outlets);
     ob_free(generation->stations);
     ob_free(generation->keepers);
@@ -262,8 +238,6 @@ void ob_generation_close(struct ob_generation *generation)
     }
     for (size_t i = 0; generation->outlets && i < config->sink_count; i++)
         ob_outlet_close(generation->outlets[i]);
-    for (size_t i = 0; generation->schemas && i < config->route_count; i++)
-        ob_schema_free(generation->schemas[i]);
     if (generation->open)
         uv_close((uv_handle_t *)&generation->wake, on_closed);
     else

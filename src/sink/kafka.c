@@ -42,7 +42,6 @@ void ob_kafka_unref(outbox_sink *sink)
         return;
     ob_kafka_record_fini(&sink->record);
     ob_kafka_config_fini(&sink->config);
-    ob_free(sink->args);
     ob_free(sink);
 }
 
@@ -109,40 +108,49 @@ static struct ob_kafka_producer *lane_of(outbox_sink *sink, enum ob_kafka_lane l
     return sink->lanes[lane];
 }
 
-/* The arguments of rd_kafka_produceva; 0 without memory. Headers go one by one: given as a list, this version of
- * librdkafka may free it twice. */
-static size_t make_args(outbox_sink *sink, const struct ob_kafka_entry *entry)
+/* NULL without memory. */
+static rd_kafka_headers_t *make_headers(const struct ob_headers *from)
 {
-    const struct ob_kafka_record *record = &sink->record;
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(from->count + 1);
+    for (size_t i = 0; headers && i < from->count; i++)
+        if (rd_kafka_header_add(headers, from->at[i].name, -1, from->at[i].value, -1)) {
+            rd_kafka_headers_destroy(headers);
+            return NULL;
+        }
+    return headers;
+}
+
+/* Headers are handed over as a list: built up by librdkafka itself they are freed twice, in this version, when it refuses
+ * the topic. What it refuses stays ours. */
+static rd_kafka_resp_err_t submit(const struct ob_kafka_producer *producer, const struct ob_kafka_record *record,
+                                  struct ob_kafka_entry *entry)
+{
+    rd_kafka_headers_t *headers = make_headers(&record->headers);
     const char *key = entry->msg->key;
-    size_t count = 0, need = 5 + record->headers.count;
-    if (need > sink->args_room) {
-        void *grown = ob_realloc(sink->args, sink->args_room * sizeof *sink->args, 2 * need * sizeof *sink->args);
-        if (!grown)
-            return 0;
-        sink->args = grown;
-        sink->args_room = 2 * need;
-    }
-    rd_kafka_vu_t *args = sink->args;
-    args[count].vtype = RD_KAFKA_VTYPE_TOPIC;
-    args[count++].u.cstr = record->name;
-    args[count].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
-    args[count++].u.i = RD_KAFKA_MSG_F_COPY;
-    args[count].vtype = RD_KAFKA_VTYPE_OPAQUE;
-    args[count++].u.ptr = (void *)(uintptr_t)entry;
-    args[count].vtype = RD_KAFKA_VTYPE_VALUE;
-    args[count].u.mem.ptr = (void *)(uintptr_t)record->value;
-    args[count++].u.mem.size = record->len;
-    args[count].vtype = RD_KAFKA_VTYPE_KEY;
-    args[count].u.mem.ptr = (void *)(uintptr_t)key;
-    args[count++].u.mem.size = key ? strlen(key) : 0;
-    for (size_t i = 0; i < record->headers.count; i++) {
-        args[count].vtype = RD_KAFKA_VTYPE_HEADER;
-        args[count].u.header.name = record->headers.at[i].name;
-        args[count].u.header.val = record->headers.at[i].value;
-        args[count++].u.header.size = (ssize_t)strlen(record->headers.at[i].value);
-    }
-    return count;
+    if (!headers)
+        return RD_KAFKA_RESP_ERR__QUEUE_FULL;
+    rd_kafka_vu_t args[6];
+    args[0].vtype = RD_KAFKA_VTYPE_TOPIC;
+    args[0].u.cstr = record->name;
+    args[1].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
+    args[1].u.i = RD_KAFKA_MSG_F_COPY;
+    args[2].vtype = RD_KAFKA_VTYPE_OPAQUE;
+    args[2].u.ptr = entry;
+    args[3].vtype = RD_KAFKA_VTYPE_VALUE;
+    args[3].u.mem.ptr = (void *)(uintptr_t)record->value;
+    args[3].u.mem.size = record->len;
+    args[4].vtype = RD_KAFKA_VTYPE_KEY;
+    args[4].u.mem.ptr = (void *)(uintptr_t)key;
+    args[4].u.mem.size = key ? strlen(key) : 0;
+    args[5].vtype = RD_KAFKA_VTYPE_HEADERS;
+    args[5].u.headers = headers;
+    rd_kafka_error_t *error = rd_kafka_produceva(producer->rk, args, sizeof args / sizeof args[0]);
+    if (!error)
+        return RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_resp_err_t err = rd_kafka_error_code(error);
+    rd_kafka_error_destroy(error);
+    rd_kafka_headers_destroy(headers);
+    return err;
 }
 
 /* What produce itself refuses was not sent. */
@@ -176,15 +184,9 @@ static enum sent produce(outbox_sink *sink, struct ob_kafka_entry *entry)
         ob_kafka_entry_end(entry, &verdict);
         return ENDED;
     }
-    size_t count = make_args(sink, entry);
-    if (!count)
-        return NO_ROOM;
-    rd_kafka_error_t *error = rd_kafka_produceva(producer->rk, sink->args, count);
-    if (error) {
-        rd_kafka_resp_err_t err = rd_kafka_error_code(error);
-        rd_kafka_error_destroy(error);
+    rd_kafka_resp_err_t err = submit(producer, &sink->record, entry);
+    if (err)
         return refused(entry, err);
-    }
     ob_list_remove(&entry->node);
     ob_list_push(&sink->out, &entry->node);
     entry->out = entry->tried = true;

@@ -3,7 +3,6 @@
  * Everything below `kafka.` is librdkafka's own and goes there as it is, but for what the sink's promises rest on. */
 #include "sink/kafka_int.h"
 
-#include "base/clock.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -37,16 +36,16 @@ const struct outbox_sink_setting ob_kafka_settings[] = {
 static const struct {
     const char *name;
     ob_kafka_partitioner *pick;
-    bool by_key, spread;
+    bool by_key;
 } partitioners[] = {
-    {"murmur2_random", rd_kafka_msg_partitioner_murmur2_random, true, true},
-    {"murmur2", rd_kafka_msg_partitioner_murmur2, true, false},
-    {"consistent_random", rd_kafka_msg_partitioner_consistent_random, true, true},
-    {"consistent", rd_kafka_msg_partitioner_consistent, true, false},
-    {"fnv1a_random", rd_kafka_msg_partitioner_fnv1a_random, true, true},
-    {"fnv1a", rd_kafka_msg_partitioner_fnv1a, true, false},
-    {"random", rd_kafka_msg_partitioner_random, false, true},
-    {NULL, NULL, false, false},
+    {"murmur2_random", rd_kafka_msg_partitioner_murmur2_random, true},
+    {"murmur2", rd_kafka_msg_partitioner_murmur2, true},
+    {"consistent_random", rd_kafka_msg_partitioner_consistent_random, true},
+    {"consistent", rd_kafka_msg_partitioner_consistent, true},
+    {"fnv1a_random", rd_kafka_msg_partitioner_fnv1a_random, true},
+    {"fnv1a", rd_kafka_msg_partitioner_fnv1a, true},
+    {"random", rd_kafka_msg_partitioner_random, false},
+    {NULL, NULL, false},
 };
 
 /* What order, the absence of loss and the verdicts rest on. */
@@ -69,22 +68,13 @@ static const char *const ours[] = {
     NULL,
 };
 
-/* Notes where a message goes, so that the next of its key may follow it. Messages without a key keep company for some
- * milliseconds: few large batches instead of many small ones. Any thread. */
+/* Notes where a message with a key goes, so that the next of its key may follow it. Any thread. */
 int32_t ob_kafka_partition(const rd_kafka_topic_t *topic, const void *key, size_t key_len, int32_t count,
                            void *topic_opaque, void *msg_opaque)
 {
     const struct ob_kafka_config *config = topic_opaque;
     struct ob_kafka_entry *entry = msg_opaque;
-    int32_t partition = -1;
-    if (!key && config->spread && count > 0) {
-        uint64_t slot = (uint64_t)(ob_clock_mono_us() / 10000) * 0x9e3779b97f4a7c15u;
-        partition = (int32_t)((slot >> 33) % (uint64_t)count);
-        if (!rd_kafka_topic_partition_available(topic, partition))
-            partition = -1;
-    }
-    if (partition < 0)
-        partition = config->partitioner(topic, key, key_len, count, topic_opaque, msg_opaque);
+    int32_t partition = config->partitioner(topic, key, key_len, count, topic_opaque, msg_opaque);
     atomic_store(&entry->partition, partition);
     return partition;
 }
@@ -158,7 +148,6 @@ static void choose_partitioner(struct ob_kafka_config *config, const char *name)
         i++;
     config->partitioner = partitioners[i].pick;
     config->by_key = partitioners[i].by_key;
-    config->spread = partitioners[i].spread;
     rd_kafka_topic_conf_t *topic = rd_kafka_conf_get_default_topic_conf(config->base);
     if (!topic) {
         rd_kafka_conf_set_default_topic_conf(config->base, rd_kafka_topic_conf_new());

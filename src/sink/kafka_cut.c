@@ -35,8 +35,8 @@ static void purge(outbox_sink *sink, int flags)
 void ob_kafka_cut_begin(outbox_sink *sink, enum ob_kafka_cut cut)
 {
     int64_t now = ob_kafka_now_us(sink);
-    if (cut <= sink->cut)
-        return;
+    if (cut <= sink->cut || sink->phase == OB_KAFKA_PURGING)
+        return; /* to purge breaks a producer too */
     sink->cut = cut;
     if (sink->phase == OB_KAFKA_RUNNING) {
         sink->phase = OB_KAFKA_DRAINING;

@@ -29,7 +29,6 @@ struct ob_kafka_config {
     bool tombstones;
     ob_kafka_partitioner *partitioner;
     bool by_key; /* it sends a key always the same way */
-    bool spread; /* it sends what has no key anywhere */
     int64_t timeout_us;
 };
 
@@ -142,8 +141,6 @@ struct outbox_sink {
     size_t out_count;
     uint64_t arrived;
     struct ob_kafka_record record;
-    rd_kafka_vu_t *args; /* of a call of produce; room for so many */
-    size_t args_room;
     uv_timer_t timer;
     enum ob_kafka_phase phase;
     enum ob_kafka_cut cut;

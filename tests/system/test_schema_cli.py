@@ -3,10 +3,12 @@
 Proves: S12 (a payload that does not fit its schema is never sent; path and rule are named).
 """
 import json
+import subprocess
+import time
 
 import pytest
 
-from support.database import run_cli
+from support.database import CLI, run_cli
 
 SCHEMA = """{
   "type": "object",
@@ -68,3 +70,30 @@ def test_validate_without_a_payload_checks_the_schema(schema, tmp_path):
     done = run_cli("validate", "--json-schema", str(wrong), check=False)
     assert done.returncode == 2
     assert "%s:5:54: /properties/amount/exclusiveMinimum: must be a number, not a string" % wrong in done.stderr
+
+
+def test_the_relay_never_sends_what_does_not_fit(schema, store, tmp_path):
+    """S12: dead at once, after one attempt, with path and rule; its neighbour is delivered."""
+    config = tmp_path / "outbox.yaml"
+    config.write_text("store: %s\nsinks: {out: {kind: file, path: %s}}\n"
+                      "routes: [{topic: orders, sink: out, schema: order.schema.json}]\n" % (store, tmp_path / "sent"))
+    for amount in (0, 7):
+        run_cli("send", "orders", '{"amount": %d}' % amount, "--store", store)
+    relay = subprocess.Popen([CLI, "run", "--config", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            rows = [json.loads(line) for line in run_cli("list", "--json", "--store", store).stdout.splitlines()]
+            if not {row["status"] for row in rows} & {"pending", "processing"}:
+                break
+            time.sleep(0.05)
+    finally:
+        relay.terminate()
+        log = relay.communicate(timeout=30)[1]
+    assert sorted(row["status"] for row in rows) == ["dead", "delivered"], log
+    dead = next(row for row in rows if row["status"] == "dead")
+    assert (dead["last_code"], dead["attempts"]) == ("schema", 1)
+    assert dead["last_error"] == ("/amount: must be > 0 (exclusiveMinimum) "
+                                  "[order.schema.json#/properties/amount/exclusiveMinimum]")
+    sent = (tmp_path / "sent").read_text()
+    assert '"amount": 7' in sent and '"amount": 0' not in sent

@@ -2,9 +2,12 @@
  *
  *     outbox init --store sqlite:shop.db && ./demo shop.db
  *
- * The shop writes its orders and its messages with plain SQL in its own transactions; the worker below claims, delivers
- * and settles them through liboutbox. Nothing here is staged but the receiver's moods. */
+ * The shop writes its orders and its messages with plain SQL in its own transactions; the dispatcher of
+ * liboutbox delivers them to the receiver below, with the core of the relay: leases, order, retries. Nothing here is staged
+ * but the receiver's moods. */
+#include <outbox/dispatcher.h>
 #include <outbox/sqlite.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,21 +103,21 @@ static void open_shop(sqlite3 *db)
 
 /* ---- the receiver: a mail server with a bad morning ---- */
 
-struct verdict {
-    enum outbox_outcome outcome;
-    const char *code, *text;
-};
-
-static struct verdict receive(const struct outbox_delivery *msg)
+static void receive(const struct outbox_delivery *msg, struct outbox_verdict *verdict)
 {
-    if (strcmp(msg->topic, "mail.nobody") == 0)
-        return (struct verdict){OUTBOX_FAILED, "smtp_550", "no such mailbox"};
-    if (strcmp(msg->topic, "mail.receipt") == 0 && msg->attempt < 3)
-        return (struct verdict){OUTBOX_RETRY, "smtp_451", "try again later"};
-    return (struct verdict){OUTBOX_DELIVERED, NULL, "accepted"};
+    verdict->text = "accepted";
+    if (strcmp(msg->topic, "mail.nobody") == 0) {
+        verdict->outcome = OUTBOX_SINK_TERMINAL;
+        verdict->code = "smtp_550";
+        verdict->text = "no such mailbox";
+    } else if (strcmp(msg->topic, "mail.receipt") == 0 && msg->attempt < 3) {
+        verdict->outcome = OUTBOX_SINK_RETRY;
+        verdict->code = "smtp_451";
+        verdict->text = "try again later";
+    }
 }
 
-/* ---- the worker ---- */
+/* ---- the dispatcher ---- */
 
 static double seconds_since(const struct timespec *start)
 {
@@ -123,48 +126,43 @@ static double seconds_since(const struct timespec *start)
     return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
-static void deliver(outbox_store *store, const struct outbox_delivery *msg, const struct timespec *start)
+static void deliver(void *ctx, struct outbox_task *task, const struct outbox_delivery *msg)
 {
-    struct outbox_error err;
-    struct verdict verdict = receive(msg);
-    struct outbox_settle item = {.id = msg->id,
-                                 .token = msg->token,
-                                 .outcome = verdict.outcome,
-                                 .code = verdict.code,
-                                 .error = verdict.outcome == OUTBOX_DELIVERED ? NULL : verdict.text,
-                                 .delay_us = -1,
-                                 .latency_us = -1};
-    if (outbox_settle(store, &item, 1, &err))
-        die("settle", err.text);
-    printf("  %4.1f s  %-13s %-12.*s attempt %d: %s%s%s%s\n", seconds_since(start), msg->topic, (int)msg->payload_len,
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    receive(msg, &verdict);
+    printf("  %4.1f s  %-13s %-12.*s attempt %d: %s%s%s%s\n", seconds_since(ctx), msg->topic, (int)msg->payload_len,
            (const char *)msg->payload, msg->attempt, verdict.code ? verdict.code : "", verdict.code ? ", " : "",
            verdict.text,
-           item.dead                         ? "  -> dead letter"
-           : verdict.outcome == OUTBOX_RETRY ? "  -> waits, then again"
-                                             : "");
+           verdict.outcome == OUTBOX_SINK_TERMINAL ? "  -> dead letter"
+           : verdict.outcome == OUTBOX_SINK_RETRY  ? "  -> waits, then again"
+                                                   : "");
+    outbox_task_done(task, &verdict);
 }
 
-static void work(outbox_store *store, sqlite3 *db)
+static void dispatch(const char *url, sqlite3 *db)
 {
     char answer[128];
     struct outbox_error err;
     struct timespec start;
-    struct outbox_claim want = OUTBOX_CLAIM_INIT;
-    want.worker = "demo";
-    want.retry_base_us = 400000; /* a second would be the default; nobody likes to wait in a demo */
-    heading("A worker delivers them");
+    struct outbox_dispatch options = OUTBOX_DISPATCH_INIT;
+    outbox_dispatcher *dispatcher;
+    options.url = url;
+    options.worker = "demo";
+    options.deliver = deliver;
+    options.ctx = &start;
+    options.retry_base_us = 400000; /* a second would be the default; nobody likes to wait in a demo */
+    heading("A dispatcher delivers them");
     clock_gettime(CLOCK_MONOTONIC, &start);
+    if (outbox_dispatcher_new(&options, &dispatcher, &err))
+        die("dispatcher", err.text);
+    /* In a program of your own: outbox_dispatcher_start, and outbox_dispatcher_stop when it ends. */
     const char *open = "SELECT count(*) FROM outbox_messages WHERE status IN ('pending', 'processing')";
     while (strcmp(ask(db, open, answer, sizeof(answer)), "0") != 0 && seconds_since(&start) < 20) {
-        outbox_batch *batch;
-        if (outbox_claim(store, &want, &batch, &err))
-            die("claim", err.text);
-        for (size_t i = 0; i < outbox_batch_size(batch); i++)
-            deliver(store, outbox_batch_at(batch, i), &start);
-        if (outbox_batch_size(batch) == 0)
-            usleep(20000);
-        outbox_batch_free(batch);
+        outbox_dispatcher_step(dispatcher);
+        struct pollfd fd = {.fd = outbox_dispatcher_fd(dispatcher), .events = POLLIN};
+        poll(&fd, 1, outbox_dispatcher_timeout_ms(dispatcher));
     }
+    outbox_dispatcher_free(dispatcher);
 }
 
 int main(int argc, char **argv)
@@ -181,12 +179,8 @@ int main(int argc, char **argv)
     if (sqlite3_open_v2(argv[1], &db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
         die(argv[1], sqlite3_errmsg(db));
     sqlite3_busy_timeout(db, 1000);
-    outbox_store *store;
-    struct outbox_error err;
-    if (outbox_open(url, NULL, &store, &err))
-        die(url, err.text);
     open_shop(db);
-    work(store, db);
+    dispatch(url, db);
 
     char answer[128];
     heading("What is on record");
@@ -196,7 +190,6 @@ int main(int argc, char **argv)
            "kept until somebody retries or discards them");
     printf("  attempts       %s  (every one is a row that cannot be changed)\n",
            ask(db, "SELECT count(*) FROM outbox_attempts", answer, sizeof(answer)));
-    outbox_close(store);
     sqlite3_close(db);
     return 0;
 }

@@ -101,6 +101,8 @@ create table @schema@.queue (
 create index queue_due on @schema@.queue (lane, prio, shard, due) where not parked;
 create index queue_tenant on @schema@.queue (tenant_id, lane, prio, shard, due) where not parked and tenant_id is not null;
 create unique index queue_key on @schema@.queue (sid, seq) where sid is not null;
+-- Whom a settle has to wake: nearly always nobody, and then the look is cheap.
+create index queue_parked on @schema@.queue (sid, seq) where parked;
 
 create table @schema@.attempt (
     message_id   uuid not null,

@@ -13,6 +13,9 @@
 -- row will not come back, and ours is locked. Reading "everything before me is out" from one snapshot is not enough:
 -- a sibling may be in another claim that has not committed.
 --
+-- A blocked row also leads to the first row of its key, which goes instead where it is free: woken or released it may be due
+-- after those behind it, and all of them would be parked before it is found.
+--
 -- Parking. A blocked row is parked only while its predecessor is locked by us: the settle that removes the predecessor
 -- waits for our commit, and its next statement then sees the parked row and wakes it. Without that lock the two miss
 -- each other and the row sleeps forever.
@@ -120,8 +123,9 @@ end
 $$;
 
 -- Step 1. Of one priority no probe gives more than its share of the batch, so that no shard or topic starves another.
--- The arrays run in parallel, a row each; the flags say whether any row has a key, is at its end, or was lost.
-create type @schema@.locked as (tids tid[], probes int[], dues timestamptz[], keyed boolean, dying boolean, expired boolean);
+-- The arrays run in parallel, a row each; the flags say whether any row has a key, has none, is at its end, or was lost.
+create type @schema@.locked as (tids tid[], probes int[], dues timestamptz[], keyed boolean, loose boolean, dying boolean,
+    expired boolean);
 
 create function @schema@.lock_due(marks @schema@.mark[], tenant uuid, most int, attempts_limit int, v_now timestamptz)
     returns @schema@.locked
@@ -132,7 +136,8 @@ declare
     got @schema@.locked;
 begin
     if tenant is null then
-        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(c.dying), bool_or(c.expired)
+        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(not c.keyed),
+               bool_or(c.dying), bool_or(c.expired)
           into got
           from (select c.*, p.probe
                   from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
@@ -148,7 +153,8 @@ begin
                                    for update skip locked) c
                  limit most) c;
     else
-        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(c.dying), bool_or(c.expired)
+        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(not c.keyed),
+               bool_or(c.dying), bool_or(c.expired)
           into got
           from (select c.*, p.probe
                   from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
@@ -172,7 +178,8 @@ $$;
 
 -- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked.
 create function @schema@.order_keys(tids tid[], lanes bigint[], denied bigint[], most int, run int, prefetch boolean,
-    worker text, attempts_limit int, v_now timestamptz, inout take tid[], inout die tid[], out parked int)
+    worker text, attempts_limit int, v_now timestamptz, inout take tid[], inout die tid[], out parked int,
+    out extended boolean)
     language plpgsql
 as $$
 #variable_conflict use_column
@@ -181,6 +188,7 @@ declare
     ready bigint[];
     more record;
 begin
+    extended := false;
     select array_agg(q.ctid) as tids, array_agg(q.sid) as sids, array_agg(q.seq) as seqs, array_agg(q.spent) as spents,
            array_agg(q.spent >= least(q.max_attempts, attempts_limit) or coalesce(q.expires_at <= v_now, false)) as dyings
       into h
@@ -193,6 +201,34 @@ begin
      where not exists (select from @schema@.queue p where p.sid = f.sid and p.seq = f.seq - 1
                         and not coalesce(prefetch and p.holder = worker and p.until > v_now, false));
 
+    -- A key whose first row is not among them but free comes in with that row: woken, it may be due after those behind it.
+    -- One probe of bounded length a key.
+    if cardinality(h.tids) > 0 then
+        select array_agg(q.tid) as tids, array_agg(q.sid) as sids, array_agg(q.seq) as seqs, array_agg(q.spent) as spents,
+               array_agg(q.dying) as dyings
+          into more
+          from (select g.sid, min(g.seq) as seq from unnest(h.sids, h.seqs) g(sid, seq)
+                 where (g.sid in (select unnest(ready))) is not true group by g.sid) b,
+               lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.spent >= least(q.max_attempts, attempts_limit)
+                               or coalesce(q.expires_at <= v_now, false) as dying
+                          from @schema@.queue q
+                         where q.sid = b.sid and q.seq between b.seq - 64 and b.seq - 1
+                           and not q.held and (lanes is null or q.lane = any (lanes)) and q.lane <> all (denied)
+                           and (q.parked or q.due <= v_now) and (q.until is null or q.until <= v_now)
+                           and not exists (select from @schema@.queue p where p.sid = q.sid and p.seq = q.seq - 1)
+                         order by q.seq limit 1
+                           for update skip locked) q;
+        if more.tids is not null then
+            extended := true;
+            ready := ready || more.sids;
+            h.tids := h.tids || more.tids;
+            h.sids := h.sids || more.sids;
+            h.seqs := h.seqs || more.seqs;
+            h.spents := h.spents || more.spents;
+            h.dyings := h.dyings || more.dyings;
+        end if;
+    end if;
+
     -- Where the batch has room, their runs go on into rows that were parked, within the lanes asked for: a key may span
     -- topics.
     if run > 1 and cardinality(h.tids) < most and cardinality(ready) > 0 then
@@ -200,7 +236,7 @@ begin
                array_agg(q.dying) as dyings
           into more
           from (select g.sid, max(g.seq) as seq from unnest(h.sids, h.seqs) g(sid, seq)
-                 where g.sid = any (ready) group by g.sid) l,
+                 where (g.sid in (select unnest(ready))) is true group by g.sid) l, -- hashed, unlike any ()
                lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.spent >= least(q.max_attempts, attempts_limit)
                                or coalesce(q.expires_at <= v_now, false) as dying
                           from @schema@.queue q
@@ -210,6 +246,7 @@ begin
                            and (q.parked or q.due <= v_now) and (q.until is null or q.until <= v_now)
                          order by q.seq
                            for update skip locked) q;
+        extended := extended or more.tids is not null;
         h.tids := h.tids || more.tids;
         h.sids := h.sids || more.sids;
         h.seqs := h.seqs || more.seqs;
@@ -227,7 +264,7 @@ begin
               from (select g.tid, g.sid, g.seq, row_number() over w as place, min(g.seq) over w as first_seq,
                            bool_or(g.dying) over w as stop, first_value(g.spent) over w as first_spent
                       from unnest(h.tids, h.sids, h.seqs, h.spents, h.dyings) g(tid, sid, seq, spent, dying)
-                     where g.sid = any (ready)
+                     where (g.sid in (select unnest(ready))) is true
                     window w as (partition by g.sid order by g.seq)) r
              where r.seq = r.first_seq + r.place - 1 and r.place <= case when r.first_spent > 0 then 1 else run end) o;
 
@@ -292,6 +329,7 @@ declare
     v_cap int;
     v_policies jsonb;
     v_parked int;
+    v_extended boolean;
     v_count int;
     v_round int := 0;
 begin
@@ -378,7 +416,9 @@ begin
         end if;
 
         v_take := v_got.tids;
-        if v_got.keyed or v_got.dying then
+        if v_got.keyed and not v_got.loose then
+            v_take := '{}';
+        elsif v_got.keyed or v_got.dying then
             select coalesce(array_agg(q.ctid) filter (where not x.dying), '{}'),
                    coalesce(array_agg(q.ctid) filter (where x.dying), '{}')
               into v_take, v_die
@@ -386,13 +426,14 @@ begin
                    lateral (select q.spent >= least(q.max_attempts, claim.max_attempts)
                                 or coalesce(q.expires_at <= v_now, false) as dying) x
              where q.ctid = any (v_got.tids) and q.sid is null;
-            if v_got.keyed then
-                select o.take, o.die, o.parked into v_take, v_die, v_parked
-                  from @schema@.order_keys(v_got.tids, v_lanes, v_denied, "limit" - cardinality(v_take), run, prefetch,
-                           worker, claim.max_attempts, v_now, v_take, v_die) o;
-            end if;
         end if;
-        if v_got.expired or v_got.keyed then
+        v_extended := false;
+        if v_got.keyed then
+            select o.take, o.die, o.parked, o.extended into v_take, v_die, v_parked, v_extended
+              from @schema@.order_keys(v_got.tids, v_lanes, v_denied, "limit" - cardinality(v_take), run, prefetch,
+                       worker, claim.max_attempts, v_now, v_take, v_die) o;
+        end if;
+        if v_got.expired or v_extended then
             perform @schema@.record_lost(v_take || v_die, v_now);
         end if;
         if cardinality(v_die) > 0 then

@@ -16,9 +16,14 @@ create function @schema@.wake_successors(sids bigint[], seqs bigint[]) returns v
     language plpgsql
 as $$
 begin
-    update @schema@.queue q set parked = false, due = clock_timestamp()
-      from (select * from unnest(sids, seqs) g(sid, seq) where sid is not null order by sid, seq) g
-     where q.sid = g.sid and q.seq = g.seq + 1 and q.parked and not q.held;
+    -- Nearly always nobody is parked, and queue_parked is small. The second statement must not use it: a plan made while it
+    -- was empty would read all of it.
+    if exists (select from unnest(sids, seqs) g(sid, seq),
+                      lateral (select from @schema@.queue q where q.sid = g.sid and q.seq = g.seq + 1 and q.parked offset 0) q) then
+        update @schema@.queue q set parked = false, due = clock_timestamp()
+          from (select * from unnest(sids, seqs) g(sid, seq) where sid is not null order by sid, seq) g
+         where q.sid = g.sid and q.seq = g.seq + 1 and coalesce(q.parked, false) and not q.held;
+    end if;
 end
 $$;
 
@@ -124,6 +129,8 @@ end
 $$;
 
 -- The others; the caller holds their locks. Those that go on get a due time; the ids to be buried come back in dying.
+-- What is released at once keeps its place in the line: sent to the end of it, the first of a key would have everything
+-- behind it walked over, and parked, before it is found again.
 create function @schema@.settle_others(ids uuid[], tokens bigint[], outcomes int[], codes text[], errors text[],
     refs text[], delays bigint[], latencies bigint[], v_now timestamptz, out done uuid[], out dying uuid[])
     language plpgsql
@@ -152,7 +159,8 @@ begin
           from mine where outcome <> 8
     ), back as (
         update @schema@.queue q
-           set due = least(v_now + m.delay, q.expires_at), until = null, holder = null, since = v_now, ceiling = null,
+           set due = case when m.delay > interval '0' or m.outcome <> 8 then least(v_now + m.delay, q.expires_at) else q.due end,
+               until = null, holder = null, since = v_now, ceiling = null,
                retry_base = null, retry_cap = null, spent = q.spent - m.unspent::int
           from mine m
          where q.ctid = m.tid and not m.dying

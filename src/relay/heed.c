@@ -55,7 +55,8 @@ void ob_heed(struct ob_station *station, const struct ob_config *config, const s
     const struct ob_tuning *on = tuned(news, OB_TUNE_ENABLED, ""), *poll = tuned(news, OB_TUNE_POLL, ""),
                            *batch = tuned(news, OB_TUNE_BATCH, "");
     bool enabled = on ? on->number != 0 : config->enabled;
-    if (ob_station_enable(station, enabled))
+    bool changed = ob_station_enable(station, enabled);
+    if (changed || (!enabled && !ob_station_heeded(station)))
         ob_log(log, OB_LOG_INFO, enabled ? "claiming" : "disabled: nothing is claimed");
     ob_relay_pace(ob_engine_core(ob_station_engine(station)), batch ? (int)batch->number : config->relay.claim_limit,
                   poll ? poll->number : config->relay.poll_us);

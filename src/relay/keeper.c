@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BEAT_US = 10000000, COUNT_US = 15000000, BACKOFF_US = 500000, BACKOFF_CAP_US = 30000000, LIST_MAX = 100000 };
+enum { BEAT_US = 10000000, COUNT_US = 15000000, BACKOFF_US = 500000, BACKOFF_CAP_US = 5000000, LIST_MAX = 100000 };
 
 /* A list in an arena that grows by doubling; what it grew out of stays in the arena until it is emptied. */
 struct list {

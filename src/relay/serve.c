@@ -204,10 +204,20 @@ static bool all_done(struct serve *serve, int64_t now)
     return idle && drained;
 }
 
+/* The relay delivers when it does so for one store at least. */
+static void tell_up(struct serve *serve)
+{
+    bool up = false;
+    for (size_t i = 0; i < serve->config->store_count; i++)
+        up = up || ob_station_enabled(ob_generation_station(serve->now, (int)i));
+    ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, up && serve->phase != STOPPING);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct serve *serve = timer->data;
     int64_t now = ob_clock_boot_us();
+    tell_up(serve);
     ob_health_tick(serve->health);
     ob_generation_tick(serve->now);
     if (serve->watchdog_us > 0 && now >= serve->barked_us + serve->watchdog_us) {

@@ -162,6 +162,11 @@ bool ob_station_enable(struct ob_station *station, bool enabled)
     return changed;
 }
 
+bool ob_station_enabled(const struct ob_station *station)
+{
+    return station->heeded ? station->enabled : station->set.config->enabled;
+}
+
 bool ob_station_pause(struct ob_station *station, int dest, bool paused)
 {
     if (station->paused[dest] == paused)

@@ -47,6 +47,7 @@ bool ob_station_heeded(const struct ob_station *station);
 void ob_station_set_heeded(struct ob_station *station);
 /* What operators asked for while it runs; each is true when that changed something. */
 bool ob_station_enable(struct ob_station *station, bool enabled); /* for the record; pauses do the work */
+bool ob_station_enabled(const struct ob_station *station);        /* as configured until the store has told */
 bool ob_station_pause(struct ob_station *station, int dest, bool paused);
 bool ob_station_tune(struct ob_station *station, int dest, const struct ob_dest_settings *settings);
 const struct ob_dest_settings *ob_station_configured(const struct ob_station *station, int dest);

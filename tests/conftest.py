@@ -16,6 +16,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from support import database  # noqa: E402
 from support.pgserver import PgServer  # noqa: E402
+from support.shop import PgShop, SqliteShop  # noqa: E402
+from support.sqlite_file import Outbox  # noqa: E402
 
 _numbers = itertools.count(1)
 
@@ -52,6 +54,19 @@ def own_pg_server():
     """A server of the test's own, with fsync, to be crashed at will."""
     with PgServer(fsync=True) as server:
         yield server
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def shop(request, tmp_path):
+    """A store for the relay: a test that takes it runs on both kinds."""
+    if request.param == "postgresql":
+        return PgShop(request.getfixturevalue("db"))
+    return SqliteShop(Outbox.create(tmp_path / "shop.db"))
+
+
+@pytest.fixture
+def pg_shop(db):
+    return PgShop(db)
 
 
 @pytest.hookimpl(hookwrapper=True)

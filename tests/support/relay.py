@@ -11,6 +11,7 @@ import pathlib
 import signal
 import subprocess
 import time
+import urllib.request
 
 from support.database import CLI
 from support.pgserver import free_port
@@ -24,7 +25,7 @@ def wait_for(condition, timeout=20, what="the condition"):
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError("%s did not come about within %s s" % (what, timeout))
+            raise AssertionError("%s did not come about within %s s" % (what() if callable(what) else what, timeout))
         time.sleep(0.01)
 
 
@@ -63,6 +64,18 @@ class Relay:
 
     def logged(self, text):
         return text in self.log()
+
+    def metric(self, name):
+        """The sum over the samples that begin so: "outbox_up", 'outbox_attempts_total{store="a"'."""
+        with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % self.port, timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        values = [float(line.rsplit(" ", 1)[1]) for line in lines
+                  if line.startswith(name) and line[len(name)] in "{ ,}"]
+        return sum(values) if values else None
+
+    def rss_kib(self):
+        with open("/proc/%d/status" % self.process.pid) as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
 
     def signal(self, number):
         self.process.send_signal(number)

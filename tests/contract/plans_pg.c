@@ -13,6 +13,7 @@ enum { CLAIMED = 100, READ_MAX = 3000 };
 /* In bulk: rows first, indexes after them. The partition is one that the ids fall into. */
 static const char *const fill_steps[] = {
     "SELECT outbox.enqueue('t', '{}'), outbox.enqueue('lost', '{}')",
+    "DROP TABLE IF EXISTS outbox.message_big, pg_temp.definition", /* of an earlier test: places are emptied, not made anew */
     "CREATE TABLE outbox.message_big (LIKE outbox.message)",
     "INSERT INTO outbox.message_big (id, created_at, tenant_id, priority, max_attempts, namespace, topic, subject, payload)"
     " SELECT ('018f0000-0000-7000-8000-' || lpad(to_hex(i), 12, '0'))::uuid, now(),"

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/list.h"
@@ -254,6 +255,7 @@ static void answer(outbox_sink *sink, struct entry *entry)
     struct entry *follower = entry->follower;
     choose(sink, entry->msg, &word);
     write_down(sink, entry->msg, &word);
+    OB_CRASH_POINT("sent");
     if (word.silent) {
         ob_list_push(&sink->silent, &entry->node);
         return;

@@ -196,3 +196,19 @@ def tls_context(cert, key, most=None, client_ca=None):
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(client_ca)
     return context
+
+
+class Hook(Receiver):
+    """A receiver that keeps a ledger: what it got and was about to accept, in the order it came."""
+
+    def __init__(self, answer=None, **options):
+        self.accepted = []
+        self.answer = answer or status(204)
+        super().__init__(self._take, **options)
+
+    def _take(self, request, sock):
+        seq = request.header("outbox-seq")
+        self.accepted.append({"id": request.header("outbox-id") or request.header("webhook-id"),
+                              "attempt": int(request.header("outbox-attempt")), "key": request.header("outbox-key"),
+                              "seq": int(seq) if seq else None})
+        return self.answer(request, sock)

@@ -85,6 +85,9 @@ class Report:
         print("\nslowest:", file=self.out)
         for result in slowest:
             print("  %7.2f s  %s" % (result.seconds, result.title), file=self.out)
+        for result in self.results:
+            if result.status == PASSED and result.output:
+                print("\n%s:\n%s" % (result.title, result.output.rstrip("\n")), file=self.out)
         self.list_reasons(NOT_APPLICABLE, "not applicable")
         self.list_reasons(SKIPPED, "skipped")
         failures = [result for result in self.results if result.status == FAILED]

@@ -127,7 +127,8 @@ class TapReader:
 
 
 def read_junit(job, path, code, output):
-    """The results of a pytest run. Its console output is shown when something failed outside of a test."""
+    """The results of a pytest run. Its console output is shown when something failed outside of a test. What a test gives
+    to record_property("show", text) is shown at the end also when it passes: tables."""
     try:
         cases = list(xml.etree.ElementTree.parse(path).getroot().iter("testcase"))
     except (OSError, xml.etree.ElementTree.ParseError):
@@ -145,7 +146,8 @@ def read_junit(job, path, code, output):
             reason = re.sub(r"^Skipped: ", "", skip.get("message") or "")
             results.append(skipped(job, name, seconds, reason))
         else:
-            results.append(Result(job, name, PASSED, seconds))
+            shown = "".join(item.get("value", "") for item in case.iter("property") if item.get("name") == "show")
+            results.append(Result(job, name, PASSED, seconds, output=shown))
     if code != 0 and not any(result.status == FAILED for result in results):
         results.append(Result(job, "pytest %s" % exit_text(code), FAILED, output=output))
     return results

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from support.kafkabroker import KafkaBroker
+from support.relay import Relay, wait_for
 from support.sinkdrive import Drive, drive, needs_kind
 
 pytestmark = needs_kind("kafka")
@@ -197,3 +198,35 @@ def test_a_killed_broker_loses_nothing():  # N2, T2, S13
             if n not in seen:
                 seen.append(n)
         assert len(firsts) == 12 and all(seen == list(range(1, 401)) for seen in firsts.values())
+
+
+def test_a_relay_goes_on_after_a_killed_broker(db, tmp_path):  # T2, N2, M19
+    """From PostgreSQL to Kafka, whose power goes in between: all arrive, and each key in order."""
+    count, keys = 20000, 50
+    with db.connect() as conn:
+        conn.execute("select count(*) from (select outbox.enqueue('events', jsonb_build_object('n', g),"
+                     " key => 'k' || g %% %s) from generate_series(1, %s) g) s", (keys, count))
+        conn.commit()
+    with KafkaBroker() as broker:
+        broker.create("events", 3)
+        sink = {"kind": "kafka", "brokers": broker.address, "concurrency": 500, "batch": 100, "delivery_timeout": "2s",
+                "breaker": {"failures": 5, "base": "250ms", "cap": "1s"}, "retry": {"base": "200ms", "cap": "1s"},
+                "max_attempts": 50}
+        relay = Relay(tmp_path, db.url(), sinks={"out": sink}, routes=[{"sink": "out"}])
+        relay.start("--until-empty")
+        try:
+            wait_for(lambda: sum(1 for _ in broker.read("events")) > 500, 60, "the first messages")
+            broker.kill()
+            assert relay.process.poll() is None
+            broker.start()
+            assert relay.wait(120) == 0, relay.log()[-3000:]
+        finally:
+            relay.kill()
+        firsts, ids = {}, set()
+        for record in broker.read("events"):
+            if record.headers["outbox-id"] not in ids:
+                firsts.setdefault(record.key, []).append(int(record.headers["outbox-seq"]))
+            ids.add(record.headers["outbox-id"])
+        assert len(ids) == count
+        assert len(firsts) == keys and all(seen == list(range(1, count // keys + 1)) for seen in firsts.values())
+    assert db.sql("select (select count(*) from outbox.dead), (select count(*) from outbox.queue)") == [(0, 0)]

@@ -1,0 +1,198 @@
+/* cmd_doctor.c - is everything as a relay needs it: the configuration, each store, each destination? Changes nothing, sends
+ * nothing. Every finding that is not good comes with what to do about it. */
+#include "cli/cli.h"
+
+#include "lib/migrate.h"
+#include "relay/probe.h"
+
+#include <signal.h>
+#include <string.h>
+
+enum { PROBE_US = 10000000 };
+
+enum finding { GOOD, NOTE, BAD };
+
+struct exam {
+    struct ob_cli *cli;
+    struct ob_json json;
+    struct ob_buf buf;
+    int notes, bad;
+};
+
+static void find(struct exam *exam, enum finding finding, const char *what, const char *name, const char *text,
+                 const char *todo)
+{
+    static const char *const words[] = {"ok", "note", "BAD"};
+    static const enum ob_color colors[] = {OB_COLOR_GREEN, OB_COLOR_YELLOW, OB_COLOR_RED};
+    exam->notes += finding == NOTE;
+    exam->bad += finding == BAD;
+    if (exam->cli->args.json) {
+        ob_json_object(&exam->json);
+        ob_json_text(&exam->json, "finding", finding == GOOD ? "ok" : finding == NOTE ? "note" : "bad");
+        ob_json_text(&exam->json, "what", what);
+        ob_json_text(&exam->json, "name", name);
+        ob_json_text(&exam->json, "text", text);
+        ob_json_text(&exam->json, "todo", todo);
+        ob_json_end(&exam->json);
+        return;
+    }
+    ob_say_text(exam->cli, words[finding], 5, colors[finding]);
+    printf("%-6s ", what);
+    ob_say_text(exam->cli, name, 18, OB_COLOR_BOLD);
+    putchar(' ');
+    ob_say_text(exam->cli, text, 0, OB_COLOR_NONE);
+    putchar('\n');
+    if (todo) {
+        printf("%32s", "-> ");
+        ob_say_text(exam->cli, todo, 0, OB_COLOR_NONE);
+        putchar('\n');
+    }
+}
+
+/* ---- stores ---- */
+
+static void count_pending(void *ctx, const struct ob_migration_row *row)
+{
+    int *states = ctx;
+    states[row->state]++;
+}
+
+static bool keep_total(void *ctx, const struct ob_gauges_row *row)
+{
+    if (!row->name_space)
+        *(struct ob_gauges_row *)ctx = *row;
+    return true;
+}
+
+static bool count_relays(void *ctx, const struct ob_relay_row *row)
+{
+    *(int *)ctx += row->alive;
+    return true;
+}
+
+static void look_inside(struct exam *exam, const char *name, struct ob_store *store)
+{
+    struct ob_gauges_row total = {0};
+    struct outbox_error err = {0};
+    char text[300], age[32];
+    int relays = 0;
+    if (store->ops->gauges(store, keep_total, &total, &err) || store->ops->relays(store, count_relays, &relays, &err)) {
+        find(exam, BAD, "store", name, err.text, NULL);
+        return;
+    }
+    ob_age_text(total.oldest_due_s, age);
+    snprintf(text, sizeof text, "%lld pending, oldest due for %s; %lld dead; %d relay%s alive",
+             (long long)total.pending, total.due ? age : "0 s", (long long)total.dead, relays, relays == 1 ? "" : "s");
+    bool late = total.oldest_due_s > 60;
+    find(exam, late || total.dead ? NOTE : GOOD, "store", name, text,
+         late         ? relays ? "messages wait long: look at the destinations below, and at: outbox status"
+                               : "nobody delivers: start a relay with: outbox run"
+         : total.dead ? "decide about dead letters: outbox list --status dead"
+                      : NULL);
+}
+
+static void examine_store(struct exam *exam, const struct ob_config_store *set)
+{
+    struct ob_open options = {.schema = set->schema, .application = "outbox doctor"};
+    struct outbox_error err = {0};
+    int states[OB_MIGRATION_NEWER + 1] = {0};
+    struct ob_store *store = NULL;
+    if (ob_store_migrate_status(set->url, &options, count_pending, states, &err)) {
+        find(exam, BAD, "store", set->name, err.text, ob_code_todo(err.code));
+        return;
+    }
+    if (states[OB_MIGRATION_PENDING] || states[OB_MIGRATION_DRIFTED] || states[OB_MIGRATION_NEWER]) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "its schema is not that of this version: %d migrations to apply, %d changed by hand, %d newer",
+                 states[OB_MIGRATION_PENDING], states[OB_MIGRATION_DRIFTED], states[OB_MIGRATION_NEWER]);
+        find(exam, BAD, "store", set->name, text,
+             states[OB_MIGRATION_NEWER]     ? "use the newer version of outbox"
+             : states[OB_MIGRATION_DRIFTED] ? "see which: outbox migrate --status"
+                                            : "run: outbox migrate");
+        return;
+    }
+    if (ob_store_open(set->url, &options, &store, &err)) {
+        find(exam, BAD, "store", set->name, err.text, ob_code_todo(err.code));
+        return;
+    }
+    look_inside(exam, set->name, store);
+    store->ops->close(store);
+}
+
+/* ---- sinks ---- */
+
+static const char *todo_for(const struct outbox_verdict *verdict)
+{
+    switch (verdict->outcome) {
+    case OUTBOX_SINK_BLOCKED: return "check its credentials, address and account in the configuration";
+    case OUTBOX_SINK_LIMITED: return "it asks to slow down: lower rate or concurrency, or wait";
+    case OUTBOX_SINK_TERMINAL: return "check its settings in the configuration";
+    default: return verdict->unreachable ? "check that it runs, and that this machine can reach it" : NULL;
+    }
+}
+
+static void on_probe(void *ctx, const struct ob_probe *probe)
+{
+    struct exam *exam = ctx;
+    const struct outbox_verdict *verdict = probe->verdict;
+    char text[600];
+    switch (probe->state) {
+    case OB_PROBE_WELL:
+        snprintf(text, sizeof text, "%s: answered in %.0f ms%s%s", probe->sink->kind, (double)probe->took_us / 1000,
+                 verdict->text ? ": " : "", verdict->text ? verdict->text : "");
+        find(exam, GOOD, "sink", probe->sink->name, text, NULL);
+        break;
+    case OB_PROBE_SICK:
+        snprintf(text, sizeof text, "%s: %s%s%s", probe->sink->kind, verdict->code ? verdict->code : "not well",
+                 verdict->text ? ": " : "", verdict->text ? verdict->text : "");
+        find(exam, BAD, "sink", probe->sink->name, text, todo_for(verdict));
+        break;
+    case OB_PROBE_CLOSED:
+        snprintf(text, sizeof text, "%s: cannot be opened: %s", probe->sink->kind, probe->error);
+        find(exam, BAD, "sink", probe->sink->name, text, "check its settings in the configuration");
+        break;
+    case OB_PROBE_SILENT:
+        snprintf(text, sizeof text, "%s: no answer within %d s", probe->sink->kind, PROBE_US / 1000000);
+        find(exam, BAD, "sink", probe->sink->name, text, "check that it runs, and that this machine can reach it");
+        break;
+    default:
+        snprintf(text, sizeof text, "%s: cannot be asked without sending something", probe->sink->kind);
+        find(exam, NOTE, "sink", probe->sink->name, text, NULL);
+        break;
+    }
+}
+
+int cmd_doctor(struct ob_cli *cli)
+{
+    struct exam exam = {.cli = cli};
+    struct ob_config *config = NULL;
+    if (ob_cli_config(cli, &config))
+        return ob_cli_fail(cli);
+    signal(SIGPIPE, SIG_IGN);
+    ob_json_init(&exam.json, &exam.buf);
+    ob_json_object(&exam.json);
+    ob_json_key(&exam.json, "findings");
+    ob_json_array(&exam.json);
+    find(&exam, GOOD, "config", config->file ? config->file : "(no file)", "can be used", NULL);
+    for (size_t i = 0; i < config->store_count; i++)
+        examine_store(&exam, &config->stores[i]);
+    enum outbox_code code = ob_probe_sinks(config, PROBE_US, on_probe, &exam, &cli->err);
+    ob_json_end(&exam.json);
+    ob_json_count(&exam.json, "bad", exam.bad);
+    ob_json_count(&exam.json, "notes", exam.notes);
+    ob_json_end(&exam.json);
+    if (code) {
+        ob_buf_fini(&exam.buf);
+        ob_config_free(config);
+        return ob_cli_fail(cli);
+    }
+    if (cli->args.json)
+        ob_say_json(&exam.buf);
+    else
+        ob_buf_fini(&exam.buf);
+    if (exam.bad)
+        ob_cli_note(cli, "%d thing%s to mend.", exam.bad, exam.bad == 1 ? "" : "s");
+    ob_config_free(config);
+    return exam.bad ? OB_EXIT_UNHEALTHY : OB_EXIT_OK;
+}

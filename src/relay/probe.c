@@ -1,0 +1,112 @@
+/* probe.c - see probe.h. All sinks are asked at once, on a loop that lives as long as the questions. */
+#include "relay/probe.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "relay/outlet.h"
+#include "sink/registry.h"
+
+struct asked {
+    struct ob_outlet *outlet;
+    bool open; /* not answered yet */
+};
+
+struct round {
+    const struct ob_config *config;
+    struct asked *asked; /* one a sink */
+    size_t left;
+    bool waiting; /* all were asked */
+    int64_t began_us;
+    uv_loop_t loop;
+    uv_timer_t timer;
+    void (*tell)(void *ctx, const struct ob_probe *probe);
+    void *ctx;
+};
+
+static void tell(struct round *round, size_t i, enum ob_probe_state state, const struct outbox_verdict *verdict,
+                 const char *error)
+{
+    round->tell(round->ctx, &(struct ob_probe){.sink = &round->config->sinks[i],
+                                               .state = state,
+                                               .verdict = verdict,
+                                               .error = error,
+                                               .took_us = ob_clock_boot_us() - round->began_us});
+}
+
+/* Handles count from 1: a sink may take 0 for none. */
+static void on_answer(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
+{
+    struct round *round = ctx;
+    if (handle < 1 || handle > round->config->sink_count || !round->asked[handle - 1].open)
+        return;
+    round->asked[handle - 1].open = false;
+    tell(round, handle - 1, verdict->outcome == OUTBOX_SINK_ACCEPTED ? OB_PROBE_WELL : OB_PROBE_SICK, verdict, NULL);
+    if (--round->left == 0 && round->waiting)
+        uv_stop(&round->loop);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static void ask(struct round *round, size_t i)
+{
+    const struct ob_config_sink *sink = &round->config->sinks[i];
+    struct ob_outlet_settings settings = {.sink = sink, .loop = &round->loop, .ctx = round, .done = on_answer};
+    struct outbox_error err = {0};
+    enum outbox_code code = ob_sink_load(sink->kind, sink->library, &settings.ops, &err);
+    if (!code)
+        code = ob_outlet_open(&settings, &round->asked[i].outlet, &err);
+    if (code) {
+        tell(round, i, OB_PROBE_CLOSED, NULL, err.text);
+        return;
+    }
+    round->asked[i].open = true;
+    round->left++;
+    if (!ob_outlet_probe(round->asked[i].outlet, i + 1)) {
+        round->asked[i].open = false;
+        round->left--;
+        tell(round, i, OB_PROBE_CANNOT, NULL, NULL);
+    }
+}
+
+static void close_handle(uv_handle_t *handle, void *ctx)
+{
+    (void)ctx;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+enum outbox_code ob_probe_sinks(const struct ob_config *config, int64_t timeout_us,
+                                void (*tell_fn)(void *ctx, const struct ob_probe *probe), void *ctx,
+                                struct outbox_error *err)
+{
+    struct round round = {.config = config, .tell = tell_fn, .ctx = ctx, .began_us = ob_clock_boot_us()};
+    round.asked = ob_calloc(config->sink_count + 1, sizeof *round.asked);
+    if (!round.asked)
+        return ob_error_nomem(err);
+    if (uv_loop_init(&round.loop)) {
+        ob_free(round.asked);
+        return ob_error_set(err, OUTBOX_INTERNAL, "cannot make a loop");
+    }
+    uv_timer_init(&round.loop, &round.timer);
+    uv_timer_start(&round.timer, on_timeout, (uint64_t)timeout_us / 1000, 0);
+    for (size_t i = 0; i < config->sink_count; i++)
+        ask(&round, i);
+    round.waiting = true;
+    if (round.left > 0)
+        uv_run(&round.loop, UV_RUN_DEFAULT);
+    for (size_t i = 0; i < config->sink_count; i++) {
+        if (round.asked[i].open)
+            tell(&round, i, OB_PROBE_SILENT, NULL, NULL);
+        round.asked[i].open = false;
+        ob_outlet_close(round.asked[i].outlet);
+    }
+    uv_walk(&round.loop, close_handle, NULL);
+    uv_run(&round.loop, UV_RUN_DEFAULT);
+    uv_loop_close(&round.loop);
+    ob_free(round.asked);
+    return OUTBOX_OK;
+}

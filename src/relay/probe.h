@@ -1,0 +1,29 @@
+/* probe.h - asks every configured sink whether it would take messages, without sending one. For `outbox doctor`. */
+#ifndef OB_RELAY_PROBE_H
+#define OB_RELAY_PROBE_H
+
+#include "relay/config.h"
+
+enum ob_probe_state {
+    OB_PROBE_WELL,
+    OB_PROBE_SICK,   /* the verdict says why */
+    OB_PROBE_CLOSED, /* the adapter could not be opened: err says why */
+    OB_PROBE_SILENT, /* no answer in time */
+    OB_PROBE_CANNOT, /* this kind of sink cannot be asked without sending */
+};
+
+/* Texts are borrowed for the call. */
+struct ob_probe {
+    const struct ob_config_sink *sink;
+    enum ob_probe_state state;
+    const struct outbox_verdict *verdict; /* SICK, and WELL */
+    const char *error;                    /* CLOSED */
+    int64_t took_us;
+};
+
+/* Tells of every sink once, in the order of the answers. Waits timeout_us at most. */
+enum outbox_code ob_probe_sinks(const struct ob_config *config, int64_t timeout_us,
+                                void (*tell)(void *ctx, const struct ob_probe *probe), void *ctx,
+                                struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+#endif

@@ -27,7 +27,7 @@ struct ob_engine {
     bool filtered; /* the claim that is out names lanes */
     bool empty;    /* the last one that did not brought nothing */
     bool stopped;
-    bool failing; /* told so; until something works again */
+    unsigned failing; /* kinds of asks whose last one failed; told so until there is none */
 };
 
 static void event(struct ob_engine *engine, const struct ob_event *happened)
@@ -38,22 +38,25 @@ static void event(struct ob_engine *engine, const struct ob_event *happened)
 
 /* ---- what the line says ---- */
 
-/* Told once for a row of failures: a store that is down for an hour is one line in the log, not thousands. */
-static void heard(struct ob_engine *engine, enum outbox_code code, const struct outbox_error *err)
+enum ask { ASKED_CLAIM = 1, ASKED_TO_WRITE = 2 };
+
+/* Told once for a row of failures: a store that is down for an hour is one line in the log, not thousands. One that lets
+ * us claim and not settle (its disk is full) does not answer. */
+static void heard(struct ob_engine *engine, enum ask ask, enum outbox_code code, const struct outbox_error *err)
 {
-    bool failed = code != OUTBOX_OK;
-    if (failed && !engine->failing)
+    unsigned failing = code ? engine->failing | ask : engine->failing & ~(unsigned)ask;
+    if (failing && !engine->failing)
         ob_log(engine->set.log, OB_LOG_ERROR, "the store does not answer; trying again until it does",
                OB_STR("code", outbox_code_name(code)), OB_STR("error", err ? err->text : NULL));
-    else if (!failed && engine->failing)
+    else if (!failing && engine->failing)
         ob_log(engine->set.log, OB_LOG_INFO, "the store answers again");
-    engine->failing = failed;
+    engine->failing = failing;
 }
 
 static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_error *err, struct outbox_batch *batch)
 {
     struct ob_engine *engine = ctx;
-    heard(engine, code, err);
+    heard(engine, ASKED_CLAIM, code, err);
     if (code) {
         event(engine, &(struct ob_event){.kind = OB_EVENT_CLAIM_FAILED});
         return;
@@ -68,14 +71,14 @@ static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_err
 
 static void on_settled(void *ctx, enum outbox_code code, const struct outbox_error *err)
 {
-    heard(ctx, code, err);
+    heard(ctx, ASKED_TO_WRITE, code, err);
     OB_CRASH_POINT("settled");
     event(ctx, &(struct ob_event){.kind = code ? OB_EVENT_SETTLE_FAILED : OB_EVENT_SETTLED});
 }
 
 static void on_extended(void *ctx, enum outbox_code code, const struct outbox_error *err)
 {
-    heard(ctx, code, err);
+    heard(ctx, ASKED_TO_WRITE, code, err);
     event(ctx, &(struct ob_event){.kind = code ? OB_EVENT_EXTEND_FAILED : OB_EVENT_EXTENDED});
 }
 

@@ -1,0 +1,166 @@
+/* courier.h - what the sinks of brokers share: a thread that keeps one connection, the queue to it and the way back.
+ *
+ * The client libraries of brokers wait: for names, for connections, some for room in a socket. So each such sink has a
+ * thread of its own. A message becomes a parcel on the loop's thread: address, headers and body are copied, because after
+ * a cancel the host takes its message back. The parcel goes to the thread, is sent by the driver, and comes back with a
+ * verdict.
+ *
+ * Order: a parcel that follows another is handed to the thread only after that one was accepted; if it was not, it comes
+ * back as not sent. So nothing can overtake, whatever the broker does, and all sinks built on this keep order.
+ *
+ * Time: what was sent and not answered within ack_timeout is unknown, together with all else that is out, and the
+ * connection is given up. The next parcel makes a new one; there is no other reconnecting. */
+#ifndef OB_SINK_COURIER_H
+#define OB_SINK_COURIER_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/uuid.h"
+#include "sink/header.h"
+#include "sink/option.h"
+#include "sink/render.h"
+#include "sink/template.h"
+
+#include <outbox/sink.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct ob_courier;
+
+/* A verdict with room for its texts. */
+struct ob_ruling {
+    enum outbox_sink_outcome outcome;
+    enum outbox_sink_scope scope;
+    bool unreachable;
+    int64_t not_before_us;
+    char code[64], text[320], reference[160];
+};
+
+/* One message between deliver and its verdict. */
+struct ob_parcel {
+    struct ob_list node; /* of the list of whoever has it: queue, todo, out, back */
+    struct ob_list live; /* of all, on the loop's thread */
+    uint64_t handle;
+    const struct outbox_delivery *msg; /* borrowed, for the loop's thread only; NULL: cancelled, or a probe */
+    struct ob_parcel *ahead, *behind;
+    bool probe, handed;
+    atomic_bool cancelled;
+    /* for the driver */
+    struct ob_buf address, body;
+    struct ob_headers headers;
+    char id[OB_UUID_TEXT], content_type[128], correlation_id[128];
+    int64_t seq, created_at_us, expires_at_us;
+    bool keyed;
+    /* of the driver */
+    uint64_t tag;
+    int stage, tries;
+    int64_t sent_us;
+    struct ob_ruling ruling;
+};
+
+/* How one protocol is spoken. All but check run on the courier's thread. */
+struct ob_courier_driver {
+    const char *prefix;         /* of codes: "redis" */
+    const struct ob_wire *wire; /* of headers */
+    const char *address;        /* name of the setting with the template of addresses */
+    /* May this address and this body go out? False after it filled the ruling. On the loop's thread. */
+    bool (*check)(void *self, const struct ob_parcel *parcel, struct ob_ruling *ruling);
+    /* May wait, within connect_timeout_us. False after it filled the ruling. */
+    bool (*connect)(void *self, struct ob_ruling *ruling);
+    void (*disconnect)(void *self);
+    int (*fd)(void *self, short *events); /* to be polled; -1: none */
+    /* Ends in ob_parcel_end, now or later, or in ob_courier_lost. */
+    void (*send)(void *self, struct ob_parcel *parcel);
+    void (*flush)(void *self); /* after some were sent; may be NULL */
+    /* Something can be read or written, the thread was kicked, or tick_us passed. */
+    void (*serve)(void *self, short revents);
+    /* Connected: is there more to look at? Fills the ruling. May be NULL. */
+    void (*probe)(void *self, struct ob_ruling *ruling);
+    /* From another thread: makes whatever waits return. May be NULL. */
+    void (*interrupt)(void *self);
+    void (*free)(void *self);
+    int64_t tick_us;
+};
+
+struct ob_courier {
+    const struct ob_courier_driver *driver;
+    void *self; /* the driver's */
+    const struct outbox_sink_host *host;
+    struct ob_arena arena; /* of settings; the driver's too */
+    struct ob_render render;
+    ob_template *address;
+    bool reads_payload, one_address;
+    int64_t connect_timeout_us, ack_timeout_us;
+
+    /* the loop's thread */
+    struct ob_list live;
+    int depth;
+    bool closing, handed;
+
+    /* both */
+    pthread_mutex_t mutex;
+    struct ob_list queue, back;
+    bool stop, finished, abandoned;
+    int event_fd;
+    pthread_t thread;
+
+    /* the courier's thread */
+    struct ob_list todo, out;
+    size_t out_count, window;
+    bool connected, lost, draining, held;
+    struct ob_ruling why; /* of lost and held */
+};
+
+#define OB_COURIER_SETTINGS \
+    {.name = "connect_timeout", \
+     .type = OUTBOX_OPTION_DURATION, \
+     .fallback = "3s", \
+     .least = 1000, \
+     .most = 3600000000, \
+     .doc = "for the connection and all that stands before the first message"}, \
+        {.name = "ack_timeout", \
+         .type = OUTBOX_OPTION_DURATION, \
+         .fallback = "5s", \
+         .least = 1000, \
+         .most = 3600000000, \
+         .doc = "without an answer for so long, what is out is unknown and the connection is given up; keep it and " \
+                "connect_timeout together below `timeout`"}, \
+    { \
+        .name = "in_flight", .type = OUTBOX_OPTION_INT, .fallback = "256", .least = 1, .most = 100000, \
+        .doc = "so many messages may be out without an answer" \
+    }
+
+/* Reads the settings above, those of render.h and the address. Owns self from now on, also when it fails. */
+enum outbox_code ob_courier_open(struct ob_courier **courier, const struct ob_courier_driver *driver, void *self,
+                                 const struct ob_options *options, const struct outbox_sink_host *host,
+                                 struct outbox_error *err);
+/* For ops of sinks, whose handle is the courier. */
+void ob_courier_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count);
+void ob_courier_cancel(outbox_sink *sink, uint64_t handle);
+void ob_courier_step(outbox_sink *sink);
+void ob_courier_close(outbox_sink *sink);
+void ob_courier_probe(outbox_sink *sink, uint64_t handle);
+
+/* ---- for drivers, on the courier's thread ---- */
+
+/* Fills a ruling; the code is prefix_name. */
+void ob_ruling_set(struct ob_ruling *ruling, enum outbox_sink_outcome outcome, const char *prefix, const char *name,
+                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* The parcel goes back with its ruling. */
+void ob_parcel_end(struct ob_courier *courier, struct ob_parcel *parcel);
+void ob_parcel_accepted(struct ob_courier *courier, struct ob_parcel *parcel, const char *reference);
+/* It was certainly not taken, and goes out once more before all that waits. */
+void ob_parcel_again(struct ob_courier *courier, struct ob_parcel *parcel);
+/* The connection is no good: what is out is unknown. */
+void ob_courier_lost(struct ob_courier *courier, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Sends nothing more over this connection; when nothing is out any more it is closed. */
+void ob_courier_drain(struct ob_courier *courier);
+/* The broker wants no messages for now, or wants them again. */
+void ob_courier_hold(struct ob_courier *courier, const char *name, const char *text);
+void ob_courier_unhold(struct ob_courier *courier);
+/* From any thread: serve is called soon. */
+void ob_courier_kick(struct ob_courier *courier);
+
+#endif

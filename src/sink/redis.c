@@ -1,0 +1,514 @@
+/* redis.c - the Redis sink: XADD to a stream, over one connection, pipelined. The entry's id is the proof.
+ *
+ * An entry has our headers and the message's as fields, and the payload in the field `data`.
+ *
+ * Twice the same: a connection that breaks leaves what is out unknown, and it is sent again. Redis 8.6 and later know the
+ * message by its id (IDMP). With `entry_id: seq` the entry's id is the message's number within its key: then the stream
+ * itself refuses the second one, whatever the version, and we look whether what is there is ours. That needs a stream per
+ * key. Otherwise the receiver has outbox-id.
+ *
+ * Replies come in the order of the commands; `expected` says what each is for. Any error of the connection ends it.
+ *
+ * Thread: the courier's, but for redis_check and open. */
+#include "sink/redis_int.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct outbox_sink_ops ob_sink_redis;
+
+enum what { ADDED, WAITED, LOOKED };
+enum { STAGE_SENT, STAGE_ADDED, MOST_HOPS = 5, VALUE_MOST = 512 * 1024 * 1024 };
+
+struct expect {
+    struct ob_list node;
+    enum what what;
+    struct ob_parcel *parcel;
+};
+
+static const struct ob_wire wire = {.prefix = "ce_", .content_type = "content-type"};
+
+/* ---- commands ---- */
+
+static bool append(struct ob_redis *redis, enum what what, struct ob_parcel *parcel, int argc, const char **argv,
+                   const size_t *lens)
+{
+    struct expect *expect = ob_calloc(1, sizeof *expect);
+    if (!expect || redisAppendCommandArgv(redis->context, argc, argv, lens) != REDIS_OK) {
+        ob_free(expect);
+        return false;
+    }
+    expect->what = what;
+    expect->parcel = parcel;
+    ob_list_push(&redis->expected, &expect->node);
+    return true;
+}
+
+static void entry_id(const struct ob_redis *redis, const struct ob_parcel *parcel, char text[40])
+{
+    if (redis->by_seq && parcel->keyed)
+        snprintf(text, 40, "%" PRId64 "-0", parcel->seq);
+    else
+        snprintf(text, 40, "*");
+}
+
+static int put(const char **argv, size_t *lens, int n, const char *text)
+{
+    argv[n] = text;
+    lens[n] = strlen(text);
+    return n + 1;
+}
+
+static void redis_send(void *self, struct ob_parcel *parcel)
+{
+    struct ob_redis *redis = self;
+    const struct ob_headers *headers = &parcel->headers;
+    size_t most = 16 + 2 * headers->count;
+    const char **argv = ob_calloc(most, sizeof *argv);
+    size_t *lens = ob_calloc(most, sizeof *lens);
+    char id[40], maxlen[24];
+    int n = 0;
+    bool sent = false;
+    if (!argv || !lens)
+        goto done;
+    n = put(argv, lens, n, "XADD");
+    n = put(argv, lens, n, ob_buf_text(&parcel->address));
+    lens[n - 1] = parcel->address.len;
+    if (!redis->create)
+        n = put(argv, lens, n, "NOMKSTREAM");
+    if (redis->idmp) {
+        n = put(argv, lens, n, "IDMP");
+        n = put(argv, lens, n, redis->producer);
+        n = put(argv, lens, n, parcel->id);
+    }
+    if (redis->maxlen) {
+        snprintf(maxlen, sizeof maxlen, "%" PRId64, redis->maxlen);
+        n = put(argv, lens, n, "MAXLEN");
+        n = put(argv, lens, n, redis->exact ? "=" : "~");
+        n = put(argv, lens, n, maxlen);
+    }
+    entry_id(redis, parcel, id);
+    n = put(argv, lens, n, id);
+    for (size_t i = 0; i < headers->count; i++) {
+        if (strcmp(headers->at[i].name, redis->field) == 0)
+            continue; /* the payload's own name */
+        n = put(argv, lens, n, headers->at[i].name);
+        n = put(argv, lens, n, headers->at[i].value);
+    }
+    n = put(argv, lens, n, redis->field);
+    argv[n] = ob_buf_text(&parcel->body);
+    lens[n++] = parcel->body.len;
+    parcel->stage = STAGE_SENT;
+    sent = append(redis, ADDED, parcel, n, argv, lens);
+done:
+    ob_free(argv);
+    ob_free(lens);
+    if (sent)
+        return;
+    ob_ruling_set(&parcel->ruling, OUTBOX_SINK_RETRY, "out", "of_memory", "out of memory");
+    ob_parcel_end(redis->courier, parcel);
+}
+
+/* One WAIT for all that was just written. */
+static void ask_wait(struct ob_redis *redis)
+{
+    char replicas[24], ms[24];
+    snprintf(replicas, sizeof replicas, "%" PRId64, redis->replicas);
+    snprintf(ms, sizeof ms, "%" PRId64, redis->wait_us / 1000);
+    const char *argv[] = {"WAIT", replicas, ms};
+    size_t lens[] = {4, strlen(replicas), strlen(ms)};
+    if (!append(redis, WAITED, NULL, 3, argv, lens))
+        ob_courier_lost(redis->courier, "memory", "out of memory");
+}
+
+static void write_out(struct ob_redis *redis)
+{
+    int done = 0;
+    if (redisBufferWrite(redis->context, &done) != REDIS_OK)
+        ob_courier_lost(redis->courier, "lost", "writing to Redis: %s", redis->context->errstr);
+}
+
+static void redis_flush(void *self)
+{
+    struct ob_redis *redis = self;
+    if (redis->replicas)
+        ask_wait(redis);
+    write_out(redis);
+}
+
+/* ---- replies ---- */
+
+/* "MOVED 1234 host:port"; an empty host is the one we know. */
+static bool follow(struct ob_redis *redis, const redisReply *reply, struct ob_parcel *parcel)
+{
+    struct ob_broker_url to = redis->url;
+    char place[300];
+    const char *colon;
+    if (strncmp(reply->str, "MOVED ", 6) != 0 || parcel->tries >= MOST_HOPS ||
+        sscanf(reply->str, "MOVED %*d %299s", place) != 1 || !(colon = strrchr(place, ':')))
+        return false;
+    if (colon > place)
+        snprintf(to.host, sizeof to.host, "%.*s", (int)(colon - place), place);
+    to.port = atoi(colon + 1);
+    if (to.port < 1 || to.port > 65535)
+        return false;
+    redis->moved = to;
+    ob_parcel_again(redis->courier, parcel);
+    ob_courier_drain(redis->courier);
+    return true;
+}
+
+static void look(struct ob_redis *redis, struct ob_parcel *parcel)
+{
+    char id[40];
+    entry_id(redis, parcel, id);
+    const char *argv[] = {"XRANGE", ob_buf_text(&parcel->address), id, id};
+    size_t lens[] = {6, parcel->address.len, strlen(id), strlen(id)};
+    if (append(redis, LOOKED, parcel, 4, argv, lens))
+        write_out(redis);
+    else
+        ob_courier_lost(redis->courier, "memory", "out of memory");
+}
+
+static void refused(struct ob_redis *redis, struct ob_parcel *parcel, const redisReply *reply)
+{
+    if (follow(redis, reply, parcel))
+        return;
+    ob_redis_rule(&parcel->ruling, reply->str, reply->len, redis->courier->one_address);
+    if (strcmp(parcel->ruling.code, "redis_err") == 0 && redis->by_seq && parcel->keyed) {
+        look(redis, parcel); /* the id is taken, or it is too late for it */
+        return;
+    }
+    if (strcmp(parcel->ruling.code, "redis_readonly") == 0) {
+        redis->moved.host[0] = '\0';
+        ob_courier_drain(redis->courier); /* the name may stand for another server by now */
+    }
+    ob_parcel_end(redis->courier, parcel);
+}
+
+static void added(struct ob_redis *redis, struct ob_parcel *parcel, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_ERROR) {
+        refused(redis, parcel, reply);
+    } else if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_STATUS) {
+        ob_ruling_set(&parcel->ruling, OUTBOX_SINK_BLOCKED, "redis", "no_stream",
+                      "there is no such stream, and create is off");
+        if (!redis->courier->one_address)
+            parcel->ruling.scope = OUTBOX_SCOPE_MESSAGE;
+        ob_parcel_end(redis->courier, parcel);
+    } else if (redis->replicas) {
+        parcel->stage = STAGE_ADDED;
+        snprintf(parcel->ruling.reference, sizeof parcel->ruling.reference, "%.*s", (int)reply->len, reply->str);
+    } else {
+        ob_parcel_accepted(redis->courier, parcel, reply->str);
+    }
+}
+
+/* Whatever was added before the WAIT. */
+static void waited(struct ob_redis *redis, const redisReply *reply)
+{
+    long long have = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    OB_LIST_EACH_SAFE (it, &redis->courier->out) {
+        struct ob_parcel *parcel = OB_CONTAINER(it, struct ob_parcel, node);
+        char reference[160];
+        if (parcel->stage != STAGE_ADDED)
+            continue;
+        snprintf(reference, sizeof reference, "%s", parcel->ruling.reference);
+        if (have >= redis->replicas) {
+            ob_parcel_accepted(redis->courier, parcel, reference);
+            continue;
+        }
+        ob_ruling_set(&parcel->ruling, OUTBOX_SINK_UNKNOWN, "redis", "wait",
+                      "%s is on the master, but only %lld of %" PRId64 " replicas have it", reference, have,
+                      redis->replicas);
+        ob_parcel_end(redis->courier, parcel);
+    }
+}
+
+/* [[id, [field, value, ...]]] */
+static bool is_ours(const redisReply *reply, const char *id)
+{
+    const redisReply *entry = reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 ? reply->element[0] : NULL;
+    const redisReply *fields =
+        entry && entry->type == REDIS_REPLY_ARRAY && entry->elements == 2 ? entry->element[1] : NULL;
+    for (size_t i = 0; fields && fields->type == REDIS_REPLY_ARRAY && i + 1 < fields->elements; i += 2)
+        if (fields->element[i]->str && strcmp(fields->element[i]->str, "outbox-id") == 0)
+            return fields->element[i + 1]->str && strcmp(fields->element[i + 1]->str, id) == 0;
+    return false;
+}
+
+static void looked(struct ob_redis *redis, struct ob_parcel *parcel, const redisReply *reply)
+{
+    char id[40];
+    entry_id(redis, parcel, id);
+    if (is_ours(reply, parcel->id)) {
+        ob_parcel_accepted(redis->courier, parcel, id);
+        return;
+    }
+    ob_ruling_set(&parcel->ruling, OUTBOX_SINK_TERMINAL, "redis", "id_taken",
+                  "the stream has gone beyond %s without this message: another writes to it, or it was trimmed", id);
+    ob_parcel_end(redis->courier, parcel);
+}
+
+/* False at the end of what has come. */
+static bool read_one(struct ob_redis *redis)
+{
+    void *got = NULL;
+    struct ob_list *node;
+    if (redisGetReplyFromReader(redis->context, &got) != REDIS_OK) {
+        ob_courier_lost(redis->courier, "protocol", "reading from Redis: %s", redis->context->errstr);
+        return false;
+    }
+    if (!got)
+        return false;
+    node = ob_list_shift(&redis->expected);
+    if (!node) {
+        freeReplyObject(got);
+        ob_courier_lost(redis->courier, "protocol", "Redis says something nobody asked for");
+        return false;
+    }
+    struct expect *expect = OB_CONTAINER(node, struct expect, node);
+    switch (expect->what) {
+    case ADDED: added(redis, expect->parcel, got); break;
+    case WAITED: waited(redis, got); break;
+    case LOOKED: looked(redis, expect->parcel, got); break;
+    }
+    ob_free(expect);
+    freeReplyObject(got);
+    return !redis->courier->lost;
+}
+
+static void redis_serve(void *self, short revents)
+{
+    struct ob_redis *redis = self;
+    if (revents & POLLOUT)
+        write_out(redis);
+    if (!(revents & (POLLIN | POLLHUP | POLLERR)))
+        return;
+    /* What came before the end still counts. */
+    bool over = redisBufferRead(redis->context) != REDIS_OK;
+    while (read_one(redis))
+        ;
+    if (over)
+        ob_courier_lost(redis->courier, "lost", "reading from Redis: %s", redis->context->errstr);
+}
+
+static int redis_fd(void *self, short *events)
+{
+    const struct ob_redis *redis = self;
+    *events = POLLIN;
+    if (sdslen(redis->context->obuf))
+        *events |= POLLOUT;
+    return redis->context->fd;
+}
+
+/* ---- the connection ---- */
+
+static void redis_disconnect(void *self)
+{
+    struct ob_redis *redis = self;
+    struct ob_list *node;
+    while ((node = ob_list_shift(&redis->expected)))
+        ob_free(OB_CONTAINER(node, struct expect, node));
+    if (redis->context)
+        redisFree(redis->context);
+    redis->context = NULL;
+}
+
+static bool redis_connect(void *self, struct ob_ruling *ruling)
+{
+    struct ob_redis *redis = self;
+    int64_t us = redis->courier->connect_timeout_us;
+    struct timeval tv = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
+    const struct ob_broker_url *to = redis->moved.host[0] ? &redis->moved : &redis->url;
+    redis->context =
+        redis->path ? redisConnectUnixWithTimeout(redis->path, tv) : redisConnectWithTimeout(to->host, to->port, tv);
+    if (!redis->context || redis->context->err) {
+        ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "redis", "connect", "%s",
+                      redis->context ? redis->context->errstr : "out of memory");
+        ruling->unreachable = true;
+    } else if (redisSetTimeout(redis->context, tv) == REDIS_OK && ob_redis_greet(redis, ruling)) {
+        if (!redis->path)
+            redisEnableKeepAlive(redis->context);
+        redis->context->flags &= ~REDIS_BLOCK;
+        int flags = fcntl(redis->context->fd, F_GETFL);
+        (void)fcntl(redis->context->fd, F_SETFL, flags | O_NONBLOCK);
+        return true;
+    }
+    redis->moved.host[0] = '\0';
+    redis_disconnect(redis);
+    return false;
+}
+
+static void redis_probe(void *self, struct ob_ruling *ruling)
+{
+    const struct ob_redis *redis = self;
+    snprintf(ruling->text, sizeof ruling->text, "connected to %s%s", redis->path ? redis->path : redis->url.host,
+             redis->idmp ? ", which drops duplicates" : "");
+}
+
+static bool redis_check(void *self, const struct ob_parcel *parcel, struct ob_ruling *ruling)
+{
+    const struct ob_redis *redis = self;
+    if (!parcel->address.len) {
+        ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "redis", "address", "the name of the stream is empty");
+        return false;
+    }
+    if (redis->by_seq && !parcel->keyed) {
+        ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "redis", "no_key", "entry_id is seq, but the message has no key");
+        return false;
+    }
+    if (parcel->body.len > VALUE_MOST) {
+        ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "redis", "too_large", "a value of Redis has at most 512 MB");
+        return false;
+    }
+    return true;
+}
+
+static void redis_free(void *self)
+{
+    struct ob_redis *redis = self;
+    redis_disconnect(redis);
+    ob_arena_fini(&redis->arena);
+    ob_free(redis);
+}
+
+static const struct ob_courier_driver driver = {
+    .prefix = "redis",
+    .wire = &wire,
+    .address = "stream",
+    .check = redis_check,
+    .connect = redis_connect,
+    .disconnect = redis_disconnect,
+    .fd = redis_fd,
+    .send = redis_send,
+    .flush = redis_flush,
+    .serve = redis_serve,
+    .probe = redis_probe,
+    .free = redis_free,
+};
+
+/* ---- settings ---- */
+
+static const struct outbox_sink_setting settings[] = {
+    {"url", OUTBOX_OPTION_TEXT, .required = true,
+     .doc = "`redis://host:port/db` or `unix:///path/of.sock`; TLS needs a proxy such as stunnel"},
+    {"username", OUTBOX_OPTION_TEXT, .doc = "of an ACL user; without it the password is the server's"},
+    {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "for AUTH"},
+    {"db", OUTBOX_OPTION_INT, .least = 0, .most = 65535, .fallback = "0", .doc = "the database, if not in url"},
+    {"stream", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}",
+     .doc = "the stream's key: a text, or a template of the message"},
+    {"field", OUTBOX_OPTION_TEXT, .fallback = "data", .doc = "the field that holds the payload"},
+    {"create", OUTBOX_OPTION_BOOL, .fallback = "true", .doc = "makes a stream that is not there (off: Redis 6.2)"},
+    {"maxlen", OUTBOX_OPTION_INT, .fallback = "0", .least = 0, .most = INT64_MAX,
+     .doc = "cuts the stream to so many entries; 0: never"},
+    {"maxlen_exact", OUTBOX_OPTION_BOOL, .fallback = "false", .doc = "exactly so many, which costs more"},
+    {"entry_id", OUTBOX_OPTION_ENUM, .choices = "auto seq", .fallback = "auto",
+     .doc = "`seq`: the entry's id is the message's number within its key, so that it cannot be added twice; needs a "
+            "stream per key"},
+    {"dedupe", OUTBOX_OPTION_ENUM, .choices = "auto idmp none", .fallback = "auto",
+     .doc = "IDMP, where the server has it (8.6); raise its limits with XCFGSET"},
+    {"producer", OUTBOX_OPTION_TEXT, .fallback = "outbox", .doc = "the producer's name for IDMP"},
+    {"wait_replicas", OUTBOX_OPTION_INT, .fallback = "0", .least = 0, .most = 1000,
+     .doc = "accepted only when so many replicas have it (WAIT)"},
+    {"wait_timeout", OUTBOX_OPTION_DURATION, .fallback = "1s", .least = 1000, .most = 3600000000,
+     .doc = "how long to wait for them; then it is unknown"},
+    OB_COURIER_SETTINGS,
+    OB_RENDER_SETTINGS,
+    {NULL},
+};
+
+static const char *keep(struct ob_redis *redis, const struct ob_options *options, const char *name, bool *failed)
+{
+    const char *text = ob_option_text(options, name);
+    char *copy = text && *text ? ob_arena_strdup(&redis->arena, text) : NULL;
+    *failed |= text && *text && !copy;
+    return copy;
+}
+
+static enum outbox_code read_place(struct ob_redis *redis, const struct ob_options *options, struct outbox_error *err)
+{
+    const char *url = ob_option_text_or(options, "url", "");
+    if (strncmp(url, "rediss://", 9) == 0)
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "this build speaks no TLS to Redis: put a proxy such as stunnel before "
+                            "the server and use redis://");
+    if (strncmp(url, "unix://", 7) == 0) {
+        redis->path = ob_arena_strdup(&redis->arena, url + 7);
+        return redis->path ? OUTBOX_OK : ob_error_nomem(err);
+    }
+    enum outbox_code code = ob_broker_url_parse(&redis->url, url, "redis unix", 6379, err);
+    char *end;
+    if (!code && redis->url.has_path) {
+        redis->db = strtoll(redis->url.path, &end, 10);
+        if (*end || redis->db < 0)
+            code = ob_error_set(err, OUTBOX_INVALID, "the path of url must be the number of a database");
+    }
+    return code;
+}
+
+static enum outbox_code redis_open(const struct outbox_sink_option *options, size_t count,
+                                   const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
+{
+    const struct ob_options given = {options, count};
+    struct ob_redis *redis = ob_calloc(1, sizeof *redis);
+    bool failed = false;
+    *sink = NULL;
+    if (!redis)
+        return ob_error_nomem(err);
+    ob_arena_init(&redis->arena, 0);
+    ob_list_init(&redis->expected);
+    redis->username = keep(redis, &given, "username", &failed);
+    redis->password = keep(redis, &given, "password", &failed);
+    redis->field = keep(redis, &given, "field", &failed);
+    redis->producer = keep(redis, &given, "producer", &failed);
+    redis->db = ob_option_int(&given, "db", 0);
+    redis->maxlen = ob_option_int(&given, "maxlen", 0);
+    redis->exact = ob_option_bool(&given, "maxlen_exact", false);
+    redis->create = ob_option_bool(&given, "create", true);
+    redis->by_seq = strcmp(ob_option_text_or(&given, "entry_id", ""), "seq") == 0;
+    redis->replicas = ob_option_int(&given, "wait_replicas", 0);
+    redis->wait_us = ob_option_int(&given, "wait_timeout", 1000000);
+    const char *dedupe = ob_option_text_or(&given, "dedupe", "auto");
+    redis->dedupe = strcmp(dedupe, "idmp") == 0   ? OB_REDIS_IDMP
+                    : strcmp(dedupe, "none") == 0 ? OB_REDIS_NONE
+                                                  : OB_REDIS_AUTO;
+    enum outbox_code code = read_place(redis, &given, err);
+    if (!code && failed)
+        code = ob_error_nomem(err);
+    if (!code && (!redis->field || !redis->producer))
+        code = ob_error_set(err, OUTBOX_INVALID, "field and producer must not be empty");
+    if (code) {
+        redis_free(redis);
+        return code;
+    }
+    struct ob_courier *courier;
+    code = ob_courier_open(&courier, &driver, redis, &given, host, err);
+    if (!code) {
+        redis->courier = courier;
+        *sink = (outbox_sink *)(void *)courier;
+    }
+    return code;
+}
+
+const struct outbox_sink_ops ob_sink_redis = {
+    .abi = OUTBOX_SINK_ABI,
+    .kind = "redis",
+    .keeps_order = true, /* see courier.h */
+    .open = redis_open,
+    .deliver = ob_courier_deliver,
+    .cancel = ob_courier_cancel,
+    .step = ob_courier_step,
+    .close = ob_courier_close,
+    .settings = settings,
+    .probe = ob_courier_probe,
+    .summary = "adds to Redis Streams",
+};

@@ -1,0 +1,73 @@
+/* redis_greet.c - what is said to Redis before the first message. Waits for each reply. */
+#include "sink/redis_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IDMP_SINCE = 8 * 100 + 6 };
+
+static redisReply *say(struct ob_redis *redis, struct ob_ruling *ruling, int argc, const char **argv)
+{
+    redisReply *reply = redisCommandArgv(redis->context, argc, argv, NULL);
+    if (!reply) {
+        ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "redis", "connect", "%s: %s", argv[0], redis->context->errstr);
+        ruling->unreachable = true;
+        return NULL;
+    }
+    if (reply->type != REDIS_REPLY_ERROR)
+        return reply;
+    ob_redis_rule(ruling, reply->str, (size_t)reply->len, true);
+    freeReplyObject(reply);
+    return NULL;
+}
+
+static bool log_in(struct ob_redis *redis, struct ob_ruling *ruling)
+{
+    const char *argv[3] = {"AUTH"};
+    int argc = 1;
+    if (!redis->password)
+        return true;
+    if (redis->username)
+        argv[argc++] = redis->username;
+    argv[argc++] = redis->password;
+    redisReply *reply = say(redis, ruling, argc, argv);
+    if (!reply && strcmp(ruling->code, "redis_err") == 0) { /* how old servers say that the password is wrong */
+        ruling->outcome = OUTBOX_SINK_BLOCKED;
+        ruling->scope = OUTBOX_SCOPE_DESTINATION;
+    }
+    bool known = reply != NULL;
+    freeReplyObject(reply);
+    return known;
+}
+
+/* INFO may be forbidden to us: then there is no such thing, as far as we know. */
+static bool look_for_idmp(struct ob_redis *redis)
+{
+    redisReply *reply = redisCommand(redis->context, "INFO server");
+    const char *at = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "redis_version:") : NULL;
+    int major = 0, minor = 0;
+    bool found = at && sscanf(at, "redis_version:%d.%d", &major, &minor) == 2 && major * 100 + minor >= IDMP_SINCE;
+    freeReplyObject(reply);
+    return found;
+}
+
+bool ob_redis_greet(struct ob_redis *redis, struct ob_ruling *ruling)
+{
+    char db[24];
+    snprintf(db, sizeof db, "%lld", (long long)redis->db);
+    const char *select[] = {"SELECT", db}, *ping[] = {"PING"};
+    if (!log_in(redis, ruling))
+        return false;
+    redisReply *reply = redis->db ? say(redis, ruling, 2, select) : say(redis, ruling, 1, ping);
+    if (!reply && strcmp(ruling->code, "redis_err") == 0) { /* no such database */
+        ruling->outcome = OUTBOX_SINK_BLOCKED;
+        ruling->scope = OUTBOX_SCOPE_DESTINATION;
+    }
+    /* A user who may do nothing but XADD is a good user. */
+    bool ready = reply || (!redis->db && strcmp(ruling->code, "redis_noperm") == 0);
+    freeReplyObject(reply);
+    redis->idmp = ready && (redis->dedupe == OB_REDIS_IDMP || (redis->dedupe == OB_REDIS_AUTO && look_for_idmp(redis)));
+    return ready && !redis->context->err;
+}

@@ -1,0 +1,32 @@
+/* redis_int.h - between the files of the Redis sink; redis.c tells the story. */
+#ifndef OB_SINK_REDIS_INT_H
+#define OB_SINK_REDIS_INT_H
+
+#include "sink/broker_url.h"
+#include "sink/courier.h"
+
+#include <hiredis/hiredis.h>
+
+enum ob_redis_dedupe { OB_REDIS_NONE, OB_REDIS_IDMP, OB_REDIS_AUTO };
+
+struct ob_redis {
+    struct ob_courier *courier;
+    struct ob_arena arena;
+    struct ob_broker_url url;
+    const char *username, *password, *field, *producer, *path;
+    int64_t db, maxlen, replicas, wait_us;
+    bool exact, create, by_seq;
+    enum ob_redis_dedupe dedupe;
+    /* the connection */
+    redisContext *context;
+    struct ob_list expected;    /* what the replies to come are for, in order */
+    bool idmp;                  /* this server has it */
+    struct ob_broker_url moved; /* where the cluster sends us; host "" for nowhere */
+};
+
+/* What an error reply means, by its first word. */
+void ob_redis_rule(struct ob_ruling *ruling, const char *error, size_t len, bool one_address);
+/* Makes the connection ready: user, database, version. */
+bool ob_redis_greet(struct ob_redis *redis, struct ob_ruling *ruling);
+
+#endif

@@ -1,10 +1,14 @@
-/* relay_action.c - what to do next: cancel, settle, renew, deliver, claim; in that order of urgency.
+/* relay_action.c - what to do next: cancel, renew, deliver, settle, claim; in that order of urgency.
  *
- * No timers for batches: a settle goes as soon as the last one is answered, with all that is ready by then. */
+ * No timers for batches: a settle goes as soon as the last one is answered, with all that is ready by then. What can be
+ * handed over goes first, since a sink may answer at once: a settle of the first few would make the rest wait for it. But
+ * a sink that takes its time about being handed messages must not hold back outcomes for long. */
 #include "core/mutant.h"
 #include "core/relay_int.h"
 
 #include <assert.h>
+
+enum { SETTLE_WAIT_US = 5000 };
 
 static bool next_cancel(struct ob_relay *relay, struct ob_action *action)
 {
@@ -52,6 +56,12 @@ static bool next_settle(struct ob_relay *relay, struct ob_action *action)
     settle->asked_us = relay->now_us;
     *action = (struct ob_action){.kind = OB_ACTION_SETTLE, .settles = settle->items, .count = settle->count};
     return true;
+}
+
+/* An outcome has waited long enough for others. */
+static bool settle_presses(const struct ob_relay *relay)
+{
+    return !ob_list_empty(&relay->done) && relay->now_us - relay->done_since_us >= SETTLE_WAIT_US;
 }
 
 static bool next_extend(struct ob_relay *relay, struct ob_action *action)
@@ -235,8 +245,9 @@ bool ob_relay_next(struct ob_relay *relay, int64_t now_us, struct ob_action *act
     if (relay->phase == OB_RELAY_STOPPED)
         return false;
     ob_relay_advance(relay, now_us);
-    return next_cancel(relay, action) || next_settle(relay, action) || next_extend(relay, action) ||
-           next_deliver(relay, action) || next_claim(relay, action) || next_stopped(relay, action);
+    return next_cancel(relay, action) || (settle_presses(relay) && next_settle(relay, action)) ||
+           next_extend(relay, action) || next_deliver(relay, action) || next_settle(relay, action) ||
+           next_claim(relay, action) || next_stopped(relay, action);
 }
 
 static int64_t sooner(int64_t a, int64_t b, int64_t now_us)

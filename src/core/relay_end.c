@@ -45,6 +45,8 @@ static void to_done(struct ob_relay *relay, struct ob_flight *flight, enum outbo
     flight->outcome = outcome;
     flight->delay_us = delay_us;
     relay->stats.released += outcome == OUTBOX_RELEASED;
+    if (ob_list_empty(&relay->done))
+        relay->done_since_us = relay->now_us;
     ob_list_push(&relay->done, &flight->node);
     ob_relay_note(relay, OB_NOTE_ENDED, flight);
 }

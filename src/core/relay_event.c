@@ -258,7 +258,8 @@ static void settled(struct ob_relay *relay)
         if (settle->items[i].result != OUTBOX_SETTLED)
             relay->stats.lost++;
         ob_relay_note_settled(relay, flight, &settle->items[i]);
-        if ((flight->key && flight->outcome != OUTBOX_RELEASED) || flight->delay_us == 0)
+        bool gone = flight->outcome == OUTBOX_DELIVERED;
+        if ((flight->key && flight->outcome != OUTBOX_RELEASED) || (flight->delay_us == 0 && !gone))
             relay->sched.hungry = true; /* a successor may be due, or the message itself */
         ob_relay_drop(relay, flight);
     }

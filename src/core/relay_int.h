@@ -27,10 +27,11 @@ struct ob_relay {
     struct ob_keys keys;
     struct ob_schedule sched;
     struct ob_dest *dests;
-    bool *shut;           /* of the last claim */
-    int next_dest;        /* whose turn it is to be handed messages */
-    struct ob_list done;  /* flights to be settled, oldest first */
-    struct ob_list renew; /* flights whose lease is to be renewed */
+    bool *shut;            /* of the last claim */
+    int next_dest;         /* whose turn it is to be handed messages */
+    struct ob_list done;   /* flights to be settled, oldest first */
+    int64_t done_since_us; /* when the first of them came */
+    struct ob_list renew;  /* flights whose lease is to be renewed */
     struct ob_window settle, extend;
     struct outbox_sink_item *items; /* of the last deliver */
     struct cancel {

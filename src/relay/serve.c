@@ -37,6 +37,7 @@ struct serve {
     int64_t watchdog_us, barked_us;
     bool *drained;             /* one a store: nothing was left there at the last count */
     int64_t asked_count_us;    /* when the stores were last asked to count */
+    uint64_t looked;           /* messages claimed, of all stores, when they were last told to look again */
     struct outbox_error fault; /* what ended it, if something did */
 };
 
@@ -187,6 +188,26 @@ static void on_timer(uv_timer_t *timer)
     (void)timer; /* it only ends the wait */
 }
 
+/* Whoever waits for the end does not wait for the next poll: when the last of what was claimed is settled, there may be
+ * more. True when stores are to look. */
+static bool look_again(struct serve *serve)
+{
+    uint64_t claimed = 0;
+    bool held = false;
+    for (size_t i = 0; i < serve->config->store_count; i++) {
+        struct ob_relay_stats stats;
+        ob_relay_stats(ob_engine_core(ob_station_engine(ob_generation_station(serve->now, (int)i))), &stats);
+        claimed += stats.claimed;
+        held = held || stats.held > 0;
+    }
+    if (held || claimed == serve->looked)
+        return false;
+    serve->looked = claimed;
+    for (size_t i = 0; i < serve->config->store_count; i++)
+        ob_engine_wake(ob_station_engine(ob_generation_station(serve->now, (int)i)));
+    return true;
+}
+
 /* The queue may have been empty for a moment only: messages that wait for their next attempt count too. */
 static bool all_done(struct serve *serve, int64_t now)
 {
@@ -232,6 +253,8 @@ static void on_prepare(uv_prepare_t *prepare)
     int64_t due = ob_generation_turn(serve->now), now = ob_clock_boot_us();
     if (serve->phase == RUNNING && serve->set.until_empty && all_done(serve, now)) {
         stop(serve, serve->config->grace_us);
+        due = 0;
+    } else if (serve->phase == RUNNING && serve->set.until_empty && look_again(serve)) {
         due = 0;
     }
     if (serve->phase != RUNNING && ob_generation_stopped(serve->now)) {

@@ -39,7 +39,7 @@ class Relay:
             self.config["stores"] = store
         else:
             self.config["store"] = store
-        self.config["relay"] = {"poll": "200ms", **(relay or {})}
+        self.config["relay"] = {"poll": "200ms", "control_every": "1s", **(relay or {})}
         self.config["log"] = {"level": "debug", **(log or {})}
         self.port = free_port() if admin else None
         if admin:

@@ -1,0 +1,51 @@
+"""`outbox run --until-empty` into the sink that takes everything, beside the store's own claim and ack."""
+from harness import drain, fill
+from harness.relay import Relay
+
+NAME = "relay-drain"
+TITLE = "outbox run --until-empty with the null sink, beside the store's own claim + ack"
+BAR, MEMORY_BAR_MB, GROWTH_BAR = 0.7, 64, 1.1
+RUN = 16  # of a key at once, as a relay claims unless told otherwise
+
+VARIANTS = [("no keys", {}, {}), ("1000 keys", {"keys": 1000}, {"run": RUN})]
+
+
+def one(bench, report, label, count, filling):
+    with bench.fresh() as database:
+        fill.ours(bench, database, count, **filling)
+        bench.settle_down(database)
+        with Relay(bench, database, {"out": {"kind": "null"}}, until_empty=True) as relay:
+            relay.wait()
+        with bench.connect(database) as conn:
+            done, = conn.execute("select count(*) from outbox.attempts where outcome = 'delivered'").fetchone()
+    if done != count:
+        raise RuntimeError("%d of %d were delivered" % (done, count))
+    report.sample(label, rate=count / relay.seconds, seconds=relay.seconds, count=count,
+                  cpu_us=relay.backend_seconds / count * 1e6, relay_us=relay.cpu_seconds / count * 1e6,
+                  peak_mb=relay.peak_kb / 1024, resident_mb=relay.resident_kb / 1024)
+
+
+def measure(bench, report):
+    count = bench.size(500000, 20000)
+    few, many = bench.size((100000, 1000000), (10000, 40000))
+    for _ in range(bench.size(3, 1)):
+        for label, filling, options in VARIANTS:
+            drain.side(bench, report, "store, " + label, count, filling, **options)
+            one(bench, report, "relay, " + label, count, filling)
+    for size in (few, many):
+        one(bench, report, "relay, %d" % size, size, {})
+
+    rows = []
+    for label in [side + row[0] for row in VARIANTS for side in ("store, ", "relay, ")]:
+        of_relay = label.startswith("relay")
+        rows.append([label] + [report.median(label, field) for field in ("rate", "cpu_us")] +
+                    [report.median(label, field) if of_relay else None for field in ("relay_us", "peak_mb")])
+    print("  %d messages of 200 bytes; CPU in us per message" % count)
+    report.table(["", "msg/s", "backend CPU", "relay CPU", "peak MB"], rows)
+    for label, _, _ in VARIANTS:
+        ours, store = ("relay, " + label, "store, " + label)
+        report.check("relay / store, %s" % label, report.median(ours, "rate") / report.median(store, "rate"), BAR,
+                     cpu=report.median(store, "cpu_us") / report.median(ours, "cpu_us"))
+    peaks = [report.median("relay, %d" % size, "peak_mb") for size in (few, many)]
+    report.check("peak memory in MB with %d waiting" % many, peaks[1], MEMORY_BAR_MB, at_most=True)
+    report.check("the same / with %d waiting" % few, peaks[1] / peaks[0], GROWTH_BAR, at_most=True)

@@ -11,7 +11,7 @@ import pytest
 from support import transcript
 from support.database import ROOT
 
-PLAYED = ["sql.md", "worker.md", "hooks.md", "retention.md", "roles.md", "configuration.md"]
+PLAYED = ["sql.md", "worker.md", "hooks.md", "retention.md", "roles.md", "configuration.md", "relay.md"]
 
 
 def text_of(path):

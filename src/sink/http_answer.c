@@ -2,7 +2,7 @@
  * it in secret, for some receivers repeat the request in their errors. */
 #include "sink/http_answer.h"
 
-#include "base/utf8.h"
+#include "sink/excerpt.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -132,40 +132,13 @@ static void read_json(struct ob_http_answer *answer)
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* Printable, on one line: control characters become spaces, what is no UTF-8 a question mark. */
-static void put_printable(struct ob_buf *out, const char *text, size_t len)
-{
-    for (size_t i = 0; i < len;) {
-        size_t width = ob_utf8_width(text + i, len - i);
-        if (!width)
-            ob_buf_putc(out, '?');
-        else if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            ob_buf_putc(out, ' ');
-        else
-            ob_buf_put(out, text + i, width);
-        i += width ? width : 1;
-    }
-}
-
-static void mask(struct ob_buf *text, const char *secret)
-{
-    size_t len = secret ? strlen(secret) : 0;
-    char *at = text->data;
-    if (len < 4 || !at)
-        return;
-    while ((at = memmem(at, text->len - (size_t)(at - text->data), secret, len))) {
-        memset(at, '*', len);
-        at += len;
-    }
-}
-
 /* What we sent in secret may come back: the whole header, or the word after its scheme. */
 static void mask_secrets(struct ob_http_answer *answer)
 {
     const char *authorization = answer->config->authorization;
     const char *word = authorization ? strrchr(authorization, ' ') : NULL;
-    mask(&answer->text, authorization);
-    mask(&answer->text, word ? word + 1 : NULL);
+    ob_excerpt_mask(&answer->text, authorization);
+    ob_excerpt_mask(&answer->text, word ? word + 1 : NULL);
 }
 
 void ob_http_answer_tell(struct ob_http_answer *answer, const struct ob_http_end *end, const char *error,
@@ -188,12 +161,12 @@ void ob_http_answer_tell(struct ob_http_answer *answer, const struct ob_http_end
     if (!end->refused && !end->resent && end->curl != CURLE_OK && !answer->cut) {
         ob_buf_puts(&answer->text, answer->text.len ? ", then: " : "");
         error = *error ? error : curl_easy_strerror((CURLcode)end->curl);
-        put_printable(&answer->text, error, strlen(error));
+        ob_excerpt_put(&answer->text, error, strlen(error));
     }
     if (answer->body.len && end->status) {
         ob_buf_puts(&answer->text, ": ");
-        put_printable(&answer->text, answer->body.data,
-                      answer->body.len < EXCERPT_MOST ? answer->body.len : EXCERPT_MOST);
+        ob_excerpt_put(&answer->text, answer->body.data,
+                       answer->body.len < EXCERPT_MOST ? answer->body.len : EXCERPT_MOST);
     }
     mask_secrets(answer);
     verdict->text = ob_buf_ok(&answer->text) ? ob_buf_text(&answer->text) : NULL;

@@ -185,6 +185,27 @@ static void put_html(struct ob_buf *buf, const char *text, size_t len)
         }
 }
 
+/* Slack knows these three only, and shows other entities as they stand. */
+void ob_escape_slack(struct ob_buf *buf, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        switch (text[i]) {
+        case '&': ob_buf_puts(buf, "&amp;"); break;
+        case '<': ob_buf_puts(buf, "&lt;"); break;
+        case '>': ob_buf_puts(buf, "&gt;"); break;
+        default: ob_buf_putc(buf, text[i]);
+        }
+}
+
+static void put_markdown(struct ob_buf *buf, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] && strchr("_*[]()~`>#+-=|{}.!\\", text[i]))
+            ob_buf_putc(buf, '\\');
+        ob_buf_putc(buf, text[i]);
+    }
+}
+
 /* The content of a JSON string: what ob_json_quote writes, without its quotes. */
 static void put_json(struct ob_buf *buf, const char *text, size_t len)
 {
@@ -201,6 +222,10 @@ static void put_text(const ob_template *tpl, const struct part *part, const char
 {
     if (tpl->escape == OB_ESCAPE_HTML)
         put_html(buf, text, len);
+    else if (tpl->escape == OB_ESCAPE_SLACK)
+        ob_escape_slack(buf, text, len);
+    else if (tpl->escape == OB_ESCAPE_MARKDOWN)
+        put_markdown(buf, text, len);
     else if (tpl->escape == OB_ESCAPE_NONE)
         ob_buf_put(buf, text, len);
     else if (part->quoted)

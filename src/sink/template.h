@@ -9,7 +9,8 @@
  *
  * A value never breaks out of its place: OB_ESCAPE_HTML writes it as text of HTML; OB_ESCAPE_JSON writes the content of
  * a string where the placeholder stands between quotes, and a whole JSON value where it stands outside. Objects and
- * arrays are written as JSON.
+ * arrays are written as JSON. OB_ESCAPE_SLACK and OB_ESCAPE_MARKDOWN write it as text of Slack's markup and of Telegram's
+ * MarkdownV2.
  *
  * A template never changes once made. */
 #ifndef OB_SINK_TEMPLATE_H
@@ -20,7 +21,7 @@
 #include <jansson.h>
 #include <outbox/outbox.h>
 
-enum ob_escape { OB_ESCAPE_NONE, OB_ESCAPE_HTML, OB_ESCAPE_JSON };
+enum ob_escape { OB_ESCAPE_NONE, OB_ESCAPE_HTML, OB_ESCAPE_JSON, OB_ESCAPE_SLACK, OB_ESCAPE_MARKDOWN };
 
 typedef struct ob_template ob_template;
 
@@ -33,5 +34,8 @@ void ob_template_free(ob_template *tpl);
  * OUTBOX_INVALID when a field is missing, OUTBOX_NOMEM when memory ran out. */
 enum outbox_code ob_template_render(const ob_template *tpl, const struct outbox_delivery *msg, const json_t *payload,
                                     struct ob_buf *buf, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* Appends text so that Slack shows it as it stands. */
+void ob_escape_slack(struct ob_buf *buf, const char *text, size_t len);
 
 #endif

@@ -32,3 +32,11 @@ def test_every_setting_is_on_the_page(kind):
     said = [(name, default, doc.replace("\\|", "|")) for name, _, default, doc in rows]
     assert said == [(row["name"], "required" if row["required"] else "`%s`" % row["fallback"] if row["fallback"] else "",
                      row["doc"]) for row in described(kind)]
+
+
+@pytest.mark.parametrize("kind", json.loads(run_cli("version", "--json").stdout)["sinks"])
+def test_no_setting_has_a_name_of_the_relays(kind):
+    """Both stand side by side in an entry of `sinks`."""
+    with open(os.path.join(ROOT, "def", "options.def"), encoding="utf-8") as file:
+        taken = set(re.findall(r'^OUTBOX_SETTING\((?:sinks|delivery), "([^"]+)"', file.read(), re.MULTILINE))
+    assert "burst" in taken and not taken & {row["name"] for row in described(kind)}

@@ -1,0 +1,219 @@
+"""What slack, telegram and whatsapp have in common: connections that fail, what must never be told, templates, payloads.
+Proves: V5, V6, V16, S11, S13.
+"""
+import json
+
+import pytest
+
+from support.chatservers import SlackServer, TelegramServer, WhatsAppServer, authority
+from support.receiver import certificate, hang_up, raw, reset
+from support.sinkdrive import Drive, drive, has_kind, needs_sinks
+
+pytestmark = needs_sinks
+
+
+class SlackHook(SlackServer):
+    """The same by webhook."""
+
+    def options(self, **more):
+        return self.webhook_options(**more)
+
+
+KINDS = {"slack": (SlackServer, "slack", "C1"), "webhook": (SlackHook, "slack", "C1"),
+         "telegram": (TelegramServer, "telegram", "42"), "whatsapp": (WhatsAppServer, "whatsapp", "491701234567")}
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    return authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(params=KINDS)
+def chat(request, tls):
+    server, kind, to = KINDS[request.param]
+    if not has_kind(kind):
+        pytest.skip("this build has no sink " + kind)
+    with server(tls) as receiver:
+        receiver.kind, receiver.to = kind, to
+        receiver.secrets = [SlackServer.hook, "HOOKSECRETHOOK"] if request.param == "webhook" else [receiver.token]
+        yield receiver
+
+
+def message(chat, text="hello", **more):
+    return {"topic": "orders.paid", "recipient": chat.to, "payload": {"text": text}, **more}
+
+
+def one(chat, msg=None, **more):
+    verdict, = drive(chat.kind, chat.options(pace="0s", **more), [msg or message(chat)])
+    return verdict
+
+
+def text_of(body):
+    text = body["text"]
+    return text["body"] if isinstance(text, dict) else text
+
+
+# ---- connections that fail; nothing is ever sent twice
+
+@pytest.mark.parametrize("behave", [hang_up, reset, raw(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{\"ok\""),
+                                    raw(b"HTTP/1.1 200 OK\r\nContent-"), raw(b"SSH-2.0-what\r\n\r\n")])
+def test_sent_without_an_answer_is_unknown(chat, behave):
+    chat.answers = [behave]
+    verdict = one(chat)
+    assert (verdict["outcome"], verdict["unreachable"], len(chat.requests)) == ("unknown", True, 1)
+
+
+def test_dead_reused_connection_does_not_resend(chat):
+    with Drive(chat.kind, chat.options(pace="0s", **({"group_pace": "0s"} if chat.kind == "telegram" else {}))) as sink:
+        outcomes = []
+        for n in range(3):
+            if n == 1:
+                chat.answers = [hang_up]
+            sink.send(message(chat))
+            outcomes.append(sink.verdict())
+    assert [v["outcome"] for v in outcomes] == ["accepted", "unknown", "accepted"]
+    assert (outcomes[1]["code"], len(chat.requests)) == ("http_resend", 3)
+
+
+def test_no_answer_in_time_is_unknown(chat):
+    chat.answers = [lambda request, sock: chat.stopping.wait(10)]
+    verdict = one(chat, response_timeout="300ms")
+    assert (verdict["outcome"], verdict["code"], len(chat.requests)) == ("unknown", "http_timeout", 1)
+
+
+def test_cancel_ends_it(chat):
+    chat.answers = [lambda request, sock: chat.stopping.wait(10)]
+    with Drive(chat.kind, chat.options(pace="0s")) as sink:
+        sink.send(message(chat))
+        chat.wait(lambda it: it.requests)
+        sink.send({"cancel": 1}, message(chat))
+        verdict = sink.verdict()
+        assert (verdict["handle"], verdict["outcome"]) == (2, "accepted")
+
+
+def test_nobody_there_is_a_retry(chat):
+    options = chat.options()
+    chat.close()
+    verdict, = drive(chat.kind, options, [message(chat)])
+    assert (verdict["outcome"], verdict["code"], verdict["unreachable"]) == ("retry", "http_connect", True)
+
+
+def test_certificate_of_a_stranger_blocks(chat, tmp_path):
+    verdict = one(chat, **{"tls.ca": certificate(tmp_path)[0]})
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "http_tls_certificate", "destination")
+    assert chat.requests == []
+
+
+def test_private_address_is_not_dialled(chat):
+    options = chat.options()
+    del options["allow"]
+    verdict, = drive(chat.kind, options, [message(chat)])
+    assert (verdict["outcome"], verdict["code"], chat.connections) == ("blocked", "http_address_refused", 0)
+
+
+def test_redirect_is_not_followed(chat):
+    chat.answers = [(307, "", {"Location": "/elsewhere"})]
+    assert (one(chat)["outcome"], len(chat.requests)) == ("terminal", 1)
+
+
+def test_endless_answer_is_unknown(chat):
+    chat.answers = [(200, "x" * (2 << 20))]
+    verdict = one(chat)
+    assert (verdict["outcome"], verdict["code"]) == ("unknown", "http_garbage")
+
+
+def test_connections_are_kept(chat):
+    msgs = [line for _ in range(5) for line in (message(chat), {"wait": True})]
+    verdicts = drive(chat.kind, chat.options(pace="0s"), msgs)
+    assert ({v["outcome"] for v in verdicts}, chat.connections) == ({"accepted"}, 1)
+
+
+# ---- what must never be told
+
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 404, 500])
+def test_secrets_are_never_told(chat, status):
+    """A receiver that repeats all it was sent, in every place we look at."""
+    said = "you said %s" % " ".join(chat.secrets)
+    error = {"ok": False, "error": said, "description": said, "needed": said, "response_metadata": {"messages": [said]}}
+    if chat.kind == "whatsapp":
+        error = {"error": {"message": said, "code": 100, "error_data": {"details": said}}}
+    for body in (error, said):
+        chat.answers = [(status, body), (status, body)]
+        with Drive(chat.kind, chat.options(pace="0s")) as sink:
+            sink.send(message(chat), {"wait": True}, {"probe": True})
+            _, verdicts = sink.finish()
+            told = json.dumps(verdicts) + "".join(sink.log)
+        for secret in chat.secrets:
+            assert secret not in told
+
+
+def test_secrets_are_not_in_failures(chat):
+    options = chat.options()
+    chat.close()
+    verdict, = drive(chat.kind, options, [message(chat)])
+    assert not [secret for secret in chat.secrets if secret in json.dumps(verdict)]
+
+
+def test_what_is_said_is_one_printable_line(chat):
+    if chat.kind == "whatsapp":
+        answer = chat.error(100, "a\nb\x1b[31m")
+    else:
+        answer = (400, {"ok": False, "error": "a\nb\x1b[31m", "description": "a\nb\x1b[31m", "error_code": 400})
+    chat.answers = [answer]
+    text = one(chat)["text"]
+    assert "\n" not in text and "\x1b" not in text
+
+
+# ---- payloads and templates
+
+def test_plain_text_is_the_text(chat):
+    assert one(chat, {"topic": "a", "recipient": chat.to, "content_type": "text/plain; charset=utf-8",
+                      "payload_text": "grüße"})["outcome"] == "accepted"
+    assert one(chat, {"topic": "a", "recipient": chat.to, "payload": "a string"})["outcome"] == "accepted"
+    assert [text_of(body) for body in chat.sent()] == ["grüße", "a string"]
+
+
+@pytest.mark.parametrize("more", [
+    {"payload_hex": "00ff", "content_type": "application/octet-stream"}, {"payload_text": "{\"text\": "},
+    {"payload_hex": "c328", "content_type": "text/plain"}, {"payload_hex": "610062", "content_type": "text/plain"}])
+def test_payload_without_a_text(chat, more):
+    verdict = one(chat, {"topic": "a", "recipient": chat.to, **more})
+    assert (verdict["outcome"], verdict["code"], chat.requests) == ("terminal", chat.kind + "_payload", [])
+
+
+def test_template(chat):
+    template = "Order {{order.id}} of {{order.lines.0.what}} for {{@subject|you}}"
+    payload = {"order": {"id": 7, "lines": [{"what": "tea"}]}}
+    assert one(chat, {"topic": "a", "recipient": chat.to, "payload": payload}, template=template)["outcome"] == "accepted"
+    assert text_of(chat.sent()[0]) == "Order 7 of tea for you"
+    verdict = one(chat, {"topic": "a", "recipient": chat.to, "payload": {}}, template=template)
+    assert (verdict["outcome"], verdict["code"], len(chat.requests)) == ("terminal", chat.kind + "_template", 1)
+    assert "order.id" in verdict["text"]
+
+
+def test_json_template(chat):
+    """A value stays inside of its string, and cannot choose the recipient."""
+    text = '{"body": "{{say}}"}' if chat.kind == "whatsapp" else '"{{say}}"'
+    template = '{"text": %s, "marks": [{{n}}]}' % text
+    say = 'x", "channel": "C2", "chat_id": 43, "to": "1", "y": "'
+    assert one(chat, {"topic": "a", "recipient": chat.to, "payload": {"say": say, "n": 5}}, json_template=template)[
+        "outcome"] == "accepted"
+    body, = chat.sent()
+    assert (text_of(body), body["marks"], "y" in body) == (say, [5], False)
+    verdict = one(chat, {"topic": "a", "recipient": chat.to, "payload": {}}, json_template="[1]")
+    assert (verdict["outcome"], verdict["code"]) == ("terminal", chat.kind + "_template")
+
+
+def test_raw_must_be_an_object(chat):
+    verdict = one(chat, {"topic": "a", "recipient": chat.to, "payload": [1]}, raw=True)
+    assert (verdict["outcome"], verdict["code"], chat.requests) == ("terminal", chat.kind + "_payload", [])
+
+
+def test_close_with_messages_out(chat):
+    chat.answers = [lambda request, sock: chat.stopping.wait(10)]
+    with Drive(chat.kind, chat.options(pace="0s")) as sink:
+        sink.send(message(chat))
+        chat.wait(lambda it: it.requests)
+        sink.send({"close": True})
+        status, _ = sink.finish()
+        assert status == 3

@@ -1,0 +1,157 @@
+/* smtp.c - the email sink: every message is one mail to one recipient, and the server's reply decides.
+ *
+ * Mails are built here and sent by the threads of smtp_pool. At most one mail of a key is out at a time: the host sees
+ * to that. A mail is never sent again here, but for one case: the connection was closed after the last mail, before
+ * this one began.
+ *
+ * Thread: the loop's. It must not know where messages come from, nor when they are tried again. */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "sink/smtp_pool.h"
+
+#include <curl/curl.h>
+#include <pthread.h>
+
+struct outbox_sink {
+    const struct outbox_sink_host *host;
+    struct ob_smtp_config config;
+    ob_smtp_pool *pool;
+    int depth; /* calls of the host's that are not back yet: nothing may be freed */
+    bool closing;
+};
+
+extern const struct outbox_sink_ops ob_sink_smtp;
+
+static void sink_free(outbox_sink *sink)
+{
+    ob_smtp_pool_free(sink->pool);
+    ob_smtp_config_fini(&sink->config);
+    ob_free(sink);
+}
+
+static void enter(outbox_sink *sink)
+{
+    sink->depth++;
+}
+
+static void leave(outbox_sink *sink)
+{
+    if (--sink->depth == 0 && sink->closing)
+        sink_free(sink);
+}
+
+static void answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdict *verdict)
+{
+    if (!sink->closing)
+        sink->host->done(sink->host->ctx, handle, verdict);
+}
+
+/* A message that did not get as far as a connection. */
+static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code code, const char *problem,
+                          const char *text)
+{
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    bool wrong = code == OUTBOX_INVALID;
+    verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_RETRY;
+    verdict.code = wrong && problem ? problem : "out_of_memory";
+    verdict.text = text;
+    answer(sink, handle, &verdict);
+}
+
+static void curl_begin(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static enum outbox_code smtp_open(const struct outbox_sink_option *options, size_t count,
+                                  const struct outbox_sink_host *host, outbox_sink **out, struct outbox_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    outbox_sink *sink = ob_calloc(1, sizeof *sink);
+    if (!sink)
+        return ob_error_nomem(err);
+    pthread_once(&once, curl_begin);
+    sink->host = host;
+    enum outbox_code code = ob_smtp_config_init(&sink->config, options, count, err);
+    if (!code && !(sink->pool = ob_smtp_pool_new(&sink->config, host)))
+        code = ob_error_nomem(err);
+    if (code) {
+        sink_free(sink);
+        return code;
+    }
+    *out = sink;
+    return OUTBOX_OK;
+}
+
+static void deliver_one(outbox_sink *sink, const struct outbox_sink_item *item)
+{
+    struct outbox_error err;
+    struct ob_smtp_job *job = ob_smtp_job_new(item->handle);
+    enum outbox_code code = job ? ob_smtp_mail_build(&job->mail, &sink->config, item->msg, &err) : ob_error_nomem(&err);
+    if (!code && !ob_smtp_pool_add(sink->pool, job))
+        code = ob_error_nomem(&err);
+    if (!code)
+        return;
+    answer_unsent(sink, item->handle, code, job ? job->mail.code : NULL, err.text);
+    ob_smtp_job_free(job);
+}
+
+static void smtp_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
+{
+    enter(sink);
+    for (size_t i = 0; i < count && !sink->closing; i++)
+        deliver_one(sink, &items[i]);
+    leave(sink);
+}
+
+static void smtp_probe(outbox_sink *sink, uint64_t handle)
+{
+    struct ob_smtp_job *job = ob_smtp_job_new(handle);
+    enter(sink);
+    if (job)
+        job->probe = true;
+    if (!job || !ob_smtp_pool_add(sink->pool, job)) {
+        answer_unsent(sink, handle, OUTBOX_NOMEM, NULL, "out of memory");
+        ob_smtp_job_free(job);
+    }
+    leave(sink);
+}
+
+static void smtp_step(outbox_sink *sink)
+{
+    struct ob_smtp_job *job;
+    enter(sink);
+    while (!sink->closing && (job = ob_smtp_pool_take(sink->pool))) {
+        answer(sink, job->handle, &job->verdict);
+        ob_smtp_job_free(job);
+    }
+    leave(sink);
+}
+
+static void smtp_cancel(outbox_sink *sink, uint64_t handle)
+{
+    ob_smtp_pool_cancel(sink->pool, handle);
+}
+
+static void smtp_close(outbox_sink *sink)
+{
+    if (!sink)
+        return;
+    sink->closing = true;
+    if (!sink->depth)
+        sink_free(sink);
+}
+
+const struct outbox_sink_ops ob_sink_smtp = {
+    .abi = OUTBOX_SINK_ABI,
+    .kind = "smtp",
+    .keeps_order = false,
+    .open = smtp_open,
+    .deliver = smtp_deliver,
+    .cancel = smtp_cancel,
+    .step = smtp_step,
+    .close = smtp_close,
+    .settings = ob_smtp_settings,
+    .probe = smtp_probe,
+    .summary = "email: a mail to one recipient for each message, many over one connection",
+};

@@ -6,13 +6,16 @@
 """
 import json
 import os
+import re
 import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
+
+from tests.support.pgserver import free_port
 
 LOOK = 0.05  # between two looks at /proc
-STEADY = "outbox relay"
 
 
 def cpu_of(pid):
@@ -41,7 +44,7 @@ def memory_of(pid):
     return (found["VmRSS"], found["VmHWM"]) if len(found) == 2 else None
 
 
-def wait_for(condition, timeout, what):
+def wait_for(condition, timeout, what, every=0.005):
     end = time.monotonic() + timeout
     while True:
         value = condition()
@@ -49,19 +52,23 @@ def wait_for(condition, timeout, what):
             return value
         if time.monotonic() > end:
             raise RuntimeError("%s did not come about within %s s" % (what, timeout))
-        time.sleep(0.005)
+        time.sleep(every)
 
 
 class Relay:
     """Sinks and routes as in a configuration file. Without routes everything goes to the first sink."""
 
-    def __init__(self, bench, database, sinks, routes=None, relay=None, until_empty=False, log="warn", args=()):
+    def __init__(self, bench, database, sinks, routes=None, relay=None, until_empty=False, log="warn",
+                 admin=False, args=()):
         self.bench, self.database = bench, database
         url = "postgresql://bench@/%s?host=%s&port=%d" % (database, bench.server.folder, bench.server.port)
         self.config = {"store": url, "sinks": sinks, "routes": routes or [{"sink": next(iter(sinks))}],
                        "log": {"level": log}}
         if relay:
             self.config["relay"] = relay
+        self.port = free_port() if admin else None
+        if admin:
+            self.config["admin"] = {"listen": "127.0.0.1:%d" % self.port}
         self.args = (["--until-empty"] if until_empty else []) + list(args)
         self.process = self.watcher = None
         self.backends = {}  # pid: (application, processor seconds)
@@ -112,6 +119,24 @@ class Relay:
         self.seconds = time.monotonic() - self.started
         if status != 0:
             raise RuntimeError("the relay ended with %d:\n%s" % (status, self.log()[-2000:]))
+
+    def check_delivered(self, count):
+        """A relay that is fast because it leaves something out has no rate."""
+        with self.bench.connect(self.database, "postgres") as conn:
+            done, = conn.execute("select count(*) from outbox.attempt where outcome = 1").fetchone()
+        if done != count:
+            raise RuntimeError("%d of %d were delivered" % (done, count))
+
+    def metric(self, name, **labels):
+        """The sum of a metric over all series that have these labels; 0 while nobody answers."""
+        try:
+            with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % self.port, timeout=5) as answer:
+                page = answer.read().decode()
+        except OSError:
+            return 0
+        wanted = ['%s="%s"' % pair for pair in labels.items()]
+        return sum(float(value) for found, value in re.findall(r"^%s\{?([^}\n]*)\}? (\S+)$" % name, page, re.M)
+                   if all(label in found for label in wanted))
 
     # ---- looking ---------------------------------------------------------------------------------------------------
 

@@ -58,7 +58,8 @@ def recover(report, relay, port, count):
             start = time.monotonic()
             wait_for(lambda: relay.metric("outbox_delivered_total") > count, 30, "the first delivery after the outage")
             report.sample("recovery", seconds=time.monotonic() - start)
-            wait_for(lambda: relay.metric("outbox_delivered_total") >= count * 11 // 10, 60, "all deliveries", every=0.02)
+            wait_for(lambda: relay.metric("outbox_delivered_total") >= count * 11 // 10, 60, "all deliveries",
+                     every=0.02)
             report.sample("all", seconds=time.monotonic() - start)
 
 

@@ -157,6 +157,7 @@ static bool fill(struct ob_courier *courier, struct ob_parcel *parcel)
     snprintf(parcel->correlation_id, sizeof parcel->correlation_id, "%s",
              msg->correlation_id ? msg->correlation_id : "");
     parcel->seq = msg->seq;
+    parcel->attempt = msg->attempt;
     parcel->keyed = msg->key != NULL;
     parcel->created_at_us = msg->created_at_us;
     parcel->expires_at_us = msg->expires_at_us;
@@ -375,6 +376,14 @@ void ob_courier_cancel(outbox_sink *sink, uint64_t handle)
 }
 
 /* ---- life ---- */
+
+const char *ob_courier_keep(struct ob_arena *arena, const struct ob_options *options, const char *name, bool *failed)
+{
+    const char *text = ob_option_text(options, name);
+    char *copy = text && *text ? ob_arena_strdup(arena, text) : NULL;
+    *failed |= text && *text && !copy;
+    return copy;
+}
 
 enum outbox_code ob_courier_open(struct ob_courier **out, const struct ob_courier_driver *driver, void *self,
                                  const struct ob_options *options, const struct outbox_sink_host *host,

@@ -51,6 +51,7 @@ struct ob_parcel {
     struct ob_headers headers;
     char id[OB_UUID_TEXT], content_type[128], correlation_id[128];
     int64_t seq, created_at_us, expires_at_us;
+    int attempt;
     bool keyed;
     /* of the driver */
     uint64_t tag;
@@ -149,7 +150,10 @@ void ob_ruling_set(struct ob_ruling *ruling, enum outbox_sink_outcome outcome, c
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* The parcel goes back with its ruling. */
 void ob_parcel_end(struct ob_courier *courier, struct ob_parcel *parcel);
-void ob_parcel_accepted(struct ob_courier *courier, struct ob_parcel *parcel, const char *reference);
+/* text: what is to be said about it; NULL for nothing. */
+void ob_parcel_accepted(struct ob_courier *courier, struct ob_parcel *parcel, const char *reference, const char *text);
+/* The text of a setting, copied; NULL for none. */
+const char *ob_courier_keep(struct ob_arena *arena, const struct ob_options *options, const char *name, bool *failed);
 /* It was certainly not taken, and goes out once more before all that waits. */
 void ob_parcel_again(struct ob_courier *courier, struct ob_parcel *parcel);
 /* The connection is no good: what is out is unknown. */

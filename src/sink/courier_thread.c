@@ -38,12 +38,13 @@ void ob_parcel_end(struct ob_courier *courier, struct ob_parcel *parcel)
     pthread_mutex_unlock(&courier->mutex);
 }
 
-void ob_parcel_accepted(struct ob_courier *courier, struct ob_parcel *parcel, const char *reference)
+void ob_parcel_accepted(struct ob_courier *courier, struct ob_parcel *parcel, const char *reference, const char *text)
 {
     memset(&parcel->ruling, 0, sizeof parcel->ruling);
     parcel->ruling.outcome = OUTBOX_SINK_ACCEPTED;
     parcel->ruling.not_before_us = -1;
     snprintf(parcel->ruling.reference, sizeof parcel->ruling.reference, "%s", reference ? reference : "");
+    snprintf(parcel->ruling.text, sizeof parcel->ruling.text, "%s", text ? text : "");
     ob_parcel_end(courier, parcel);
 }
 

@@ -208,7 +208,7 @@ static void added(struct ob_redis *redis, struct ob_parcel *parcel, const redisR
         parcel->stage = STAGE_ADDED;
         snprintf(parcel->ruling.reference, sizeof parcel->ruling.reference, "%.*s", (int)reply->len, reply->str);
     } else {
-        ob_parcel_accepted(redis->courier, parcel, reply->str);
+        ob_parcel_accepted(redis->courier, parcel, reply->str, NULL);
     }
 }
 
@@ -223,7 +223,7 @@ static void waited(struct ob_redis *redis, const redisReply *reply)
             continue;
         snprintf(reference, sizeof reference, "%s", parcel->ruling.reference);
         if (have >= redis->replicas) {
-            ob_parcel_accepted(redis->courier, parcel, reference);
+            ob_parcel_accepted(redis->courier, parcel, reference, NULL);
             continue;
         }
         ob_ruling_set(&parcel->ruling, OUTBOX_SINK_UNKNOWN, "redis", "wait",
@@ -250,7 +250,7 @@ static void looked(struct ob_redis *redis, struct ob_parcel *parcel, const redis
     char id[40];
     entry_id(redis, parcel, id);
     if (is_ours(reply, parcel->id)) {
-        ob_parcel_accepted(redis->courier, parcel, id);
+        ob_parcel_accepted(redis->courier, parcel, id, "the stream has it already");
         return;
     }
     ob_ruling_set(&parcel->ruling, OUTBOX_SINK_TERMINAL, "redis", "id_taken",
@@ -426,14 +426,6 @@ static const struct outbox_sink_setting settings[] = {
     {NULL},
 };
 
-static const char *keep(struct ob_redis *redis, const struct ob_options *options, const char *name, bool *failed)
-{
-    const char *text = ob_option_text(options, name);
-    char *copy = text && *text ? ob_arena_strdup(&redis->arena, text) : NULL;
-    *failed |= text && *text && !copy;
-    return copy;
-}
-
 static enum outbox_code read_place(struct ob_redis *redis, const struct ob_options *options, struct outbox_error *err)
 {
     const char *url = ob_option_text_or(options, "url", "");
@@ -466,10 +458,10 @@ static enum outbox_code redis_open(const struct outbox_sink_option *options, siz
         return ob_error_nomem(err);
     ob_arena_init(&redis->arena, 0);
     ob_list_init(&redis->expected);
-    redis->username = keep(redis, &given, "username", &failed);
-    redis->password = keep(redis, &given, "password", &failed);
-    redis->field = keep(redis, &given, "field", &failed);
-    redis->producer = keep(redis, &given, "producer", &failed);
+    redis->username = ob_courier_keep(&redis->arena, &given, "username", &failed);
+    redis->password = ob_courier_keep(&redis->arena, &given, "password", &failed);
+    redis->field = ob_courier_keep(&redis->arena, &given, "field", &failed);
+    redis->producer = ob_courier_keep(&redis->arena, &given, "producer", &failed);
     redis->db = ob_option_int(&given, "db", 0);
     redis->maxlen = ob_option_int(&given, "maxlen", 0);
     redis->exact = ob_option_bool(&given, "maxlen_exact", false);

@@ -1,0 +1,395 @@
+/* nats.c - the NATS sink: publishes to JetStream; the stream's acknowledgement is the proof.
+ *
+ * Nats-Msg-Id is the message's id: within its duplicate_window a stream drops the second copy and says so, which is an
+ * acceptance like any other. So a retry after an unknown end is safe inside that window.
+ *
+ * libnats would reconnect by itself and keep what is published meanwhile in a buffer, from which it may leave at any time.
+ * That is switched off: a connection that breaks is gone, what was out is unknown, and the next parcel makes a new one.
+ *
+ * Thread: the courier's. Callbacks of the library's threads go through nats_link.c. */
+#include "sink/nats_int.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "sink/broker_url.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+extern const struct outbox_sink_ops ob_sink_nats;
+
+enum { SERVERS = 16, SPARE_US = 500000 };
+
+struct nats {
+    struct ob_courier *courier;
+    struct ob_arena arena;
+    const char *servers[SERVERS];
+    int server_count;
+    const char *username, *password, *token, *credentials, *stream, *domain, *prefix, *ca, *cert, *key, *hostname;
+    bool tls;
+    int64_t ack_ms;
+    /* the connection */
+    natsOptions *options;
+    natsConnection *connection;
+    jsCtx *js;
+    struct ob_nats_link *link;
+};
+
+/* ---- sending ---- */
+
+/* Names that begin with Nats- are orders to the server: it would obey a message that says Nats-Rollup. */
+static bool is_order(const char *name)
+{
+    return strncasecmp(name, "nats-", 5) == 0;
+}
+
+static natsStatus make_message(natsMsg **msg, const struct ob_parcel *parcel)
+{
+    natsStatus status =
+        natsMsg_Create(msg, ob_buf_text(&parcel->address), NULL, ob_buf_text(&parcel->body), (int)parcel->body.len);
+    for (size_t i = 0; status == NATS_OK && i < parcel->headers.count; i++)
+        if (!is_order(parcel->headers.at[i].name))
+            status = natsMsgHeader_Set(*msg, parcel->headers.at[i].name, parcel->headers.at[i].value);
+    return status;
+}
+
+static void nats_send(void *self, struct ob_parcel *parcel)
+{
+    struct nats *nats = self;
+    natsMsg *msg = NULL;
+    jsPubOptions options;
+    jsPubOptions_Init(&options);
+    options.MsgId = parcel->id;
+    options.MaxWait = nats->ack_ms;
+    options.ExpectStream = nats->stream;
+    natsStatus status = make_message(&msg, parcel);
+    bool made = status == NATS_OK;
+    if (made)
+        status = js_PublishMsgAsync(nats->js, &msg, &options);
+    natsMsg_Destroy(msg);
+    if (status == NATS_OK)
+        return;
+    if (!made || status == NATS_MAX_PAYLOAD || status == NATS_INVALID_SUBJECT || status == NATS_NO_MEMORY) {
+        ob_nats_rule(&parcel->ruling, made ? status : NATS_NO_MEMORY, 0, NULL, parcel->attempt,
+                     nats->courier->one_address);
+        ob_parcel_end(nats->courier, parcel);
+    } else {
+        ob_courier_lost(nats->courier, "lost", "publishing to NATS: %s", natsStatus_GetText(status));
+    }
+}
+
+/* ---- what came of it ---- */
+
+static struct ob_parcel *find(const struct nats *nats, const char *id)
+{
+    OB_LIST_EACH (it, &nats->courier->out) {
+        struct ob_parcel *parcel = OB_CONTAINER(it, struct ob_parcel, node);
+        if (strcmp(parcel->id, id) == 0)
+            return parcel;
+    }
+    return NULL;
+}
+
+static void answered(struct nats *nats, const struct ob_nats_event *event)
+{
+    struct ob_parcel *parcel = find(nats, event->id);
+    if (!parcel)
+        return;
+    if (event->status == NATS_OK) {
+        ob_parcel_accepted(nats->courier, parcel, event->text, event->duplicate ? "the stream has it already" : NULL);
+        return;
+    }
+    ob_nats_rule(&parcel->ruling, event->status, event->code, event->text, parcel->attempt, nats->courier->one_address);
+    ob_parcel_end(nats->courier, parcel);
+}
+
+/* The server says so apart from the message, and names its subject in quotes. No acknowledgement will come. */
+static void forbidden(struct nats *nats, const struct ob_nats_event *event)
+{
+    OB_LIST_EACH_SAFE (it, &nats->courier->out) {
+        struct ob_parcel *parcel = OB_CONTAINER(it, struct ob_parcel, node);
+        const char *subject = ob_buf_text(&parcel->address), *at = strchr(event->text, '"');
+        size_t len = parcel->address.len;
+        if (!at || strncmp(at + 1, subject, len) != 0 || at[1 + len] != '"')
+            continue;
+        ob_nats_rule(&parcel->ruling, event->status, 0, event->text, parcel->attempt, nats->courier->one_address);
+        ob_parcel_end(nats->courier, parcel);
+    }
+}
+
+static void nats_serve(void *self, short revents)
+{
+    struct nats *nats = self;
+    struct ob_nats_event *event;
+    (void)revents;
+    bool closed = ob_nats_link_closed(nats->link); /* before the last events are read */
+    while ((event = ob_nats_link_next(nats->link))) {
+        if (event->id[0])
+            answered(nats, event);
+        else if (event->status == NATS_NOT_PERMITTED)
+            forbidden(nats, event);
+        ob_free(event);
+    }
+    if (closed)
+        ob_courier_lost(nats->courier, "lost", "the server closed the connection");
+}
+
+static int nats_fd(void *self, short *events)
+{
+    (void)self;
+    (void)events;
+    return -1;
+}
+
+/* ---- the connection ---- */
+
+static void nats_disconnect(void *self)
+{
+    struct nats *nats = self;
+    jsCtx_Destroy(nats->js);
+    natsConnection_Destroy(nats->connection);
+    natsOptions_Destroy(nats->options);
+    ob_nats_link_give(nats->link);
+    nats->js = NULL;
+    nats->connection = NULL;
+    nats->options = NULL;
+    nats->link = NULL;
+}
+
+static natsStatus set_tls(struct nats *nats)
+{
+    natsStatus status = NATS_OK;
+    if (nats->tls)
+        status = natsOptions_SetSecure(nats->options, true);
+    if (status == NATS_OK && nats->ca)
+        status = natsOptions_LoadCATrustedCertificates(nats->options, nats->ca);
+    if (status == NATS_OK && nats->cert)
+        status = natsOptions_LoadCertificatesChain(nats->options, nats->cert, nats->key ? nats->key : nats->cert);
+    if (status == NATS_OK && nats->tls) /* else any certificate of a known authority would do */
+        status = natsOptions_SetExpectedHostname(nats->options, nats->hostname);
+    return status;
+}
+
+#define TRY(call) \
+    do { \
+        if (status == NATS_OK) \
+            status = (call); \
+    } while (0)
+
+static natsStatus set_options(struct nats *nats)
+{
+    int64_t connect_ms = nats->courier->connect_timeout_us / 1000;
+    natsStatus status = natsOptions_Create(&nats->options);
+    TRY(natsOptions_SetServers(nats->options, nats->servers, nats->server_count));
+    TRY(natsOptions_SetName(nats->options, "outbox"));
+    TRY(natsOptions_SetTimeout(nats->options, connect_ms));
+    TRY(natsOptions_SetAllowReconnect(nats->options, false));
+    TRY(natsOptions_SetSendAsap(nats->options, true));
+    TRY(natsOptions_SetWriteDeadline(nats->options, nats->ack_ms));
+    TRY(natsOptions_SetErrorHandler(nats->options, ob_nats_on_error, nats->link));
+    TRY(natsOptions_SetClosedCB(nats->options, ob_nats_on_closed, nats->link));
+    if (nats->username)
+        TRY(natsOptions_SetUserInfo(nats->options, nats->username, nats->password ? nats->password : ""));
+    if (nats->token)
+        TRY(natsOptions_SetToken(nats->options, nats->token));
+    if (nats->credentials)
+        TRY(natsOptions_SetUserCredentialsFromFiles(nats->options, nats->credentials, NULL));
+    TRY(set_tls(nats));
+    return status;
+}
+
+static natsStatus open_stream(struct nats *nats)
+{
+    jsOptions options;
+    natsStatus status = jsOptions_Init(&options);
+    options.Domain = nats->domain;
+    options.Prefix = nats->prefix;
+    options.Wait = nats->courier->connect_timeout_us / 1000;
+    options.PublishAsync.MaxPending = (int64_t)nats->courier->window * 2;
+    options.PublishAsync.AckHandler = ob_nats_on_ack;
+    options.PublishAsync.AckHandlerClosure = nats->link;
+    TRY(natsConnection_JetStream(&nats->js, nats->connection, &options));
+    return status;
+}
+
+static bool nats_connect(void *self, struct ob_ruling *ruling)
+{
+    struct nats *nats = self;
+    nats->link = ob_nats_link_take(nats->courier);
+    natsStatus status = nats->link ? set_options(nats) : NATS_NO_MEMORY;
+    TRY(natsConnection_Connect(&nats->connection, nats->options));
+    TRY(open_stream(nats));
+    if (status == NATS_OK)
+        return true;
+    const char *text = nats_GetLastError(NULL);
+    ob_nats_rule_connect(ruling, status, text && *text ? text : natsStatus_GetText(status));
+    nats_disconnect(nats);
+    return false;
+}
+
+/* Asks for what every account may ask for; with expect_stream, for that stream. */
+static void nats_probe(void *self, struct ob_ruling *ruling)
+{
+    struct nats *nats = self;
+    jsAccountInfo *account = NULL;
+    jsStreamInfo *stream = NULL;
+    jsErrCode code = 0;
+    natsStatus status = nats->stream ? js_GetStreamInfo(&stream, nats->js, nats->stream, NULL, &code)
+                                     : js_GetAccountInfo(&account, nats->js, NULL, &code);
+    if (status == NATS_NOT_FOUND || status == NATS_NO_RESPONDERS) {
+        ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "nats", nats->stream ? "no_stream" : "no_jetstream", "%s",
+                      nats->stream ? "there is no such stream" : "the server has no JetStream");
+    } else if (status != NATS_OK) {
+        ob_nats_rule(ruling, status, (int)code, natsStatus_GetText(status), 2, true);
+    } else if (account) {
+        snprintf(ruling->text, sizeof ruling->text, "%d streams", (int)account->Streams);
+    }
+    jsAccountInfo_Destroy(account);
+    jsStreamInfo_Destroy(stream);
+}
+
+static bool nats_check(void *self, const struct ob_parcel *parcel, struct ob_ruling *ruling)
+{
+    (void)self;
+    if (ob_nats_subject_ok(ob_buf_text(&parcel->address), parcel->address.len))
+        return true;
+    ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "nats", "address",
+                  "not a subject to publish to: no wildcards, spaces or empty tokens, and none of the server's own");
+    return false;
+}
+
+static void nats_free(void *self)
+{
+    struct nats *nats = self;
+    nats_disconnect(nats);
+    ob_arena_fini(&nats->arena);
+    ob_free(nats);
+}
+
+static const struct ob_courier_driver driver = {
+    .prefix = "nats",
+    .wire = &ob_wire_nats,
+    .address = "subject",
+    .check = nats_check,
+    .connect = nats_connect,
+    .disconnect = nats_disconnect,
+    .fd = nats_fd,
+    .send = nats_send,
+    .serve = nats_serve,
+    .probe = nats_probe,
+    .free = nats_free,
+};
+
+/* ---- settings ---- */
+
+static const struct outbox_sink_setting settings[] = {
+    {"servers", OUTBOX_OPTION_LIST, .required = true,
+     .doc = "`nats://host:port` or `tls://host:port`; the first that answers"},
+    {"username", OUTBOX_OPTION_TEXT, .doc = "with password"},
+    {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "with username"},
+    {"token", OUTBOX_OPTION_TEXT, .secret = true, .doc = "instead of them"},
+    {"credentials", OUTBOX_OPTION_TEXT, .doc = "a file with the user's JWT and seed, instead of them"},
+    {"tls.ca", OUTBOX_OPTION_TEXT, .doc = "file with the authorities to trust instead of the system's"},
+    {"tls.cert", OUTBOX_OPTION_TEXT, .doc = "file with our certificate"},
+    {"tls.key", OUTBOX_OPTION_TEXT, .doc = "file with its key"},
+    {"tls.hostname", OUTBOX_OPTION_TEXT,
+     .doc = "what the server's certificate must name; without it, the host of the URL"},
+    {"subject", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}",
+     .doc = "where messages go: a text, or a template of the message"},
+    {"expect_stream", OUTBOX_OPTION_TEXT, .doc = "only this stream may take them"},
+    {"domain", OUTBOX_OPTION_TEXT, .doc = "the JetStream domain"},
+    {"api_prefix", OUTBOX_OPTION_TEXT, .doc = "instead of `$JS.API`"},
+    OB_COURIER_SETTINGS,
+    OB_RENDER_SETTINGS,
+    {NULL},
+};
+
+static enum outbox_code add_server(struct nats *nats, const char *text, bool *several, struct outbox_error *err)
+{
+    struct ob_broker_url url;
+    enum outbox_code code = ob_broker_url_parse(&url, text, "nats tls", 4222, err);
+    if (code)
+        return code;
+    if (nats->server_count == SERVERS)
+        return ob_error_set(err, OUTBOX_INVALID, "more than %d servers", SERVERS);
+    nats->tls |= strcmp(url.scheme, "tls") == 0;
+    if (!nats->hostname && !(nats->hostname = ob_arena_strdup(&nats->arena, url.host)))
+        return ob_error_nomem(err);
+    *several |= strcmp(nats->hostname, url.host) != 0;
+    nats->servers[nats->server_count] = ob_arena_strdup(&nats->arena, text);
+    return nats->servers[nats->server_count++] ? OUTBOX_OK : ob_error_nomem(err);
+}
+
+static enum outbox_code read_servers(struct nats *nats, const struct ob_options *options, struct outbox_error *err)
+{
+    bool failed = false, several = false;
+    const char *text, *hostname = ob_courier_keep(&nats->arena, options, "tls.hostname", &failed);
+    enum outbox_code code = OUTBOX_OK;
+    nats->tls = nats->ca || nats->cert;
+    for (size_t i = 0; !code && (text = ob_option_next(options, "servers", &i));)
+        code = add_server(nats, text, &several, err);
+    if (code)
+        return code;
+    if (failed)
+        return ob_error_nomem(err);
+    if (!nats->server_count)
+        return ob_error_set(err, OUTBOX_INVALID, "servers is empty");
+    if (nats->tls && several && !hostname)
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "the servers have several names: tls.hostname must say which one their "
+                            "certificates share");
+    if (hostname)
+        nats->hostname = hostname;
+    return OUTBOX_OK;
+}
+
+static enum outbox_code nats_open(const struct outbox_sink_option *options, size_t count,
+                                  const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
+{
+    const struct ob_options given = {options, count};
+    struct nats *nats = ob_calloc(1, sizeof *nats);
+    struct ob_courier *courier;
+    bool failed = false;
+    *sink = NULL;
+    if (!nats)
+        return ob_error_nomem(err);
+    ob_arena_init(&nats->arena, 0);
+    nats->username = ob_courier_keep(&nats->arena, &given, "username", &failed);
+    nats->password = ob_courier_keep(&nats->arena, &given, "password", &failed);
+    nats->token = ob_courier_keep(&nats->arena, &given, "token", &failed);
+    nats->credentials = ob_courier_keep(&nats->arena, &given, "credentials", &failed);
+    nats->stream = ob_courier_keep(&nats->arena, &given, "expect_stream", &failed);
+    nats->domain = ob_courier_keep(&nats->arena, &given, "domain", &failed);
+    nats->prefix = ob_courier_keep(&nats->arena, &given, "api_prefix", &failed);
+    nats->ca = ob_courier_keep(&nats->arena, &given, "tls.ca", &failed);
+    nats->cert = ob_courier_keep(&nats->arena, &given, "tls.cert", &failed);
+    nats->key = ob_courier_keep(&nats->arena, &given, "tls.key", &failed);
+    enum outbox_code code = failed ? ob_error_nomem(err) : read_servers(nats, &given, err);
+    if (code) {
+        nats_free(nats);
+        return code;
+    }
+    code = ob_courier_open(&courier, &driver, nats, &given, host, err);
+    if (code)
+        return code;
+    nats->courier = courier;
+    nats->ack_ms = courier->ack_timeout_us / 1000;
+    courier->ack_timeout_us += SPARE_US; /* the library says which message it is, and comes first */
+    *sink = (outbox_sink *)(void *)courier;
+    return OUTBOX_OK;
+}
+
+const struct outbox_sink_ops ob_sink_nats = {
+    .abi = OUTBOX_SINK_ABI,
+    .kind = "nats",
+    .keeps_order = true, /* see courier.h */
+    .open = nats_open,
+    .deliver = ob_courier_deliver,
+    .cancel = ob_courier_cancel,
+    .step = ob_courier_step,
+    .close = ob_courier_close,
+    .settings = settings,
+    .probe = ob_courier_probe,
+    .summary = "publishes to NATS JetStream",
+};

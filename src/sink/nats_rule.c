@@ -1,0 +1,101 @@
+/* nats_rule.c - what errors of NATS and JetStream mean, by their codes. */
+#include "sink/nats_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    int code;
+    enum outbox_sink_outcome outcome;
+    bool unreachable;
+} table[] = {
+    {10054, OUTBOX_SINK_TERMINAL, false}, /* message larger than the stream allows */
+    {10097, OUTBOX_SINK_TERMINAL, false}, /* headers larger than 64 kB */
+    {10008, OUTBOX_SINK_RETRY, true},     /* cluster without a leader, server not ready, and the like */
+    {10009, OUTBOX_SINK_RETRY, true},
+    {10118, OUTBOX_SINK_RETRY, true},
+    {10023, OUTBOX_SINK_RETRY, false}, /* full: of resources, of storage, of memory, of messages */
+    {10028, OUTBOX_SINK_RETRY, false},
+    {10047, OUTBOX_SINK_RETRY, false},
+    {10077, OUTBOX_SINK_RETRY, false},
+    {10158, OUTBOX_SINK_RETRY, false},   /* the same message is under way */
+    {10167, OUTBOX_SINK_RETRY, false},   /* too much is under way */
+    {10039, OUTBOX_SINK_BLOCKED, false}, /* no JetStream for this account, or at all */
+    {10076, OUTBOX_SINK_BLOCKED, false},
+    {10060, OUTBOX_SINK_BLOCKED, false}, /* the subject belongs to another stream than expect_stream */
+    {10109, OUTBOX_SINK_BLOCKED, false}, /* sealed */
+};
+
+static void rule_code(struct ob_ruling *ruling, int code, const char *text)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%d", code);
+    ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "nats", name, "%s", text);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].code == code) {
+            ruling->outcome = table[i].outcome;
+            ruling->unreachable = table[i].unreachable;
+        }
+}
+
+static void rule_status(struct ob_ruling *ruling, natsStatus status, const char *text, int attempt)
+{
+    const char *why = text && *text ? text : natsStatus_GetText(status);
+    switch (status) {
+    case NATS_MAX_PAYLOAD:
+        ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "nats", "max_payload", "larger than the server's max_payload");
+        break;
+    case NATS_NO_RESPONDERS: /* at first it may be a stream that is still being found */
+        ob_ruling_set(ruling, attempt > 1 ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_RETRY, "nats", "no_stream",
+                      "no stream takes this subject, or it has no leader");
+        break;
+    case NATS_NOT_PERMITTED: ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "nats", "not_permitted", "%s", why); break;
+    case NATS_INVALID_SUBJECT:
+        ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "nats", "address", "not a subject of NATS");
+        break;
+    case NATS_NO_MEMORY: ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "out", "of_memory", "out of memory"); break;
+    case NATS_TIMEOUT:
+        ob_ruling_set(ruling, OUTBOX_SINK_UNKNOWN, "nats", "timeout", "no acknowledgement in time");
+        ruling->unreachable = true;
+        break;
+    default: ob_ruling_set(ruling, OUTBOX_SINK_UNKNOWN, "nats", "lost", "%s", why); ruling->unreachable = true;
+    }
+}
+
+void ob_nats_rule(struct ob_ruling *ruling, natsStatus status, int code, const char *text, int attempt,
+                  bool one_address)
+{
+    if (code)
+        rule_code(ruling, code, text);
+    else
+        rule_status(ruling, status, text, attempt);
+    /* Rights and streams differ from subject to subject. */
+    if (!one_address && code != 10039 && code != 10076)
+        ruling->scope = OUTBOX_SCOPE_MESSAGE;
+}
+
+void ob_nats_rule_connect(struct ob_ruling *ruling, natsStatus status, const char *text)
+{
+    switch (status) {
+    case NATS_CONNECTION_AUTH_FAILED:
+    case NATS_NOT_PERMITTED: ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "nats", "auth", "%s", text); break;
+    case NATS_SSL_ERROR:
+    case NATS_SECURE_CONNECTION_WANTED:
+    case NATS_SECURE_CONNECTION_REQUIRED: ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "nats", "tls", "%s", text); break;
+    case NATS_INVALID_ARG: ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "nats", "setting", "%s", text); break;
+    default: ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "nats", "connect", "%s", text); ruling->unreachable = true;
+    }
+}
+
+/* Tokens between dots, none empty, no wildcards, nothing invisible. Names with a '$' in front are the server's: its API
+ * listens there. _INBOX is where answers go. */
+bool ob_nats_subject_ok(const char *subject, size_t len)
+{
+    if (!len || subject[0] == '.' || subject[0] == '$' || subject[len - 1] == '.' || strstr(subject, "..") ||
+        strncmp(subject, "_INBOX", 6) == 0 || len > 4096)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)subject[i] <= ' ' || subject[i] == 0x7f || subject[i] == '*' || subject[i] == '>')
+            return false;
+    return true;
+}

@@ -60,7 +60,9 @@ bench: build-gcc ## measurements; results go to bench/results
 prove: build-gcc ## the long proof: thousands of kills, and a ledger of every message
 	@tools/deps test
 	@OUTBOX_STRESS_SECONDS=60 OUTBOX_SIM_SEEDS=50000 OUTBOX_SQLITE_KILLS=100 OUTBOX_TEST_PG_VERSIONS=13,14,16,17 \
-	    tools/test stress/doorbell sim/seeds test_sqlite_kills test_versions
+	    OUTBOX_RELAY_CRASHES=20 OUTBOX_RELAY_KILLS=180 OUTBOX_RELAY_STORM=300 \
+	    tools/test stress/doorbell sim/seeds test_sqlite_kills test_versions test_relay_crash test_relay_many \
+	    test_relay_storm
 	@tests/prove/run
 
 demo: ## the first minute: a story told by a real outbox

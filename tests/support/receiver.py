@@ -73,7 +73,7 @@ def in_turn(*behaviours):
 
 
 class Receiver:
-    def __init__(self, behave=None, tls=None, host="127.0.0.1"):
+    def __init__(self, behave=None, tls=None, host="127.0.0.1", port=0):
         self.behave = behave or status(204)
         self.requests = []
         self.connections = 0
@@ -83,7 +83,7 @@ class Receiver:
         self._changed = threading.Condition()
         self._host = host
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, 0), family=family, backlog=512)
+        self._socket = socket.create_server((host, port), family=family, backlog=512)
         self.port = self._socket.getsockname()[1]
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._live = set()

@@ -65,6 +65,10 @@ class Relay:
     def logged(self, text):
         return text in self.log()
 
+    def started(self):
+        """It heeds signals from here on."""
+        return any('msg="relay started"' in line and "-%d-" % self.process.pid in line for line in self.log().splitlines())
+
     def metric(self, name):
         """The sum over the samples that begin so: "outbox_up", 'outbox_attempts_total{store="a"'."""
         with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % self.port, timeout=5) as answer:

@@ -102,8 +102,8 @@ def test_crash(shop, sink, point, visit, duplicates, tmp_path):
     began = time.monotonic()
     try:
         for turn in range(ROUNDS):
-            sent += shop.enqueue(COUNT, keys=KEYS)
-            codes.append(sink.crash(relay, point, visit + turn if duplicates else visit))
+            sent += shop.enqueue(COUNT, keys=KEYS, max_attempts=1000)
+            codes.append(sink.crash(relay, point, visit + turn % 3 if duplicates else visit))
         relay.until_empty()
     finally:
         relay.kill()

@@ -17,6 +17,10 @@ struct ob_retry ob_retry_settings(const struct ob_retry *given)
         retry.cap_us = retry.kind == OB_RETRY_MINUTES ? 3600 * second : 300 * second;
     if (retry.after_cap_us == 0)
         retry.after_cap_us = 3600 * second;
+    if (retry.jitter_high == 0) {
+        retry.jitter_low = 50;
+        retry.jitter_high = 100;
+    }
     return retry;
 }
 
@@ -29,6 +33,8 @@ bool ob_retry_valid(const struct ob_retry *retry)
 {
     if ((unsigned)retry->kind >= OB_RETRY_KIND_COUNT || !in_range(retry->base_us) || !in_range(retry->cap_us) ||
         !in_range(retry->after_cap_us))
+        return false;
+    if (retry->jitter_low < 0 || retry->jitter_low > retry->jitter_high || retry->jitter_high > 100)
         return false;
     if (retry->kind == OB_RETRY_LIST && (retry->list_count < 1 || retry->list_count > OB_RETRY_LIST_MAX))
         return false;
@@ -51,6 +57,11 @@ static int64_t between(int64_t low, int64_t high, uint64_t random)
     return low + (int64_t)(random % (uint64_t)(high - low + 1));
 }
 
+static int64_t percent(int64_t whole, int part)
+{
+    return whole / 100 * part + whole % 100 * part / 100;
+}
+
 static int64_t own_delay(const struct ob_retry *retry, int spent, uint64_t random)
 {
     int n = spent < 1 ? 1 : spent;
@@ -59,7 +70,9 @@ static int64_t own_delay(const struct ob_retry *retry, int spent, uint64_t rando
     case OB_RETRY_LIST: return retry->list_us[(n < retry->list_count ? n : retry->list_count) - 1];
     case OB_RETRY_MINUTES: return doubled(60 * second, n, retry->cap_us);
     case OB_RETRY_FULL: return between(0, doubled(retry->base_us, n - 1, retry->cap_us), random);
-    default: most = doubled(retry->base_us, n - 1, retry->cap_us); return between(most / 2, most, random);
+    default:
+        most = doubled(retry->base_us, n - 1, retry->cap_us);
+        return between(percent(most, retry->jitter_low), percent(most, retry->jitter_high), random);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 enum ob_retry_kind {
-    OB_RETRY_EQUAL,   /* d = min(base * 2^(n-1), cap), uniform in [d/2, d]: the default */
+    OB_RETRY_EQUAL,   /* d = min(base * 2^(n-1), cap), uniform in [d/2, d], or as jitter says: the default */
     OB_RETRY_FULL,    /* the same d, uniform in [0, d] */
     OB_RETRY_LIST,    /* the nth of a list; the last one for all that follow */
     OB_RETRY_MINUTES, /* exactly 2^n minutes, cap at most */
@@ -18,7 +18,8 @@ enum { OB_RETRY_LIST_MAX = 16 };
 struct ob_retry {
     enum ob_retry_kind kind;
     int64_t base_us, cap_us;
-    int64_t after_cap_us; /* a receiver that asks for more patience than this gets this much */
+    int jitter_low, jitter_high; /* OB_RETRY_EQUAL: percent of d between which the wait lies. 50, 100 */
+    int64_t after_cap_us;        /* a receiver that asks for more patience than this gets this much */
     int list_count;
     int64_t list_us[OB_RETRY_LIST_MAX];
 };

@@ -72,6 +72,11 @@ static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
         tell(ld, true, name, sink->line, "is %d, but a sink of kind %s cannot keep order among several: leave it at 1",
              sink->dest.run, sink->ops->kind);
     }
+    if (retry->jitter_low > retry->jitter_high) {
+        snprintf(name, sizeof name, "sinks.%s.retry.jitter_low", sink->name);
+        tell(ld, true, name, sink->line, "is %d, more than retry.jitter_high (%d)", retry->jitter_low,
+             retry->jitter_high);
+    }
     if (retry->cap_us && retry->base_us > retry->cap_us) {
         snprintf(name, sizeof name, "sinks.%s.retry.base", sink->name);
         tell(ld, true, name, sink->line, "is above retry.cap");

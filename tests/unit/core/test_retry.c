@@ -29,6 +29,23 @@ static void equal_jitter_m11(void **state)
     }
 }
 
+/* V9, V11: the bounds of the jitter are settings. */
+static void jitter_bounds_v11(void **state)
+{
+    (void)state;
+    struct ob_retry retry = ob_retry_settings(&(struct ob_retry){.jitter_low = 90, .jitter_high = 95});
+    assert_true(ob_retry_valid(&retry));
+    uint64_t seed = 1;
+    for (int i = 0; i < 500; i++) {
+        int64_t delay = ob_retry_delay_us(&retry, 3, -1, ob_random_next(&seed));
+        assert_true(delay >= 4 * SECOND * 90 / 100 && delay <= 4 * SECOND * 95 / 100);
+    }
+    retry.jitter_low = retry.jitter_high = 100;
+    assert_int_equal(ob_retry_delay_us(&retry, 3, -1, 12345), 4 * SECOND);
+    retry.jitter_high = 99;
+    assert_false(ob_retry_valid(&retry));
+}
+
 /* V9: full jitter lies in [0, d]. */
 static void full_jitter_v9(void **state)
 {
@@ -104,7 +121,8 @@ static void rate_s10(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_jitter_m11), cmocka_unit_test(full_jitter_v9),  cmocka_unit_test(minutes_y3),
+        cmocka_unit_test(equal_jitter_m11),
+        cmocka_unit_test(jitter_bounds_v11), cmocka_unit_test(full_jitter_v9),  cmocka_unit_test(minutes_y3),
         cmocka_unit_test(list_v9),          cmocka_unit_test(retry_after_m11), cmocka_unit_test(rate_s10),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,3 +170,20 @@ def test_sleeper_settles_nothing(pg_shop, tmp_path):
     assert {entry["attempt"] for entry in late} <= {1}
     everything = sorted(read_ledger(slow) + read_ledger(fast), key=lambda entry: entry["time_us"])
     Ledger(sent + more, everything).check(duplicates=True)
+
+
+def test_sleeper_alone(shop, tmp_path):
+    """M10: nobody took over while it slept: what it had sent may count when it wakes; the rest is claimed anew, and the
+    store writes down what was lost."""
+    ledger = tmp_path / "ledger"
+    relay = Relay(tmp_path, shop.url, {"out": {"kind": "stub", "ledger": str(ledger), "delay": "200ms", "concurrency": 4}},
+                  [{"sink": "out"}], relay={"lease": "1s", "poll": "50ms"})
+    sent = shop.enqueue(24, keys=KEYS)
+    with relay.running():
+        wait_for(lambda: relay.log().count("msg=sent") >= 4)
+        relay.signal(signal.SIGSTOP)
+        time.sleep(1.5)  # longer than the lease
+        relay.signal(signal.SIGCONT)
+        shop.wait(delivered=24)
+    ended = Ledger(sent, read_ledger(ledger)).check(duplicates=True)
+    assert ended.duplicates() <= unknown_only(shop, ended.accepted)

@@ -1,0 +1,382 @@
+/* amqp.c - the RabbitMQ sink: publisher confirms are the proof; an unroutable message is confirmed too, but returned
+ * before, and is not accepted.
+ *
+ * A channel that the broker closes says what one message did wrong, not which. When a single one was out it is that one.
+ * Otherwise all are unknown, and for a while messages are sent one by one, until the wrong one is found.
+ *
+ * An alarm of the broker (memory, disk) stops it reading: what was not sent comes back as limited, at no cost.
+ *
+ * The library waits without end when a socket is full. Hence the courier's thread, a bound on writes that the kernel
+ * keeps, and the reading of all that has come before every publish: a receive deadline that passes inside of publish
+ * would, in this version, hold it for ever.
+ *
+ * Thread: the courier's, but for amqp_check, amqp_interrupt and open. */
+#include "sink/amqp_int.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+extern const struct outbox_sink_ops ob_sink_amqp;
+
+enum {
+    CAREFUL = 1000,       /* messages sent one by one after a channel was closed */
+    KEY_MOST = 255,       /* of a routing key */
+    HEADERS_MOST = 120000 /* all of them go into one frame */
+};
+
+#define UNPUBLISHED UINT64_MAX /* the tag of a parcel that the broker cannot speak of yet */
+
+/* ---- verdicts ---- */
+
+/* The only one that was published and not answered; NULL for none or several, and *several tells. */
+static struct ob_parcel *only_one_out(const struct ob_amqp *amqp, bool *several)
+{
+    struct ob_parcel *found = NULL;
+    *several = false;
+    OB_LIST_EACH (it, &amqp->courier->out) {
+        struct ob_parcel *parcel = OB_CONTAINER(it, struct ob_parcel, node);
+        if (parcel->tag == UNPUBLISHED)
+            continue;
+        *several = found != NULL;
+        if (found)
+            return NULL;
+        found = parcel;
+    }
+    return found;
+}
+
+static void carefree(struct ob_amqp *amqp)
+{
+    amqp->careful = 0;
+    amqp->courier->window = amqp->window;
+}
+
+static void confirmed(struct ob_amqp *amqp, struct ob_parcel *parcel)
+{
+    if (amqp->careful > 0 && --amqp->careful == 0)
+        carefree(amqp);
+    if (!parcel->stage) {
+        char reference[32];
+        snprintf(reference, sizeof reference, "%" PRIu64, parcel->tag);
+        ob_parcel_accepted(amqp->courier, parcel, reference, NULL);
+        return;
+    }
+    char name[16];
+    snprintf(name, sizeof name, "%d", parcel->stage);
+    ob_ruling_set(&parcel->ruling, amqp->unroutable_terminal ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_BLOCKED, "amqp", name,
+                  "the broker returned it: no queue takes %.200s", ob_buf_text(&parcel->address));
+    if (!amqp->courier->one_address)
+        parcel->ruling.scope = OUTBOX_SCOPE_MESSAGE;
+    ob_parcel_end(amqp->courier, parcel);
+}
+
+static void refused(struct ob_amqp *amqp, struct ob_parcel *parcel)
+{
+    ob_ruling_set(&parcel->ruling, OUTBOX_SINK_RETRY, "amqp", "nack", "a queue would not take it");
+    parcel->ruling.scope = OUTBOX_SCOPE_MESSAGE;
+    ob_parcel_end(amqp->courier, parcel);
+}
+
+static void settle(struct ob_amqp *amqp, uint64_t tag, bool multiple, void (*end)(struct ob_amqp *, struct ob_parcel *))
+{
+    OB_LIST_EACH_SAFE (it, &amqp->courier->out) {
+        struct ob_parcel *parcel = OB_CONTAINER(it, struct ob_parcel, node);
+        if (parcel->tag > tag)
+            return;
+        if (multiple || parcel->tag == tag)
+            end(amqp, parcel);
+    }
+}
+
+static void channel_closed(struct ob_amqp *amqp, const amqp_channel_close_t *said)
+{
+    bool several;
+    struct ob_parcel *parcel = only_one_out(amqp, &several);
+    if (parcel) {
+        ob_amqp_rule_close(&parcel->ruling, said->reply_code, said->reply_text);
+        ob_parcel_end(amqp->courier, parcel);
+        carefree(amqp);
+    } else if (several) {
+        amqp->careful = CAREFUL;
+        amqp->courier->window = 1;
+    }
+    ob_courier_lost(amqp->courier, "channel_closed", "the broker closed the channel: %d %.*s", said->reply_code,
+                    (int)(said->reply_text.len < 200 ? said->reply_text.len : 200), (char *)said->reply_text.bytes);
+}
+
+/* ---- frames ---- */
+
+static struct ob_parcel *find(const struct ob_amqp *amqp, amqp_bytes_t id)
+{
+    OB_LIST_EACH (it, &amqp->courier->out) {
+        struct ob_parcel *parcel = OB_CONTAINER(it, struct ob_parcel, node);
+        if (strlen(parcel->id) == id.len && memcmp(parcel->id, id.bytes, id.len) == 0)
+            return parcel;
+    }
+    return NULL;
+}
+
+/* A return is a method, a header that names the message, and its body. */
+static void read_return(struct ob_amqp *amqp, const amqp_frame_t *frame)
+{
+    if (frame->frame_type == AMQP_FRAME_HEADER) {
+        const amqp_basic_properties_t *props = frame->payload.properties.decoded;
+        struct ob_parcel *parcel =
+            props && props->_flags & AMQP_BASIC_MESSAGE_ID_FLAG ? find(amqp, props->message_id) : NULL;
+        if (parcel)
+            parcel->stage = amqp->return_code;
+        amqp->return_left = frame->payload.properties.body_size;
+    } else {
+        size_t len = frame->payload.body_fragment.len;
+        amqp->return_left -= len < amqp->return_left ? len : amqp->return_left;
+    }
+    amqp->returning = amqp->return_left > 0;
+}
+
+static void read_method(struct ob_amqp *amqp, const amqp_method_t *method)
+{
+    switch (method->id) {
+    case AMQP_BASIC_ACK_METHOD: {
+        const amqp_basic_ack_t *ack = method->decoded;
+        settle(amqp, ack->delivery_tag ? ack->delivery_tag : UNPUBLISHED - 1, ack->multiple, confirmed);
+        break;
+    }
+    case AMQP_BASIC_NACK_METHOD: {
+        const amqp_basic_nack_t *nack = method->decoded;
+        settle(amqp, nack->delivery_tag ? nack->delivery_tag : UNPUBLISHED - 1, nack->multiple, refused);
+        break;
+    }
+    case AMQP_BASIC_RETURN_METHOD: {
+        const amqp_basic_return_t *back = method->decoded;
+        amqp->return_code = back->reply_code;
+        amqp->returning = true;
+        break;
+    }
+    case AMQP_CHANNEL_CLOSE_METHOD: channel_closed(amqp, method->decoded); break;
+    case AMQP_CONNECTION_CLOSE_METHOD: {
+        const amqp_connection_close_t *said = method->decoded;
+        ob_courier_lost(amqp->courier, "connection_closed", "the broker closed the connection: %d %.*s",
+                        said->reply_code, (int)(said->reply_text.len < 200 ? said->reply_text.len : 200),
+                        (char *)said->reply_text.bytes);
+        break;
+    }
+    case AMQP_CONNECTION_BLOCKED_METHOD:
+        ob_courier_hold(amqp->courier, "alarm", "the broker takes no messages: an alarm is on, of memory or disk");
+        break;
+    case AMQP_CONNECTION_UNBLOCKED_METHOD: ob_courier_unhold(amqp->courier); break;
+    default: break;
+    }
+}
+
+/* All that has come. Also lets the library send its heartbeats. */
+static void drain(struct ob_amqp *amqp)
+{
+    struct timeval now = {0};
+    while (!amqp->courier->lost) {
+        amqp_frame_t frame;
+        int status = amqp_simple_wait_frame_noblock(amqp->state, &frame, &now);
+        if (status == AMQP_STATUS_TIMEOUT)
+            return;
+        if (status != AMQP_STATUS_OK) {
+            ob_courier_lost(amqp->courier, status == AMQP_STATUS_HEARTBEAT_TIMEOUT ? "heartbeat" : "lost",
+                            "reading from RabbitMQ: %s", amqp_error_string2(status));
+            return;
+        }
+        if (frame.frame_type == AMQP_FRAME_METHOD)
+            read_method(amqp, &frame.payload.method);
+        else if (amqp->returning)
+            read_return(amqp, &frame);
+        amqp_maybe_release_buffers(amqp->state);
+    }
+}
+
+static void amqp_send(void *self, struct ob_parcel *parcel)
+{
+    struct ob_amqp *amqp = self;
+    parcel->stage = 0;
+    parcel->tag = UNPUBLISHED;
+    drain(amqp);
+    if (amqp->courier->lost || amqp->courier->held) {
+        struct ob_ruling why = amqp->courier->why;
+        if (amqp->courier->lost) /* nothing of it was written */
+            why.outcome = OUTBOX_SINK_RETRY;
+        parcel->ruling = why;
+        ob_parcel_end(amqp->courier, parcel);
+        return;
+    }
+    parcel->tag = ++amqp->tags;
+    int status = ob_amqp_publish(amqp, parcel);
+    if (status != AMQP_STATUS_OK)
+        ob_courier_lost(amqp->courier, status == AMQP_STATUS_HEARTBEAT_TIMEOUT ? "heartbeat" : "lost",
+                        "writing to RabbitMQ: %s", amqp_error_string2(status));
+}
+
+static void amqp_serve(void *self, short revents)
+{
+    (void)revents;
+    drain(self);
+}
+
+static int amqp_fd(void *self, short *events)
+{
+    const struct ob_amqp *amqp = self;
+    *events = POLLIN;
+    return amqp_get_sockfd(amqp->state);
+}
+
+static void amqp_interrupt(void *self)
+{
+    struct ob_amqp *amqp = self;
+    pthread_mutex_lock(&amqp->mutex);
+    if (amqp->fd >= 0)
+        shutdown(amqp->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&amqp->mutex);
+}
+
+static bool amqp_check(void *self, const struct ob_parcel *parcel, struct ob_ruling *ruling)
+{
+    size_t headers = 0;
+    (void)self;
+    for (size_t i = 0; i < parcel->headers.count; i++)
+        headers += strlen(parcel->headers.at[i].name) + strlen(parcel->headers.at[i].value) + 6;
+    if (parcel->address.len > KEY_MOST)
+        ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "amqp", "address", "a routing key has at most 255 bytes");
+    else if (headers > HEADERS_MOST)
+        ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "amqp", "headers_too_large", "the headers do not fit into a frame");
+    else
+        return true;
+    return false;
+}
+
+static void amqp_probe(void *self, struct ob_ruling *ruling)
+{
+    const struct ob_amqp *amqp = self;
+    snprintf(ruling->text, sizeof ruling->text, "connected to %s, and %s%s is there", amqp->url.host,
+             amqp->exchange[0] ? "the exchange " : "the default exchange", amqp->exchange);
+}
+
+static void amqp_free(void *self)
+{
+    struct ob_amqp *amqp = self;
+    ob_amqp_disconnect(amqp);
+    pthread_mutex_destroy(&amqp->mutex);
+    ob_arena_fini(&amqp->arena);
+    ob_free(amqp);
+}
+
+static const struct ob_courier_driver driver = {
+    .prefix = "amqp",
+    .wire = &ob_wire_amqp,
+    .address = "routing_key",
+    .check = amqp_check,
+    .connect = ob_amqp_connect,
+    .disconnect = ob_amqp_disconnect,
+    .fd = amqp_fd,
+    .send = amqp_send,
+    .serve = amqp_serve,
+    .probe = amqp_probe,
+    .interrupt = amqp_interrupt,
+    .free = amqp_free,
+    .tick_us = 500000,
+};
+
+/* ---- settings ---- */
+
+static const struct outbox_sink_setting settings[] = {
+    {"url", OUTBOX_OPTION_TEXT, .required = true,
+     .doc = "`amqp://host:port/vhost`, or `amqps://` for TLS; without a path the vhost is `/`"},
+    {"username", OUTBOX_OPTION_TEXT, .fallback = "guest", .doc = "who we are"},
+    {"password", OUTBOX_OPTION_TEXT, .fallback = "guest", .secret = true, .doc = "and the password"},
+    {"tls.ca", OUTBOX_OPTION_TEXT, .doc = "file with the authorities to trust instead of the system's"},
+    {"tls.cert", OUTBOX_OPTION_TEXT, .doc = "file with our certificate"},
+    {"tls.key", OUTBOX_OPTION_TEXT, .doc = "file with its key"},
+    {"exchange", OUTBOX_OPTION_TEXT,
+     .doc = "where messages go; without it the default exchange, whose keys are queues"},
+    {"routing_key", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}", .doc = "a text, or a template of the message"},
+    {"mandatory", OUTBOX_OPTION_BOOL, .fallback = "true",
+     .doc = "a message that no queue takes comes back; off: it is accepted and gone"},
+    {"unroutable", OUTBOX_OPTION_ENUM, .choices = "blocked terminal", .fallback = "blocked",
+     .doc = "what such a message is"},
+    {"persistent", OUTBOX_OPTION_BOOL, .fallback = "true", .doc = "delivery mode 2: outlives the broker"},
+    {"heartbeat", OUTBOX_OPTION_DURATION, .fallback = "30s", .least = 0, .most = 3600000000,
+     .doc = "a broker that is silent for twice as long is gone; 0: never"},
+    OB_COURIER_SETTINGS,
+    OB_RENDER_SETTINGS,
+    {NULL},
+};
+
+static enum outbox_code read_settings(struct ob_amqp *amqp, const struct ob_options *options, struct outbox_error *err)
+{
+    bool failed = false;
+    const char *exchange = ob_courier_keep(&amqp->arena, options, "exchange", &failed);
+    amqp->exchange = exchange ? exchange : "";
+    amqp->username = ob_courier_keep(&amqp->arena, options, "username", &failed);
+    amqp->password = ob_courier_keep(&amqp->arena, options, "password", &failed);
+    amqp->ca = ob_courier_keep(&amqp->arena, options, "tls.ca", &failed);
+    amqp->cert = ob_courier_keep(&amqp->arena, options, "tls.cert", &failed);
+    amqp->key = ob_courier_keep(&amqp->arena, options, "tls.key", &failed);
+    amqp->persistent = ob_option_bool(options, "persistent", true);
+    amqp->mandatory = ob_option_bool(options, "mandatory", true);
+    amqp->unroutable_terminal = strcmp(ob_option_text_or(options, "unroutable", ""), "terminal") == 0;
+    amqp->heartbeat = (int)((ob_option_int(options, "heartbeat", 30000000) + 999999) / 1000000);
+    const char *url = ob_option_text_or(options, "url", "");
+    bool tls = strncmp(url, "amqps:", 6) == 0;
+    enum outbox_code code = ob_broker_url_parse(&amqp->url, url, "amqp amqps", tls ? 5671 : 5672, err);
+    if (code)
+        return code;
+    amqp->tls = tls;
+    amqp->vhost = amqp->url.has_path ? amqp->url.path : "/";
+    if (failed)
+        return ob_error_nomem(err);
+    if (strlen(amqp->exchange) > KEY_MOST)
+        return ob_error_set(err, OUTBOX_INVALID, "the name of an exchange has at most 255 bytes");
+    if (!amqp->username || !amqp->password)
+        return ob_error_set(err, OUTBOX_INVALID, "username and password must not be empty");
+    return OUTBOX_OK;
+}
+
+static enum outbox_code amqp_open(const struct outbox_sink_option *options, size_t count,
+                                  const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
+{
+    const struct ob_options given = {options, count};
+    struct ob_amqp *amqp = ob_calloc(1, sizeof *amqp);
+    struct ob_courier *courier;
+    *sink = NULL;
+    if (!amqp)
+        return ob_error_nomem(err);
+    amqp->fd = -1;
+    pthread_mutex_init(&amqp->mutex, NULL);
+    ob_arena_init(&amqp->arena, 0);
+    enum outbox_code code = read_settings(amqp, &given, err);
+    if (code) {
+        amqp_free(amqp);
+        return code;
+    }
+    code = ob_courier_open(&courier, &driver, amqp, &given, host, err);
+    if (code)
+        return code;
+    amqp->courier = courier;
+    amqp->window = courier->window;
+    *sink = (outbox_sink *)(void *)courier;
+    return OUTBOX_OK;
+}
+
+const struct outbox_sink_ops ob_sink_amqp = {
+    .abi = OUTBOX_SINK_ABI,
+    .kind = "amqp",
+    .keeps_order = true, /* see courier.h */
+    .open = amqp_open,
+    .deliver = ob_courier_deliver,
+    .cancel = ob_courier_cancel,
+    .step = ob_courier_step,
+    .close = ob_courier_close,
+    .settings = settings,
+    .probe = ob_courier_probe,
+    .summary = "publishes to RabbitMQ (AMQP 0-9-1)",
+};

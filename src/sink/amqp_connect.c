@@ -1,0 +1,149 @@
+/* amqp_connect.c - makes and ends the connection to RabbitMQ: socket, TLS, login, channel, a look at the exchange,
+ * confirms. Every step waits, within connect_timeout. */
+#include "sink/amqp_int.h"
+
+#include <amqp_ssl_socket.h>
+#include <amqp_tcp_socket.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { FRAME = 131072, CHANNELS = 8 };
+
+void ob_amqp_rule_close(struct ob_ruling *ruling, int code, amqp_bytes_t text)
+{
+    char name[16];
+    enum outbox_sink_outcome outcome = OUTBOX_SINK_RETRY;
+    if (code == AMQP_NOT_FOUND || code == AMQP_ACCESS_REFUSED || code == AMQP_NOT_ALLOWED)
+        outcome = OUTBOX_SINK_BLOCKED;
+    else if (code == AMQP_PRECONDITION_FAILED || code == AMQP_CONTENT_TOO_LARGE)
+        outcome = OUTBOX_SINK_TERMINAL;
+    snprintf(name, sizeof name, "%d", code);
+    ob_ruling_set(ruling, outcome, "amqp", name, "%.*s", (int)(text.len < 300 ? text.len : 300), (char *)text.bytes);
+}
+
+static bool fail(struct ob_amqp *amqp, struct ob_ruling *ruling, int status)
+{
+    bool tls = status == AMQP_STATUS_SSL_ERROR || status == AMQP_STATUS_SSL_HOSTNAME_VERIFY_FAILED ||
+               status == AMQP_STATUS_SSL_PEER_VERIFY_FAILED || status == AMQP_STATUS_SSL_CONNECTION_FAILED ||
+               status == AMQP_STATUS_SSL_SET_ENGINE_FAILED;
+    ob_ruling_set(ruling, tls ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_RETRY, "amqp", tls ? "tls" : "connect", "%s",
+                  amqp_error_string2(status));
+    ruling->unreachable = !tls;
+    ob_amqp_disconnect(amqp);
+    return false;
+}
+
+/* Of the call before. True: it went well. */
+static bool went_well(struct ob_amqp *amqp, amqp_rpc_reply_t reply, struct ob_ruling *ruling)
+{
+    if (reply.reply_type == AMQP_RESPONSE_NORMAL)
+        return true;
+    if (reply.reply_type != AMQP_RESPONSE_SERVER_EXCEPTION)
+        return fail(amqp, ruling, reply.library_error);
+    if (reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD) {
+        const amqp_channel_close_t *said = reply.reply.decoded;
+        ob_amqp_rule_close(ruling, said->reply_code, said->reply_text);
+    } else {
+        const amqp_connection_close_t *said = reply.reply.decoded;
+        ob_amqp_rule_close(ruling, said->reply_code, said->reply_text);
+    }
+    ruling->unreachable = ruling->outcome == OUTBOX_SINK_RETRY;
+    ob_amqp_disconnect(amqp);
+    return false;
+}
+
+static amqp_table_entry_t flag(const char *name)
+{
+    amqp_table_entry_t entry = {.key = amqp_cstring_bytes(name), .value.kind = AMQP_FIELD_KIND_BOOLEAN};
+    entry.value.value.boolean = 1;
+    return entry;
+}
+
+static amqp_rpc_reply_t log_in(struct ob_amqp *amqp)
+{
+    amqp_table_entry_t abilities[] = {flag("authentication_failure_close"), flag("connection.blocked"),
+                                      flag("publisher_confirms"), flag("basic.nack")};
+    amqp_table_entry_t properties[2] = {{.key = amqp_cstring_bytes("capabilities")},
+                                        {.key = amqp_cstring_bytes("connection_name")}};
+    properties[0].value.kind = AMQP_FIELD_KIND_TABLE;
+    properties[0].value.value.table = (amqp_table_t){sizeof abilities / sizeof abilities[0], abilities};
+    properties[1].value.kind = AMQP_FIELD_KIND_UTF8;
+    properties[1].value.value.bytes = amqp_cstring_bytes("outbox");
+    amqp_table_t table = {2, properties};
+    return amqp_login_with_properties(amqp->state, amqp->vhost, CHANNELS, FRAME, amqp->heartbeat, &table,
+                                      AMQP_SASL_METHOD_PLAIN, amqp->username, amqp->password);
+}
+
+static int open_socket(struct ob_amqp *amqp, struct timeval tv)
+{
+    amqp_socket_t *socket = amqp->tls ? amqp_ssl_socket_new(amqp->state) : amqp_tcp_socket_new(amqp->state);
+    int status = socket ? AMQP_STATUS_OK : AMQP_STATUS_NO_MEMORY;
+    if (!status && amqp->tls) {
+        amqp_ssl_socket_set_verify_peer(socket, 1);
+        amqp_ssl_socket_set_verify_hostname(socket, 1);
+        amqp_ssl_socket_set_ssl_versions(socket, AMQP_TLSv1_2, AMQP_TLSvLATEST);
+        if (amqp->ca)
+            status = amqp_ssl_socket_set_cacert(socket, amqp->ca);
+        if (!status && amqp->cert)
+            status = amqp_ssl_socket_set_key(socket, amqp->cert, amqp->key ? amqp->key : amqp->cert);
+    }
+    return status ? status : amqp_socket_open_noblock(socket, amqp->url.host, amqp->url.port, &tv);
+}
+
+/* The library waits for ever when it writes; the kernel does not. */
+static void bound_writes(struct ob_amqp *amqp)
+{
+    unsigned ms = (unsigned)(amqp->courier->ack_timeout_us / 1000);
+    int fd = amqp_get_sockfd(amqp->state);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+    pthread_mutex_lock(&amqp->mutex);
+    amqp->fd = fd;
+    pthread_mutex_unlock(&amqp->mutex);
+}
+
+bool ob_amqp_connect(void *self, struct ob_ruling *ruling)
+{
+    struct ob_amqp *amqp = self;
+    int64_t us = amqp->courier->connect_timeout_us;
+    struct timeval tv = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
+    int status;
+    amqp->tags = 0;
+    amqp->returning = false;
+    if (!(amqp->state = amqp_new_connection()))
+        return fail(amqp, ruling, AMQP_STATUS_NO_MEMORY);
+    amqp_set_handshake_timeout(amqp->state, &tv);
+    amqp_set_rpc_timeout(amqp->state, &tv);
+    if ((status = open_socket(amqp, tv)))
+        return fail(amqp, ruling, status);
+    bound_writes(amqp);
+    if (!went_well(amqp, log_in(amqp), ruling))
+        return false;
+    amqp_channel_open(amqp->state, OB_AMQP_CHANNEL);
+    if (!went_well(amqp, amqp_get_rpc_reply(amqp->state), ruling))
+        return false;
+    if (amqp->exchange[0]) {
+        amqp_exchange_declare(amqp->state, OB_AMQP_CHANNEL, amqp_cstring_bytes(amqp->exchange),
+                              amqp_cstring_bytes("direct"), 1, 0, 0, 0, amqp_empty_table);
+        if (!went_well(amqp, amqp_get_rpc_reply(amqp->state), ruling))
+            return false;
+    }
+    amqp_confirm_select(amqp->state, OB_AMQP_CHANNEL);
+    if (!went_well(amqp, amqp_get_rpc_reply(amqp->state), ruling))
+        return false;
+    amqp_maybe_release_buffers(amqp->state);
+    return true;
+}
+
+void ob_amqp_disconnect(void *self)
+{
+    struct ob_amqp *amqp = self;
+    pthread_mutex_lock(&amqp->mutex);
+    amqp->fd = -1;
+    pthread_mutex_unlock(&amqp->mutex);
+    if (amqp->state)
+        amqp_destroy_connection(amqp->state); /* without a farewell, for which it would wait */
+    amqp->state = NULL;
+}

@@ -1,0 +1,39 @@
+/* amqp_int.h - between the files of the RabbitMQ sink; amqp.c tells the story. */
+#ifndef OB_SINK_AMQP_INT_H
+#define OB_SINK_AMQP_INT_H
+
+#include "sink/broker_url.h"
+#include "sink/courier.h"
+
+#include <amqp.h>
+#include <amqp_framing.h>
+
+enum { OB_AMQP_CHANNEL = 1 };
+
+struct ob_amqp {
+    struct ob_courier *courier;
+    struct ob_arena arena;
+    struct ob_broker_url url;
+    const char *username, *password, *vhost, *exchange, *ca, *cert, *key;
+    bool tls, persistent, mandatory, unroutable_terminal;
+    int heartbeat;
+    size_t window;
+    /* the connection */
+    pthread_mutex_t mutex; /* of fd, which interrupt reads */
+    int fd;
+    amqp_connection_state_t state;
+    uint64_t tags; /* given out on this channel */
+    bool returning;
+    uint16_t return_code;
+    uint64_t return_left; /* bytes of its body still to come */
+    int careful;          /* so many more are sent one by one */
+};
+
+bool ob_amqp_connect(void *self, struct ob_ruling *ruling);
+void ob_amqp_disconnect(void *self);
+/* What a close of the channel says about the one message that was out. */
+void ob_amqp_rule_close(struct ob_ruling *ruling, int code, amqp_bytes_t text);
+/* Content, properties and headers of a parcel. 0 or an error of the library. */
+int ob_amqp_publish(struct ob_amqp *amqp, const struct ob_parcel *parcel);
+
+#endif

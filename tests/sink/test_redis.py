@@ -5,7 +5,9 @@ import time
 import pytest
 
 from support.broker import voyage
+from support.nginx import free_port
 from support.redisserver import PROGRAM, Redis
+from support.relay import wait_for
 from support.respserver import Resp
 from support.sinkdrive import Drive, OpenError, drive, needs_kind
 
@@ -178,11 +180,7 @@ def test_wait_for_replicas(tmp_path):
         verdict, = drive("redis", options, [MESSAGE])
         assert (verdict["outcome"], verdict["code"]) == ("unknown", "redis_wait")
         replica.client().replicaof("127.0.0.1", master.port)
-        end = time.monotonic() + 20
-        while not any(r["state"] == "online" for r in
-                      [v for k, v in master.client().info("replication").items() if k.startswith("slave")]):
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        wait_for(lambda: master.client().info("replication").get("slave0", {}).get("state") == "online")
         verdicts = drive("redis", {**options, "wait_timeout": "5s"}, [{**MESSAGE, "repeat": 50}])
         assert {v["outcome"] for v in verdicts} == {"accepted"}
         assert len(replica.entries("orders")) == 51
@@ -190,19 +188,15 @@ def test_wait_for_replicas(tmp_path):
 
 def test_a_cluster_is_followed(tmp_path):
     """MOVED: all goes to the node that has the slot, and nothing is spent on it."""
-    with Redis(tmp_path / "a", cluster_enabled="yes") as one_node, Redis(tmp_path / "b", cluster_enabled="yes") as other:
-        slot = one_node.client().execute_command("CLUSTER KEYSLOT", "orders")
-        other.client().execute_command("CLUSTER ADDSLOTS", slot)
-        one_node.client().execute_command("CLUSTER ADDSLOTS", *[n for n in range(16384) if n != slot])
-        one_node.client().execute_command("CLUSTER MEET", "127.0.0.1", other.port)
-        end = time.monotonic() + 20
-        while "cluster_state:ok" not in str(one_node.client().execute_command("CLUSTER INFO")).replace("'", "") and \
-                one_node.client().execute_command("CLUSTER INFO").get("cluster_state") != "ok":
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        while other.client().execute_command("CLUSTER INFO").get("cluster_state") != "ok":
-            assert time.monotonic() < end
-            time.sleep(0.05)
+    buses = [free_port(), free_port()]
+    with Redis(tmp_path / "a", cluster_enabled="yes", cluster_port=buses[0]) as one_node, \
+            Redis(tmp_path / "b", cluster_enabled="yes", cluster_port=buses[1]) as other:
+        nodes = [one_node.client(), other.client()]
+        slot = nodes[0].execute_command("CLUSTER KEYSLOT", "orders")
+        nodes[1].execute_command("CLUSTER ADDSLOTS", slot)
+        nodes[0].execute_command("CLUSTER ADDSLOTS", *[n for n in range(16384) if n != slot])
+        nodes[0].execute_command("CLUSTER MEET", "127.0.0.1", other.port, buses[1])
+        wait_for(lambda: all(node.execute_command("CLUSTER INFO")["cluster_state"] == "ok" for node in nodes), 40)
         verdicts = drive("redis", {"url": one_node.url()}, [{**MESSAGE, "repeat": 20}])
         assert {v["outcome"] for v in verdicts} == {"accepted"}
         assert len(other.entries("orders")) == 20

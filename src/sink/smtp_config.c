@@ -45,6 +45,8 @@ const struct outbox_sink_setting ob_smtp_settings[] = {
      .doc = "all files of one mail together"},
     {"connections", OUTBOX_OPTION_INT, "4", .least = 1, .most = 256,
      .doc = "at most so many at once, each for one mail after the other; keep the destination's concurrency near it"},
+    {"messages_per_connection", OUTBOX_OPTION_INT, "0", .least = 0, .most = 1000000000,
+     .doc = "a connection is closed after so many mails; 0: when the server closes it"},
     {"idle", OUTBOX_OPTION_DURATION, "30s", .least = 1000, .most = 3600000000,
      .doc = "a connection unused for so long is closed"},
     {"connect_timeout", OUTBOX_OPTION_DURATION, "10s", .least = 1000, .most = 3600000000,
@@ -319,6 +321,7 @@ enum outbox_code ob_smtp_config_init(struct ob_smtp_config *config, const struct
     memset(config, 0, sizeof *config);
     ob_arena_init(&config->arena, 1024);
     config->connections = (int)ob_option_int(&options, "connections", 4);
+    config->per_connection = ob_option_int(&options, "messages_per_connection", 0);
     config->idle_us = ob_option_int(&options, "idle", 30000000);
     config->connect_us = ob_option_int(&options, "connect_timeout", 10000000);
     config->response_us = ob_option_int(&options, "response_timeout", 300000000);

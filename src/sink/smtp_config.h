@@ -30,6 +30,7 @@ struct ob_smtp_config {
     const char *attachments_dir; /* NULL: none are allowed */
     size_t attachments_most;
     int connections;
+    int64_t per_connection; /* mails; 0: any number */
     int64_t idle_us, connect_us, response_us, greylist_us;
 };
 

@@ -264,6 +264,7 @@ static void send_mail(struct ob_smtp_link *link, CURL *easy)
             curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 0L);
         }
         tell(link, result);
+        link->mails = link->dialled ? 1 : link->mails + 1;
     }
     curl_easy_setopt(easy, CURLOPT_MAIL_RCPT, NULL);
     curl_slist_free_all(recipient);
@@ -296,4 +297,8 @@ void ob_smtp_link_run(struct ob_smtp_link *link, struct ob_smtp_job *job)
     else
         send_mail(link, easy);
     link->job = NULL;
+    if (link->config->per_connection && link->mails >= link->config->per_connection) {
+        ob_smtp_link_close(link);
+        link->mails = 0;
+    }
 }

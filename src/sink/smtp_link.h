@@ -15,6 +15,7 @@ struct ob_smtp_link {
     void *easy; /* a CURL; NULL: not yet made */
     struct ob_smtp_job *job;
     struct ob_smtp_reply reply;
+    int64_t mails;        /* over this connection */
     size_t handed;        /* bytes of the mail that libcurl has taken */
     bool dialled;         /* for this mail */
     bool no_login;        /* a new connection, and the server did not ask who we are */

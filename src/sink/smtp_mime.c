@@ -11,8 +11,9 @@
 
 enum {
     LINE = 76,
-    WORD = 45,      /* bytes in one encoded word: 60 characters, and 12 around them */
-    UNFOLDED = 900, /* a line may have 998 */
+    WORD_AROUND = 12, /* =?UTF-8?B? and ?= */
+    WORD = 45,        /* bytes in one encoded word: 60 characters */
+    UNFOLDED = 900,   /* a line may have 998 */
     ADDRESS_MOST = 254,
     LOCAL_MOST = 64,
 };
@@ -69,13 +70,13 @@ static bool is_ascii(const char *text)
     return true;
 }
 
-/* Encoded words of RFC 2047, each on a line of its own, never cut within a character. */
-static void put_words(struct ob_buf *buf, const char *text)
+/* Encoded words of RFC 2047, each on a line of its own but for the first, never cut within a character. */
+static void put_words(struct ob_buf *buf, size_t column, const char *text)
 {
-    size_t len = strlen(text);
+    size_t len = strlen(text), room = column + WORD_AROUND + 8 < LINE ? (LINE - column - WORD_AROUND) / 4 * 3 : WORD;
     while (len) {
         size_t take = 0, width;
-        while (take < len && (width = ob_utf8_width(text + take, len - take)) > 0 && take + width <= WORD)
+        while (take < len && (width = ob_utf8_width(text + take, len - take)) > 0 && take + width <= room)
             take += width;
         if (!take)
             return;
@@ -84,6 +85,7 @@ static void put_words(struct ob_buf *buf, const char *text)
         ob_buf_puts(buf, "?=");
         text += take;
         len -= take;
+        room = WORD;
         if (len)
             ob_buf_puts(buf, "\r\n ");
     }
@@ -125,12 +127,10 @@ bool ob_mime_field(struct ob_buf *buf, const char *name, const char *value)
     if (!ob_header_value_ok(value, strlen(value)))
         return false;
     ob_buf_printf(buf, "%s: ", name);
-    if (is_plain(value)) {
+    if (is_plain(value))
         put_folded(buf, strlen(name) + 2, value);
-    } else {
-        ob_buf_puts(buf, "\r\n ");
-        put_words(buf, value);
-    }
+    else
+        put_words(buf, strlen(name) + 2, value);
     ob_buf_puts(buf, "\r\n");
     return true;
 }
@@ -147,7 +147,7 @@ bool ob_mime_mailbox(struct ob_buf *buf, const char *name, const char *display, 
     if (is_plain(display) && strlen(display) < LINE - 12 && !strpbrk(display, "\"\\"))
         ob_buf_printf(buf, "\"%s\"", display);
     else
-        put_words(buf, display);
+        put_words(buf, strlen(name) + 2, display);
     ob_buf_printf(buf, "\r\n <%s>\r\n", address);
     return true;
 }

@@ -19,6 +19,11 @@ from aiosmtpd.smtp import SMTP, AuthResult
 DROP, RESET, HANG = object(), object(), object()
 
 
+def text_of(part):
+    """Of a part, with plain line ends and without the last one."""
+    return part.get_payload(decode=True).decode().replace("\r\n", "\n").removesuffix("\n")
+
+
 class Mail:
     def __init__(self, connection, envelope):
         self.connection = connection
@@ -34,7 +39,7 @@ class Mail:
         return values[0] if values else None
 
     def text(self, kind="plain"):
-        return self.message.get_body((kind,)).get_content()
+        return text_of(self.message.get_body((kind,)))
 
 
 class Session(SMTP):

@@ -88,6 +88,7 @@ struct outbox_message {
     int max_attempts;         /* 0: the namespace's default */
     int64_t deliver_after_us; /* microseconds since 1970; 0: at once */
     int64_t expires_at_us;    /* 0: never */
+    int64_t compress_over;    /* a payload of more bytes is stored compressed if that pays; 0: 16384, -1: never */
 };
 #define OUTBOX_MESSAGE_INIT \
     { \
@@ -156,6 +157,14 @@ struct outbox_claim {
         .size = sizeof(struct outbox_claim), .limit = 100, .lease_us = 30000000, .run = 1 \
     }
 
+/* Why the payload of a claimed message cannot be had. */
+enum outbox_fault {
+    OUTBOX_FAULT_NONE = 0,
+    OUTBOX_FAULT_DAMAGED = 1, /* what is stored cannot be decompressed, and never will: settle it as OUTBOX_FAILED */
+    OUTBOX_FAULT_UNSUPPORTED = 2, /* it was compressed in a way that this build does not know */
+    OUTBOX_FAULT_MEMORY = 3,      /* there was no memory for it: release it */
+};
+
 /* One claimed message. Everything is borrowed from its batch. */
 struct outbox_delivery {
     size_t size;
@@ -173,6 +182,7 @@ struct outbox_delivery {
     int max_attempts;
     bool redriven; /* an operator sent it again */
     int64_t created_at_us, claimed_at_us, locked_until_us, expires_at_us;
+    enum outbox_fault fault; /* not NONE: payload is NULL though there is one */
 };
 
 OUTBOX_API enum outbox_code outbox_claim(outbox_store *store, const struct outbox_claim *want, outbox_batch **batch,

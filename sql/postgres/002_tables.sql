@@ -65,6 +65,7 @@ create table @schema@.message (
     headers        jsonb,
     payload        jsonb,
     body           bytea,
+    encoding       text, -- of body: null as it is, 'zstd' compressed by its producer
     primary key (id)
 ) partition by range (id);
 create index message_tenant on @schema@.message (tenant_id, id) where tenant_id is not null;
@@ -221,5 +222,21 @@ create table @schema@.period (
     message boolean not null default true,
     attempt boolean not null default true
 );
+
+-- The larger columns are compressed with lz4 where the server has it: 14 on, and built with it. New partitions are made like
+-- their parent (make_period).
+do $$
+declare
+    c record;
+begin
+    for c in select t.name as tab, f.name as col from unnest('{message,message_default,message_kept,dead}'::text[]) t(name),
+                    unnest('{headers,payload,body}'::text[]) f(name)
+              where current_setting('server_version_num')::int >= 140000 loop
+        execute format('alter table %I.%I alter column %I set compression lz4', @schema_text@, c.tab, c.col);
+    end loop;
+exception when feature_not_supported then
+    null; -- pglz stays
+end
+$$;
 
 create type @schema@.receipt as (id uuid, created boolean, seq bigint);

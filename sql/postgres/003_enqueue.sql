@@ -152,6 +152,37 @@ begin
 end
 $$;
 
+-- How many bytes a payload has for its receivers. Of a zstd frame its header tells, and must: no dictionary, size present.
+-- What is behind the header is for readers to check. https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1
+create function @schema@.content_size(ord int, body bytea, encoding text) returns bigint
+    language plpgsql
+as $$
+declare
+    at constant text := case when ord is null then '' else 'message ' || ord || ': ' end;
+    v_flags int;
+    v_start int;
+    v_width int := 0;
+    v_size bigint;
+begin
+    if encoding <> 'zstd' then
+        raise exception '%"encoding" is "%"', at, left(encoding, 64) using errcode = 'OB001',
+            hint = 'It takes zstd, or null for bytes as they are.';
+    end if;
+    if octet_length(body) > 5 and substring(body from 1 for 4) = '\x28b52ffd' then
+        v_flags := get_byte(body, 4);
+        v_start := case v_flags & 32 when 0 then 6 else 5 end;
+        v_width := case v_flags >> 6 when 0 then (v_flags & 32) / 32 when 1 then 2 when 2 then 4 else 8 end;
+    end if;
+    if v_width = 0 or v_flags & 3 <> 0 or octet_length(body) < v_start + v_width then
+        raise exception '%the payload is no zstd frame that tells its size', at using errcode = 'OB001',
+            hint = 'Compress it in one call, with the content size in the frame header and without a dictionary.';
+    end if;
+    v_size := (select bit_or(get_byte(body, v_start + i)::bigint << 8 * i) from generate_series(0, v_width - 1) i);
+    return case when v_size < 0 then 9223372036854775807 -- as large, or larger
+                else greatest(v_size + case v_width when 2 then 256 else 0 end, octet_length(body)) end;
+end
+$$;
+
 -- The tenant a message gets: the session's where it has one, and no other.
 create function @schema@.tenant_for(given uuid) returns uuid
     language plpgsql stable
@@ -210,7 +241,8 @@ $$;
 -- One message. Runs with the rights of the function that calls it.
 create function @schema@.put(p_topic text, p_payload jsonb, p_body bytea, p_content_type text, p_key text,
     p_dedupe_key text, p_tenant_id uuid, p_namespace text, p_subject text, p_recipient text, p_headers jsonb,
-    p_priority int, p_deliver_after timestamptz, p_expires_at timestamptz, p_max_attempts int, p_correlation_id text)
+    p_priority int, p_deliver_after timestamptz, p_expires_at timestamptz, p_max_attempts int, p_correlation_id text,
+    p_encoding text)
     returns @schema@.receipt
     language plpgsql
 as $$
@@ -262,7 +294,8 @@ begin
     if not isfinite(coalesce(p_deliver_after, v_now)) or not isfinite(coalesce(p_expires_at, v_now)) then
         perform @schema@.complain_time(null);
     end if;
-    v_bytes := coalesce(octet_length(p_body), octet_length(p_payload::text));
+    v_bytes := case when p_encoding is null then coalesce(octet_length(p_body), octet_length(p_payload::text))
+        else @schema@.content_size(null, p_body, p_encoding) end;
     if v_bytes > v_max_payload then
         perform @schema@.complain_size(null, v_bytes, v_max_payload);
     end if;
@@ -302,9 +335,10 @@ begin
     end if;
 
     insert into @schema@.message (id, created_at, tenant_id, seq, priority, max_attempts, namespace, topic, key,
-        dedupe_key, subject, recipient, correlation_id, content_type, expires_at, headers, payload, body)
+        dedupe_key, subject, recipient, correlation_id, content_type, expires_at, headers, payload, body, encoding)
     values (v_id, v_now, v_tenant, v_seq, p_priority, v_max_attempts, p_namespace, p_topic, p_key, p_dedupe_key,
-        p_subject, p_recipient, p_correlation_id, p_content_type, p_expires_at, p_headers, p_payload, p_body);
+        p_subject, p_recipient, p_correlation_id, p_content_type, p_expires_at, p_headers, p_payload, p_body,
+        p_encoding);
     insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, max_attempts, prio, shard)
     values (v_id, v_lane, least(coalesce(p_deliver_after, v_now), p_expires_at), v_sid, v_seq, p_expires_at, v_tenant,
         v_max_attempts, p_priority, coalesce(v_sid % 16, -1));
@@ -340,7 +374,7 @@ declare
     r @schema@.receipt;
 begin
     r := @schema@.put(topic, payload, null, null, key, dedupe_key, tenant_id, namespace, subject, recipient, headers,
-        priority, deliver_after, expires_at, max_attempts, correlation_id);
+        priority, deliver_after, expires_at, max_attempts, correlation_id, null);
     id := r.id;
     created := r.created;
     seq := r.seq;
@@ -352,19 +386,19 @@ create function @schema@.enqueue_bytes(topic text, payload bytea,
     tenant_id uuid default null, namespace text default 'default', subject text default null,
     recipient text default null, headers jsonb default null, priority int default 4,
     deliver_after timestamptz default null, expires_at timestamptz default null, max_attempts int default null,
-    correlation_id text default null, out id uuid, out created boolean, out seq bigint)
+    correlation_id text default null, encoding text default null, out id uuid, out created boolean, out seq bigint)
     language plpgsql security definer
     set search_path = @schema@, pg_temp
 as $$
 declare
     r @schema@.receipt;
 begin
-    if content_type is null then
+    if content_type is null and encoding is null then -- JSON that its producer compressed has no content type
         raise exception '"content_type" is missing' using errcode = 'OB001',
             hint = 'Name the type of the bytes, e.g. application/octet-stream.';
     end if;
     r := @schema@.put(topic, null, payload, content_type, key, dedupe_key, tenant_id, namespace, subject, recipient,
-        headers, priority, deliver_after, expires_at, max_attempts, correlation_id);
+        headers, priority, deliver_after, expires_at, max_attempts, correlation_id, encoding);
     id := r.id;
     created := r.created;
     seq := r.seq;
@@ -372,11 +406,11 @@ end
 $$;
 
 -- Many messages in one round trip: all or nothing. The array's objects have the argument names of enqueue; bytes come as
--- "payload_base64" with a "content_type". Locks are taken in sorted order: first all dedupe keys, then all keys.
+-- "payload_base64" with a "content_type", or with an "encoding" as in enqueue_bytes. Locks are taken in sorted order: first all dedupe keys, then all keys.
 create type @schema@.item as (ord int, id uuid, topic text, payload jsonb, body bytea, content_type text, key text,
     dedupe_key text, tenant_id uuid, namespace text, subject text, recipient text, headers jsonb, priority int,
     deliver_after timestamptz, expires_at timestamptz, max_attempts int, correlation_id text, dedupe_digest uuid,
-    stream_digest uuid, order_topic text, lane bigint, bell int, prefix boolean, max_payload int);
+    stream_digest uuid, order_topic text, lane bigint, bell int, prefix boolean, max_payload int, encoding text);
 
 -- Reads the array; the settings of each namespace and the lanes known so far come along.
 create function @schema@.read_items(messages jsonb, v_now timestamptz) returns @schema@.item[]
@@ -392,7 +426,7 @@ as $$
                    || chr(31) || m.key),
                t.order_topic, l.id, case when coalesce(n.doorbell, s.doorbell) then coalesce(l.bell, 0) end,
                coalesce(n.tenant_prefix, s.tenant_prefix),
-               coalesce(n.max_payload, s.max_payload))::@schema@.item order by o.ordinality)
+               coalesce(n.max_payload, s.max_payload), m.encoding)::@schema@.item order by o.ordinality)
       from jsonb_array_elements(messages) with ordinality o(value, ordinality)
      cross join lateral (select r.*, coalesce(r.name_space, 'default') as namespace, @schema@.tenant_for(r.tenant_id) as tenant
               from (select x.*, o.value ->> 'namespace' as name_space,
@@ -401,7 +435,8 @@ as $$
                                 else nullif(o.value -> 'payload', 'null') end as payload
                       from jsonb_to_record(o.value) as x(topic text, payload_base64 text, content_type text, key text,
                            dedupe_key text, tenant_id uuid, subject text, recipient text, headers jsonb, priority int,
-                           deliver_after timestamptz, expires_at timestamptz, max_attempts int, correlation_id text)) r) m
+                           deliver_after timestamptz, expires_at timestamptz, max_attempts int, correlation_id text,
+                           encoding text)) r) m
       join @schema@.namespace s on s.name = '*'
       left join @schema@.namespace n on n.name = m.namespace
      cross join lateral (select case coalesce(n.order_scope, s.order_scope) when 'topic' then m.topic else '' end as order_topic) t
@@ -440,7 +475,7 @@ declare
 begin
     for bad in select o.ordinality, k.name from jsonb_array_elements(messages) with ordinality o(value, ordinality),
                       jsonb_object_keys(o.value) k(name)
-                where k.name <> all ('{topic,payload,payload_base64,content_type,key,dedupe_key,tenant_id,namespace,subject,recipient,headers,priority,deliver_after,expires_at,max_attempts,correlation_id}'::text[])
+                where k.name <> all ('{topic,payload,payload_base64,content_type,key,dedupe_key,tenant_id,namespace,subject,recipient,headers,priority,deliver_after,expires_at,max_attempts,correlation_id,encoding}'::text[])
                 order by 1 limit 1 loop
         raise exception 'message %: unknown field "%"', bad.ordinality, bad.name using errcode = 'OB001',
             hint = 'The fields are the arguments of enqueue, or payload_base64 and content_type for bytes.';
@@ -450,16 +485,19 @@ begin
        from unnest(items) i
       where not @schema@.plausible(i.topic, i.namespace, i.key, i.dedupe_key, i.subject, i.recipient, i.correlation_id,
             i.content_type, i.headers, i.priority, i.max_attempts, i.payload is not null or i.body is not null);
-    for bad in select i.ord from unnest(items) i where (i.body is not null) <> (i.content_type is not null)
+    for bad in select i.ord from unnest(items) i
+                where (i.body is not null) <> (coalesce(i.content_type, i.encoding) is not null)
                    or (i.body is not null and i.payload is not null) order by 1 limit 1 loop
         raise exception 'message %: "payload" is JSON, "payload_base64" is bytes with a "content_type"', bad.ord
             using errcode = 'OB001', hint = 'Give one of the two.';
     end loop;
     perform @schema@.complain_time(i.ord) from unnest(items) i
       where not isfinite(i.deliver_after) or not isfinite(i.expires_at);
-    perform @schema@.complain_size(i.ord, coalesce(octet_length(i.body), octet_length(i.payload::text)), i.max_payload)
-       from unnest(items) i
-      where coalesce(octet_length(i.body), octet_length(i.payload::text)) > i.max_payload;
+    perform @schema@.complain_size(i.ord, b.bytes, i.max_payload)
+       from unnest(items) i,
+            lateral (select case when i.encoding is null then coalesce(octet_length(i.body), octet_length(i.payload::text))
+                                 else @schema@.content_size(i.ord, i.body, i.encoding) end as bytes) b
+      where b.bytes > i.max_payload;
     perform @schema@.complain_dedupe(i.ord, i.dedupe_key, i.tenant_id, false) from unnest(items) i
       where i.prefix and not starts_with(i.dedupe_key, i.tenant_id::text || '/');
 end
@@ -513,7 +551,7 @@ begin
         -- From here on only the new ones have an id; the others are looked up at the end.
         v_items := array(select case when d.id <> i.id then row (i.ord, null, i.topic, null, null, null, i.key, null, null,
                    null, null, null, null, null, null, null, null, null, i.dedupe_digest, null, null, null, null, null,
-                   null)::@schema@.item else i end
+                   null, null)::@schema@.item else i end
               from unnest(v_items) i left join @schema@.dedupe d on d.digest = i.dedupe_digest order by i.ord);
     end if;
 
@@ -534,9 +572,10 @@ begin
     end if;
 
     insert into @schema@.message (id, created_at, tenant_id, seq, priority, max_attempts, namespace, topic, key,
-        dedupe_key, subject, recipient, correlation_id, content_type, expires_at, headers, payload, body)
+        dedupe_key, subject, recipient, correlation_id, content_type, expires_at, headers, payload, body, encoding)
     select i.id, v_now, i.tenant_id, v_seqs[i.ord], i.priority, i.max_attempts, i.namespace, i.topic, i.key, i.dedupe_key,
-           i.subject, i.recipient, i.correlation_id, i.content_type, i.expires_at, i.headers, i.payload, i.body
+           i.subject, i.recipient, i.correlation_id, i.content_type, i.expires_at, i.headers, i.payload, i.body,
+           i.encoding
       from unnest(v_items) i where i.id is not null;
     insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, max_attempts, prio, shard)
     select i.id, i.lane, least(coalesce(i.deliver_after, v_now), i.expires_at), v_sids[i.ord], v_seqs[i.ord], i.expires_at,

@@ -30,11 +30,12 @@
 create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz);
 create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, busy boolean, marks @schema@.mark[]);
 
--- What a claim hands out.
+-- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md.
 create type @schema@.delivery as (id uuid, token bigint, namespace text, topic text, tenant_id uuid, key text, seq bigint,
     dedupe_key text, subject text, recipient text, headers jsonb, correlation_id text, payload jsonb, body bytea,
     content_type text, priority int, attempt int, spent int, max_attempts int, redriven boolean, created_at timestamptz,
-    claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz, place tid);
+    claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz, place tid,
+    encoding text);
 
 -- Messages, wherever they are; none is in both.
 create view @schema@.stored as
@@ -490,7 +491,7 @@ begin
             )
             select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                    m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
-                   q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid
+                   q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding
               from sorted q -- a nested loop: the order stays
              cross join lateral (select * from @schema@.message x where x.id = q.id
                                  union all
@@ -516,7 +517,7 @@ begin
         )
         select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
-               q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid
+               q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding
           from sorted q
          cross join lateral (select * from @schema@.message x where x.id = q.id
                              union all

@@ -71,7 +71,8 @@ begin
     perform pg_advisory_xact_lock_shared('@schema@.period'::regclass::oid::bigint);
     insert into @schema@.message_kept
     select p.id, p.created_at, p.tenant_id, p.seq, p.priority, p.max_attempts, p.namespace, p.topic, p.key, p.dedupe_key,
-           p.subject, p.recipient, p.correlation_id, p.content_type, p.expires_at, p.headers, p.payload, p.body
+           p.subject, p.recipient, p.correlation_id, p.content_type, p.expires_at, p.headers, p.payload, p.body,
+           p.encoding
       from unnest(v_picked) p
      where not exists (select from @schema@.stored m where m.id = p.id);
     update @schema@.queue q

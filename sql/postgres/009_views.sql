@@ -37,12 +37,12 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
        greatest(m.created_at, q.since, a.completed_at, d.died_at,
                 (select max(t.at) from @schema@.act t where t.message_id = m.id)) as updated_at,
        case when a.outcome = 1 and q.id is null and d.id is null then a.completed_at end as delivered_at,
-       m.expires_at, m.headers, m.content_type, m.payload, m.body
+       m.expires_at, m.headers, m.content_type, m.payload, m.body, m.encoding
   from (select * from @schema@.stored
         union all
         select x.id, x.created_at, x.tenant_id, x.seq, x.priority, x.max_attempts, x.namespace, x.topic, x.key,
                x.dedupe_key, x.subject, x.recipient, x.correlation_id, x.content_type, x.expires_at, x.headers,
-               x.payload, x.body
+               x.payload, x.body, x.encoding
           from @schema@.dead x where not exists (select from @schema@.stored s where s.id = x.id)) m
   left join @schema@.queue q on q.id = m.id
   left join @schema@.dead d on d.id = m.id
@@ -77,7 +77,8 @@ select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attemp
 create view @schema@.dead_letters with (security_barrier) as
 select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.dedupe_key, d.subject, d.recipient, d.correlation_id,
        d.reason, d.code, d.error, d.attempts, d.spent::int as spent, d.max_attempts::int as max_attempts,
-       d.priority::int as priority, d.held, d.created_at, d.died_at, d.expires_at, d.headers, d.content_type, d.payload, d.body
+       d.priority::int as priority, d.held, d.created_at, d.died_at, d.expires_at, d.headers, d.content_type, d.payload, d.body,
+       d.encoding
   from @schema@.dead d
  where d.tenant_id = (select @schema@.current_tenant())
     or ((select @schema@.current_tenant()) is null and (select @schema@.sees_all()));
@@ -158,7 +159,8 @@ begin
         ('messages', 'headers', 'The producer''s headers, a JSON object of strings.'),
         ('messages', 'content_type', 'The type of body; null for JSON.'),
         ('messages', 'payload', 'The content when it is JSON.'),
-        ('messages', 'body', 'The content when it is bytes.'),
+        ('messages', 'body', 'The content when it is bytes, or compressed.'),
+        ('messages', 'encoding', 'zstd: its producer compressed body; without a content_type it is JSON. Null: as it is.'),
         ('attempts', null, 'Every attempt, append-only; one in progress has the outcome processing.'),
         ('attempts', 'attempt_id', 'message id, a slash, attempt number.'),
         ('attempts', 'message_id', 'The message it was an attempt of.'),
@@ -205,6 +207,7 @@ begin
         ('dead_letters', 'content_type', 'The message''s.'),
         ('dead_letters', 'payload', 'The message''s.'),
         ('dead_letters', 'body', 'The message''s.'),
+        ('dead_letters', 'encoding', 'The message''s.'),
         ('status', null, 'One row per topic: what waits, what is out, what is dead.'),
         ('status', 'namespace', 'Whose topic it is.'),
         ('status', 'topic', 'The topic.'),

@@ -86,7 +86,8 @@ CREATE TABLE outbox_message (
     correlation_id TEXT,
     headers        TEXT, -- a JSON object of strings
     content_type   TEXT, -- null: the payload is JSON
-    payload        ANY NOT NULL -- JSON text, or a blob when there is a content type
+    payload        ANY NOT NULL, -- JSON text, or a blob when there is a content type or an encoding
+    encoding       TEXT -- 'zstd': compressed by its producer
 ) STRICT;
 CREATE INDEX outbox_message_tenant ON outbox_message (tenant_id) WHERE tenant_id IS NOT NULL;
 CREATE INDEX outbox_message_subject ON outbox_message (subject) WHERE subject IS NOT NULL;

@@ -4,7 +4,7 @@
 -- Where every message stands, in the tables' own terms; the views below and the store read from here.
 CREATE VIEW outbox_state AS
     SELECT m.n, m.id, l.namespace, l.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
-           m.correlation_id, m.headers, m.content_type, m.payload, m.priority, m.max_attempts,
+           m.correlation_id, m.headers, m.content_type, m.payload, m.encoding, m.priority, m.max_attempts,
            CASE WHEN d.n IS NOT NULL THEN CASE WHEN d.discarded_at IS NULL THEN 'dead' ELSE 'discarded' END
                 WHEN q.state = 1 THEN 'processing'
                 WHEN q.n IS NOT NULL THEN 'pending'
@@ -50,8 +50,9 @@ CREATE VIEW outbox_messages AS
            strftime('%Y-%m-%dT%H:%M:%S', s.expires_at / 1000000, 'unixepoch')
                || printf('.%06dZ', s.expires_at % 1000000) AS expires_at,
            s.headers, s.content_type,
-           CASE WHEN s.content_type IS NULL THEN s.payload END AS payload,
-           CASE WHEN s.content_type IS NOT NULL THEN s.payload END AS body
+           CASE WHEN coalesce(s.content_type, s.encoding) IS NULL THEN s.payload END AS payload,
+           CASE WHEN coalesce(s.content_type, s.encoding) IS NOT NULL THEN s.payload END AS body,
+           s.encoding
       FROM outbox_state s;
 
 -- A claim still out is a row with the outcome 'processing'.
@@ -88,8 +89,9 @@ CREATE VIEW outbox_dead_letters AS
            strftime('%Y-%m-%dT%H:%M:%S', m.expires_at / 1000000, 'unixepoch')
                || printf('.%06dZ', m.expires_at % 1000000) AS expires_at,
            m.headers, m.content_type,
-           CASE WHEN m.content_type IS NULL THEN m.payload END AS payload,
-           CASE WHEN m.content_type IS NOT NULL THEN m.payload END AS body
+           CASE WHEN coalesce(m.content_type, m.encoding) IS NULL THEN m.payload END AS payload,
+           CASE WHEN coalesce(m.content_type, m.encoding) IS NOT NULL THEN m.payload END AS body,
+           m.encoding
       FROM outbox_dead d
       JOIN outbox_message m ON m.n = d.n
       JOIN outbox_lane l ON l.n = m.lane
@@ -128,7 +130,7 @@ CREATE VIEW outbox AS
                || printf('.%06dZ', s.deliver_after % 1000000) AS deliver_after,
            strftime('%Y-%m-%dT%H:%M:%S', s.expires_at / 1000000, 'unixepoch')
                || printf('.%06dZ', s.expires_at % 1000000) AS expires_at,
-           s.max_attempts, s.correlation_id, s.content_type,
+           s.max_attempts, s.correlation_id, s.content_type, s.encoding,
            s.id, s.seq, s.payload AS payload_json, s.dedupe_key AS idempotency_key,
            CASE s.status WHEN 'processing' THEN 'publishing' WHEN 'delivered' THEN 'published'
                 WHEN 'dead' THEN 'dead_lettered'

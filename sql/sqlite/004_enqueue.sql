@@ -36,8 +36,8 @@ BEGIN
     -- a NUL character, so equality also says that there is none. The other cases find the words for what is wrong, if
     -- anything is.
     SELECT CASE
-        WHEN coalesce(NEW.content_type, NEW.headers, NEW.tenant_id, NEW.priority, NEW.max_attempts, NEW.deliver_after,
-                      NEW.expires_at, NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key,
+        WHEN coalesce(NEW.content_type, NEW.encoding, NEW.headers, NEW.tenant_id, NEW.priority, NEW.max_attempts,
+                      NEW.deliver_after, NEW.expires_at, NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key,
                       NEW.retry_count, NEW.last_error, NEW.last_attempt_at, NEW.next_attempt_at, NEW.published_at) IS NULL
              AND typeof(NEW.topic) = 'text' AND NEW.topic NOT GLOB '*[^!-)+->@-~]*'
              AND substr(NEW.topic, 1, 255) = NEW.topic AND NEW.topic <> ''
@@ -95,14 +95,16 @@ BEGIN
             THEN RAISE(ABORT, 'OB001: a text contains a NUL character')
         WHEN NEW.payload IS NULL
             THEN RAISE(ABORT, 'OB001: "payload" is missing: give JSON text (''null'' is one), or bytes with a content_type')
-        WHEN NEW.content_type IS NULL AND typeof(NEW.payload) = 'blob'
+        WHEN NEW.encoding IS NOT NULL AND (typeof(NEW.encoding) <> 'text' OR NEW.encoding <> 'zstd')
+            THEN RAISE(ABORT, 'OB001: "encoding" takes zstd, or null for a payload as it is')
+        WHEN coalesce(NEW.content_type, NEW.encoding) IS NULL AND typeof(NEW.payload) = 'blob'
             THEN RAISE(ABORT, 'OB001: "payload" is a blob: name its content_type, or give JSON as text')
-        WHEN NEW.content_type IS NULL
+        WHEN coalesce(NEW.content_type, NEW.encoding) IS NULL
              AND (instr(CAST(NEW.payload AS BLOB), x'00') OR EXISTS (SELECT 1 FROM json_each(NEW.payload)) < 0)
             THEN RAISE(ABORT, 'OB001: "payload" is not valid JSON: correct it, or name its content_type')
         -- An escape that stands for no character: NUL, or half of a surrogate pair. Escaped backslashes go first, and
         -- the padding lets the patterns look back from the very beginning.
-        WHEN NEW.content_type IS NULL AND instr(NEW.payload, '\u')
+        WHEN coalesce(NEW.content_type, NEW.encoding) IS NULL AND instr(NEW.payload, '\u')
              AND EXISTS (SELECT 1 FROM (SELECT 'xxxxxx' || replace(NEW.payload, '\\', '') AS text) j
                           WHERE instr(j.text, '\u0000')
                              OR j.text GLOB '*\u[dD][89abAB]??[^\]*'
@@ -171,6 +173,29 @@ BEGIN
         END
       FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
 
+    -- A zstd frame tells in its header how many bytes it stands for, and those count. What is behind the header is for
+    -- readers to check. https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1
+    SELECT CASE
+        WHEN z.size IS NULL
+            THEN RAISE(ABORT, 'OB001: "payload" is no zstd frame that tells its size: compress it in one call, with the content size in the frame header and without a dictionary')
+        WHEN z.size NOT BETWEEN 0 AND (SELECT l.max_payload FROM outbox_lane l
+                                        WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
+            THEN RAISE(ABORT, 'OB006: "payload" stands for more than the namespace''s max_payload: store the content elsewhere and send a reference, or raise the limit')
+        END
+      FROM (SELECT (SELECT sum((instr('123456789ABCDEF', substr(f.hex, 2 * (f.start + b.i) + 1, 1)) * 16
+                                + instr('123456789ABCDEF', substr(f.hex, 2 * (f.start + b.i) + 2, 1))) << 8 * b.i)
+                           + CASE f.width WHEN 2 THEN 256 ELSE 0 END
+                      FROM (SELECT h.hex, h.flags, CASE WHEN h.flags & 32 THEN 5 ELSE 6 END AS start,
+                                   CASE h.flags >> 6 WHEN 0 THEN (h.flags & 32) / 32 WHEN 1 THEN 2 WHEN 2 THEN 4 ELSE 8 END AS width
+                              FROM (SELECT hex(substr(NEW.payload, 1, 14)) AS hex,
+                                           instr('123456789ABCDEF', substr(hex(substr(NEW.payload, 5, 1)), 1, 1)) * 16
+                                           + instr('123456789ABCDEF', substr(hex(substr(NEW.payload, 5, 1)), 2, 1)) AS flags) h) f
+                      JOIN (SELECT 0 AS i UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3
+                            UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7) b ON b.i < f.width
+                     WHERE typeof(NEW.payload) = 'blob' AND substr(f.hex, 1, 8) = '28B52FFD' AND f.flags & 3 = 0
+                       AND length(f.hex) >= 2 * (f.start + f.width)) AS size
+             WHERE NEW.encoding IS NOT NULL) z;
+
     -- 4. Calls outbox_call_duplicate. RAISE(IGNORE) ends the trigger without an error and without undoing anything.
     UPDATE outbox_call
        SET (id, seq) = (SELECT d.id, d.seq FROM outbox_lane l JOIN outbox_dedupe d
@@ -188,7 +213,7 @@ BEGIN
 
     -- 5. 'now' is the same all through a statement, so the uses of it agree. The id is a uuid v7: time, then chance.
     INSERT INTO outbox_message (id, lane, created_at, priority, max_attempts, deliver_after, expires_at, tenant_id, key, seq,
-                                dedupe_key, subject, recipient, correlation_id, headers, content_type, payload)
+                                dedupe_key, subject, recipient, correlation_id, headers, content_type, encoding, payload)
     SELECT printf('%08x-%04x-7%03x-%04x-%012x',
                CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) >> 16,
                CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
@@ -207,7 +232,8 @@ BEGIN
                                 WHERE s.namespace = l.namespace AND s.topic = l.order_topic
                                   AND s.tenant_id = coalesce(lower(NEW.tenant_id), '') AND s.key = NEW.key), 0) + 1 END,
            NEW.dedupe_key, NEW.subject, NEW.recipient, NEW.correlation_id, NEW.headers, NEW.content_type,
-           CASE WHEN NEW.content_type IS NULL THEN CAST(NEW.payload AS TEXT) ELSE CAST(NEW.payload AS BLOB) END
+           NEW.encoding,
+           CASE WHEN coalesce(NEW.content_type, NEW.encoding) IS NULL THEN CAST(NEW.payload AS TEXT) ELSE CAST(NEW.payload AS BLOB) END
       FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
 
     -- 6. A message with a key is parked, and woken at once by outbox_call_key when nothing is in its way.

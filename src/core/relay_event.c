@@ -3,6 +3,7 @@
  * Leases are measured from before the claim was asked, by our own clock: they end here no later than at the store. While a
  * message is queued, half of its lease is for the delivery: at half time it goes back. While it is out the lease is
  * renewed from half time on. */
+#include "core/codec.h"
 #include "core/mutant.h"
 #include "core/relay_int.h"
 
@@ -148,6 +149,21 @@ static void unrouted(struct ob_relay *relay, struct ob_flight *flight)
         ob_relay_end(relay, flight, OUTBOX_BLOCKED, relay->set.unrouted_delay_us);
 }
 
+/* Its payload cannot be had: no destination is to blame. */
+static void unreadable(struct ob_relay *relay, struct ob_flight *flight, enum outbox_fault fault)
+{
+    if (fault == OUTBOX_FAULT_MEMORY) {
+        relay->stats.no_memory++;
+        ob_relay_release(relay, flight, relay->set.store_backoff_base_us);
+        return;
+    }
+    ob_flight_texts(flight, "encoding", ob_codec_fault_text(fault), NULL, NULL);
+    if (fault == OUTBOX_FAULT_DAMAGED)
+        ob_relay_end(relay, flight, OUTBOX_FAILED, -1);
+    else
+        ob_relay_end(relay, flight, OUTBOX_BLOCKED, relay->set.unrouted_delay_us); /* another build may read it */
+}
+
 /* The message is to be sent: it takes its place. */
 static void queue(struct ob_relay *relay, struct ob_flight *flight)
 {
@@ -187,6 +203,8 @@ static void take(struct ob_relay *relay, const struct outbox_delivery *msg)
         ob_relay_release(relay, flight, 0);
     } else if (relay->phase != OB_RELAY_RUNNING) {
         ob_relay_release(relay, flight, 0);
+    } else if (msg->fault) {
+        unreadable(relay, flight, msg->fault);
     } else if (dest < 0 || dest >= relay->set.dest_count) {
         unrouted(relay, flight);
     } else if (relay->now_us >= half_time(relay, flight) && !OB_MUTANT(LEASE_IGNORED)) {

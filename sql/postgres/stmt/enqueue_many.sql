@@ -2,7 +2,7 @@
 -- function wants are built here, so that no value of a message is ever pasted into JSON text.
 -- $1 topics, $2 payloads, $3 bodies (not null: bytes instead of JSON), $4 content types, $5 keys, $6 dedupe keys,
 -- $7 tenants, $8 namespaces, $9 subjects, $10 recipients, $11 headers, $12 priorities, $13 deliver after,
--- $14 expires at, $15 max attempts, $16 correlation ids.
+-- $14 expires at, $15 max attempts, $16 correlation ids, $17 encodings of the bodies.
 -- Columns: ord (from 1), id, created, seq. Locks: as enqueue, in sorted order.
 select r.ord, r.id, r.created, r.seq
 from @schema@.enqueue_many((
@@ -15,10 +15,10 @@ from @schema@.enqueue_many((
                || case when m.headers is null then '{}' else jsonb_build_object('headers', m.headers) end
                || case when m.body is null then jsonb_build_object('payload', m.payload)
                        else jsonb_build_object('payload_base64', encode(m.body, 'base64'),
-                                               'content_type', m.content_type) end
+                                               'content_type', m.content_type, 'encoding', m.encoding) end
                order by m.ord)
     from unnest($1::text[], $2::jsonb[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                 $9::text[], $10::text[], $11::jsonb[], $12::int[], $13::timestamptz[], $14::timestamptz[], $15::int[],
-                $16::text[]) with ordinality
+                $16::text[], $17::text[]) with ordinality
          as m(topic, payload, body, content_type, key, dedupe_key, tenant_id, namespace, subject, recipient, headers,
-              priority, deliver_after, expires_at, max_attempts, correlation_id, ord))) as r
+              priority, deliver_after, expires_at, max_attempts, correlation_id, encoding, ord))) as r

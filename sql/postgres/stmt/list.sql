@@ -5,7 +5,7 @@
 select id, status, namespace, topic, tenant_id::text, key, dedupe_key, subject, recipient, correlation_id, headers,
        content_type, locked_by, last_code, last_error, dead_reason, case when $11::boolean then payload end,
        case when $11::boolean then body end, seq, priority, attempts, spent, max_attempts, redriven, parked, created_at,
-       updated_at, next_attempt_at, locked_until, delivered_at, expires_at
+       updated_at, next_attempt_at, locked_until, delivered_at, expires_at, encoding
 from @schema@.messages
 where ($1::uuid[] is null or id = any ($1::uuid[]))
   and ($2::text is null or namespace = $2::text)

@@ -1,11 +1,13 @@
 /* claim.c - messages out, under a lease.
  *
- * A batch borrows everything from its PGresult: payloads are never copied here. Values are in binary, and libpq puts a
+ * A batch borrows everything from its PGresult: payloads are never copied here, only decompressed. Values are in binary, and libpq puts a
  * NUL behind each, so text can be handed out as it lies. */
 #include "store/pg/pg.h"
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "core/batch.h"
+#include "core/codec.h"
 
 /* In the order of sql/postgres/stmt/claim.sql. */
 enum column {
@@ -34,11 +36,13 @@ enum column {
     LOCKED_UNTIL,
     EXPIRES_AT,
     PLACE,
+    ENCODING,
 };
 
 struct batch {
     struct outbox_batch base; /* first: free finds us by a cast */
     PGresult *res;            /* owned; the messages borrow from it */
+    struct ob_arena arena;    /* payloads that were compressed */
     struct outbox_delivery items[];
 };
 
@@ -46,6 +50,7 @@ static void batch_free(struct outbox_batch *base)
 {
     struct batch *batch = (struct batch *)(void *)base;
     PQclear(batch->res);
+    ob_arena_fini(&batch->arena);
     ob_free(batch);
 }
 
@@ -152,8 +157,12 @@ ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox
     }
     batch->base = (struct outbox_batch){.size = count, .items = batch->items, .free = batch_free};
     batch->res = res;
-    for (size_t i = 0; i < count; i++)
+    ob_arena_init(&batch->arena, 0);
+    for (size_t i = 0; i < count; i++) {
         read_delivery(res, (int)i, &batch->items[i]);
+        if (!PQgetisnull(res, (int)i, ENCODING))
+            ob_codec_deliver(ob_pg_text(res, (int)i, ENCODING), &batch->arena, &batch->items[i]);
+    }
     *out = &batch->base;
     return OUTBOX_OK;
 }

@@ -6,11 +6,10 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "core/codec.h"
 #include "store/pg/render.h"
 
 #include <string.h>
-
-enum { PAYLOAD_MAX = 268435456 }; /* the highest max_payload a namespace can have */
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
@@ -25,9 +24,9 @@ static ob_code check_payload(const struct outbox_message *msg, struct outbox_err
 {
     if (!msg->payload && (msg->payload_len || !msg->content_type))
         return ob_error_set(err, OUTBOX_INVALID, "payload is missing; JSON null is a payload, and bytes may be empty");
-    if (msg->payload_len > PAYLOAD_MAX)
+    if (msg->payload_len > OB_CODEC_MAX)
         return ob_error_set(err, OUTBOX_TOO_LARGE, "the payload has %zu bytes; no namespace takes more than %d",
-                            msg->payload_len, PAYLOAD_MAX);
+                            msg->payload_len, OB_CODEC_MAX);
     if (msg->content_type)
         return OUTBOX_OK;
     if (memchr(msg->payload, '\0', msg->payload_len))
@@ -67,10 +66,14 @@ static ob_code check(const struct outbox_message *msg, struct outbox_error *err)
 
 /* ---- one --------------------------------------------------------------------------------------------------------- */
 
-static enum ob_pg_stmt fill(struct ob_pg_params *params, const struct outbox_message *msg)
+/* frame holds the payload when there is an encoding. */
+static enum ob_pg_stmt fill(struct ob_pg_params *params, const struct outbox_message *msg, const char *encoding,
+                            const struct ob_buf *frame)
 {
     ob_pg_put_text(params, msg->topic);
-    if (msg->content_type)
+    if (encoding)
+        ob_pg_put_bytes(params, frame->data, frame->len);
+    else if (msg->content_type)
         ob_pg_put_bytes(params, msg->payload, msg->payload_len);
     else
         ob_pg_put_jsonb(params, msg->payload, msg->payload_len);
@@ -92,9 +95,10 @@ static enum ob_pg_stmt fill(struct ob_pg_params *params, const struct outbox_mes
     else
         ob_pg_put_int4(params, msg->max_attempts);
     ob_pg_put_text(params, msg->correlation_id);
-    if (!msg->content_type)
+    if (!msg->content_type && !encoding)
         return OB_PG_enqueue;
     ob_pg_put_text(params, msg->content_type);
+    ob_pg_put_text(params, encoding);
     return OB_PG_enqueue_bytes;
 }
 
@@ -124,12 +128,13 @@ ob_code ob_pg_enqueue(struct ob_store *base, const struct outbox_message *msg, s
     if (code)
         return code;
     struct ob_pg_params params;
+    struct ob_buf frame = OB_BUF_INIT;
+    PGresult *res = NULL;
+    const char *encoding = ob_codec_pack(msg, &frame);
     ob_pg_params_init(&params, &store->scratch);
-    enum ob_pg_stmt which = fill(&params, msg);
-    if (!ob_pg_params_seal(&params))
-        return ob_error_nomem(err);
-    PGresult *res;
-    code = ob_pg_call(store, which, &params, &res, err);
+    enum ob_pg_stmt which = fill(&params, msg, encoding, &frame);
+    code = ob_pg_params_seal(&params) ? ob_pg_call(store, which, &params, &res, err) : ob_error_nomem(err);
+    ob_buf_fini(&frame);
     if (code)
         return name_json(code, msg->headers != NULL, err);
     if (receipt)
@@ -171,12 +176,21 @@ static void put_times(struct ob_pg_params *params, const struct outbox_message *
     ob_pg_array_end(params);
 }
 
-static void put_payloads(struct ob_pg_params *params, const struct outbox_message *msgs, size_t count, bool bytes)
+/* A payload that goes compressed: then there is an encoding. */
+struct packed {
+    const char *encoding;
+    struct ob_buf frame;
+};
+
+static void put_payloads(struct ob_pg_params *params, const struct outbox_message *msgs, const struct packed *packed,
+                         size_t count, bool bytes)
 {
     ob_pg_array_begin(params, bytes ? OB_PG_BYTEA : OB_PG_JSONB, count);
     for (size_t i = 0; i < count; i++) {
-        if ((msgs[i].content_type != NULL) != bytes)
+        if ((msgs[i].content_type || packed[i].encoding) != bytes)
             ob_pg_array_null(params);
+        else if (packed[i].encoding)
+            ob_pg_array_bytes(params, packed[i].frame.data, packed[i].frame.len);
         else if (bytes)
             ob_pg_array_bytes(params, msgs[i].payload, msgs[i].payload_len);
         else
@@ -185,12 +199,13 @@ static void put_payloads(struct ob_pg_params *params, const struct outbox_messag
     ob_pg_array_end(params);
 }
 
-static void fill_many(struct ob_pg_params *params, const struct outbox_message *msgs, size_t count)
+static void fill_many(struct ob_pg_params *params, const struct outbox_message *msgs, const struct packed *packed,
+                      size_t count)
 {
 #define FIELD(name) offsetof(struct outbox_message, name)
     put_texts(params, msgs, count, FIELD(topic));
-    put_payloads(params, msgs, count, false);
-    put_payloads(params, msgs, count, true);
+    put_payloads(params, msgs, packed, count, false);
+    put_payloads(params, msgs, packed, count, true);
     static const size_t texts[] = {FIELD(content_type), FIELD(key),     FIELD(dedupe_key), FIELD(tenant_id),
                                    FIELD(name_space),   FIELD(subject), FIELD(recipient)};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -204,6 +219,10 @@ static void fill_many(struct ob_pg_params *params, const struct outbox_message *
     put_times(params, msgs, count, FIELD(expires_at_us));
     put_ints(params, msgs, count, FIELD(max_attempts), 0);
     put_texts(params, msgs, count, FIELD(correlation_id));
+    ob_pg_array_begin(params, OB_PG_TEXT, count);
+    for (size_t i = 0; i < count; i++)
+        ob_pg_array_text(params, packed[i].encoding);
+    ob_pg_array_end(params);
 #undef FIELD
 }
 
@@ -219,9 +238,17 @@ ob_code ob_pg_enqueue_many(struct ob_store *base, const struct outbox_message *m
         if (code)
             return ob_error_set(err, code, "message %zu: %s", i + 1, cause.text);
     }
+    struct packed *packed = ob_calloc(count, sizeof *packed);
+    if (!packed)
+        return ob_error_nomem(err);
+    for (size_t i = 0; i < count; i++)
+        packed[i].encoding = ob_codec_pack(&msgs[i], &packed[i].frame);
     struct ob_pg_params params;
     ob_pg_params_init(&params, &store->scratch);
-    fill_many(&params, msgs, count);
+    fill_many(&params, msgs, packed, count);
+    for (size_t i = 0; i < count; i++) /* arrays are copied */
+        ob_buf_fini(&packed[i].frame);
+    ob_free(packed);
     if (!ob_pg_params_seal(&params))
         return ob_error_nomem(err);
     PGresult *res;
@@ -297,12 +324,13 @@ ob_code ob_pg_enqueue_on(PGconn *conn, const char *schema, const struct outbox_m
         code = check_encoding(conn, schema, msg, err);
     if (code)
         return code;
-    struct ob_buf scratch = OB_BUF_INIT;
+    struct ob_buf scratch = OB_BUF_INIT, frame = OB_BUF_INIT;
     struct ob_pg_params params;
     char *sql = NULL;
     PGresult *res = NULL;
     ob_pg_params_init(&params, &scratch);
-    enum ob_pg_stmt which = fill(&params, msg);
+    const char *encoding = ob_codec_pack(msg, &frame);
+    enum ob_pg_stmt which = fill(&params, msg, encoding, &frame);
     code = ob_pg_params_seal(&params) ? ob_pg_stmt_render(which, schema, &sql, err) : ob_error_nomem(err);
     if (code)
         goto done;
@@ -319,5 +347,6 @@ done:
     PQclear(res);
     ob_free(sql);
     ob_buf_fini(&scratch);
+    ob_buf_fini(&frame);
     return code;
 }

@@ -1,6 +1,8 @@
 /* read.c - the views, row by row. Rows borrow from the result for the time of the callback. */
 #include "store/pg/pg.h"
 
+#include "core/codec.h"
+
 #include <string.h>
 
 static const char *const status_names[OB_STATUS_COUNT] = {
@@ -57,6 +59,7 @@ enum column {
     LOCKED_UNTIL,
     DELIVERED_AT,
     EXPIRES_AT,
+    ENCODING,
 };
 
 static void read_message(const PGresult *res, int row, struct ob_message_row *out)
@@ -139,11 +142,14 @@ ob_code ob_pg_list(struct ob_store *base, const struct ob_filter *filter, ob_mes
     if (code)
         return code;
     struct ob_message_row row;
+    struct ob_buf room = OB_BUF_INIT;
     for (int i = 0; i < PQntuples(res); i++) {
         read_message(res, i, &row);
+        ob_codec_show(ob_pg_text(res, i, ENCODING), &room, &row);
         if (!fn(ctx, &row))
             break;
     }
+    ob_buf_fini(&room);
     PQclear(res);
     return OUTBOX_OK;
 }

@@ -5,19 +5,20 @@
 #include "store/sqlite/sqlite.h"
 
 #include "base/utf8.h"
+#include "core/codec.h"
 #include "store/sqlite/borrow.h"
 
 #include <string.h>
 
-enum { PAYLOAD_MAX = 268435456, ARGS = 15 }; /* the highest max_payload a namespace can have */
+enum { ARGS = 16 };
 
 static ob_code check_payload(const struct outbox_message *msg, struct outbox_error *err)
 {
     if (!msg->payload && (msg->payload_len || !msg->content_type))
         return ob_error_set(err, OUTBOX_INVALID, "payload is missing; JSON null is a payload, and bytes may be empty");
-    if (msg->payload_len > PAYLOAD_MAX)
+    if (msg->payload_len > OB_CODEC_MAX)
         return ob_error_set(err, OUTBOX_TOO_LARGE, "the payload has %zu bytes; no namespace takes more than %d",
-                            msg->payload_len, PAYLOAD_MAX);
+                            msg->payload_len, OB_CODEC_MAX);
     if (!msg->content_type && !ob_utf8_valid(msg->payload, msg->payload_len))
         return ob_error_set(err, OUTBOX_INVALID,
                             "payload is JSON but not valid UTF-8; give bytes with a content_type instead");
@@ -46,12 +47,15 @@ static ob_code check(const struct outbox_message *msg, struct outbox_error *err)
     return check_payload(msg, err);
 }
 
-/* In the order of sql/sqlite/stmt/enqueue.sql. */
-static void fill(struct ob_sqlite_arg args[ARGS], const struct outbox_message *msg)
+/* In the order of sql/sqlite/stmt/enqueue.sql. frame holds the payload when there is an encoding. */
+static void fill(struct ob_sqlite_arg args[ARGS], const struct outbox_message *msg, const char *encoding,
+                 const struct ob_buf *frame)
 {
     const struct ob_sqlite_arg all[ARGS] = {
         OB_TEXT(msg->topic),
-        msg->content_type ? OB_BYTES(msg->payload, msg->payload_len) : OB_TEXT_N(msg->payload, msg->payload_len),
+        encoding            ? OB_BYTES(frame->data, frame->len)
+        : msg->content_type ? OB_BYTES(msg->payload, msg->payload_len)
+                            : OB_TEXT_N(msg->payload, msg->payload_len),
         OB_TEXT(msg->key),
         OB_TEXT(msg->dedupe_key),
         OB_TEXT(msg->tenant_id),
@@ -65,6 +69,7 @@ static void fill(struct ob_sqlite_arg args[ARGS], const struct outbox_message *m
         OB_NUM_OR_NULL(msg->max_attempts),
         OB_TEXT(msg->correlation_id),
         OB_TEXT(msg->content_type),
+        OB_TEXT(encoding),
     };
     memcpy(args, all, sizeof all);
 }
@@ -79,8 +84,11 @@ static ob_code put(struct ob_sqlite_store *store, const struct outbox_message *m
     ob_code code = check(msg, err);
     if (code)
         return code;
-    fill(args, msg);
+    struct ob_buf frame = OB_BUF_INIT;
+    const char *encoding = ob_codec_pack(msg, &frame);
+    fill(args, msg, encoding, &frame);
     code = ob_sqlite_run(store, OB_SQLITE_enqueue, args, ARGS, NULL, err);
+    ob_buf_fini(&frame);
     if (code || !receipt)
         return code;
     code = ob_sqlite_start(store, OB_SQLITE_receipt, OB_NO_ARGS, &stmt, err);

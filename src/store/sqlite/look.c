@@ -5,6 +5,8 @@
  * statement of its own. */
 #include "store/sqlite/sqlite.h"
 
+#include "core/codec.h"
+
 #include <string.h>
 
 static const char *const status_names[OB_STATUS_COUNT] = {
@@ -54,6 +56,7 @@ enum column {
     LOCKED_UNTIL,
     DELIVERED_AT,
     EXPIRES_AT,
+    ENCODING,
 };
 
 static void read_message(sqlite3_stmt *stmt, struct ob_message_row *row)
@@ -118,7 +121,7 @@ ob_code ob_sqlite_list(struct ob_store *base, const struct ob_filter *filter, ob
                        struct outbox_error *err)
 {
     struct ob_sqlite_store *store = ob_sqlite_store_of(base);
-    struct ob_buf ids = OB_BUF_INIT;
+    struct ob_buf ids = OB_BUF_INIT, room = OB_BUF_INIT;
     char tenant_text[37];
     const char *tenant;
     sqlite3_stmt *stmt = NULL;
@@ -146,10 +149,12 @@ ob_code ob_sqlite_list(struct ob_store *base, const struct ob_filter *filter, ob
         if (code || !row)
             break;
         read_message(stmt, &message);
+        ob_codec_show(ob_sqlite_column(stmt, ENCODING), &room, &message);
         more = fn(ctx, &message);
     }
     ob_sqlite_done(stmt);
     ob_buf_fini(&ids);
+    ob_buf_fini(&room);
     return code;
 }
 

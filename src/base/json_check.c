@@ -1,0 +1,174 @@
+/* json_check.c - see json_check.h. No recursion: the open brackets are kept in an array. */
+#include "base/json_check.h"
+
+#include <string.h>
+
+enum { DEPTH = 256, DIGITS = 1000, EXPONENT = 3 };
+
+struct text {
+    const char *at, *end;
+};
+
+static int peek(const struct text *text)
+{
+    return text->at < text->end ? (unsigned char)*text->at : -1;
+}
+
+static void skip_space(struct text *text)
+{
+    while (text->at < text->end && (*text->at == ' ' || *text->at == '\n' || *text->at == '\r' || *text->at == '\t'))
+        text->at++;
+}
+
+static bool take(struct text *text, char c)
+{
+    if (peek(text) != c)
+        return false;
+    text->at++;
+    return true;
+}
+
+static bool take_word(struct text *text, const char *word)
+{
+    size_t len = strlen(word);
+    if ((size_t)(text->end - text->at) < len || memcmp(text->at, word, len) != 0)
+        return false;
+    text->at += len;
+    return true;
+}
+
+/* ---- strings ---- */
+
+/* The four digits after \u; -1 when they are none. */
+static int take_hex(struct text *text)
+{
+    int value = 0;
+    for (int i = 0; i < 4; i++) {
+        int c = peek(text);
+        if (c >= '0' && c <= '9')
+            value = value * 16 + c - '0';
+        else if ((c | 32) >= 'a' && (c | 32) <= 'f' && c > 0)
+            value = value * 16 + (c | 32) - 'a' + 10;
+        else
+            return -1;
+        text->at++;
+    }
+    return value;
+}
+
+static bool take_escape(struct text *text)
+{
+    int c = peek(text);
+    text->at++;
+    if (c != 'u')
+        return c > 0 && strchr("\"\\/bfnrt", c) != NULL;
+    int unit = take_hex(text);
+    if (unit <= 0 || (unit >= 0xdc00 && unit <= 0xdfff))
+        return false;
+    if (unit < 0xd800 || unit > 0xdbff)
+        return true;
+    if (!take_word(text, "\\u"))
+        return false;
+    unit = take_hex(text);
+    return unit >= 0xdc00 && unit <= 0xdfff;
+}
+
+static bool take_string(struct text *text)
+{
+    if (!take(text, '"'))
+        return false;
+    while (text->at < text->end) {
+        unsigned char c = (unsigned char)*text->at++;
+        if (c == '"')
+            return true;
+        if (c < 32 || (c == '\\' && (text->at == text->end || !take_escape(text))))
+            return false;
+    }
+    return false;
+}
+
+/* ---- numbers ---- */
+
+static size_t take_digits(struct text *text)
+{
+    const char *start = text->at;
+    while (text->at < text->end && *text->at >= '0' && *text->at <= '9')
+        text->at++;
+    return (size_t)(text->at - start);
+}
+
+static bool take_number(struct text *text)
+{
+    take(text, '-');
+    bool zero = peek(text) == '0';
+    size_t digits = take_digits(text);
+    if (digits == 0 || digits > DIGITS || (zero && digits > 1))
+        return false;
+    if (take(text, '.')) {
+        digits = take_digits(text);
+        if (digits == 0 || digits > DIGITS)
+            return false;
+    }
+    if (take(text, 'e') || take(text, 'E')) {
+        if (!take(text, '-'))
+            take(text, '+');
+        digits = take_digits(text);
+        return digits > 0 && digits <= EXPONENT;
+    }
+    return true;
+}
+
+/* ---- values ---- */
+
+static bool take_scalar(struct text *text)
+{
+    switch (peek(text)) {
+    case '"': return take_string(text);
+    case 't': return take_word(text, "true");
+    case 'f': return take_word(text, "false");
+    case 'n': return take_word(text, "null");
+    default: return take_number(text);
+    }
+}
+
+static bool take_name(struct text *text)
+{
+    skip_space(text);
+    if (!take_string(text))
+        return false;
+    skip_space(text);
+    return take(text, ':');
+}
+
+bool ob_json_check(const char *data, size_t len)
+{
+    struct text text = {data, data + len};
+    char closers[DEPTH];
+    int depth = 0;
+    for (;;) {
+        /* Here a value begins. */
+        skip_space(&text);
+        int c = peek(&text);
+        if (c == '{' || c == '[') {
+            if (depth == DEPTH)
+                return false;
+            text.at++;
+            closers[depth] = c == '{' ? '}' : ']';
+            skip_space(&text);
+            if (!take(&text, closers[depth])) {
+                if (closers[depth++] == '}' && !take_name(&text))
+                    return false;
+                continue;
+            }
+        } else if (!take_scalar(&text)) {
+            return false;
+        }
+        /* Here one ended, and perhaps what it is in. */
+        for (skip_space(&text); depth > 0 && take(&text, closers[depth - 1]); skip_space(&text))
+            depth--;
+        if (depth == 0)
+            return text.at == text.end;
+        if (!take(&text, ',') || (closers[depth - 1] == '}' && !take_name(&text)))
+            return false;
+    }
+}

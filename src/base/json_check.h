@@ -1,0 +1,12 @@
+/* json_check.h - whether a text is JSON that every store takes. */
+#ifndef OB_BASE_JSON_CHECK_H
+#define OB_BASE_JSON_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The text is valid UTF-8. Strict: one value, no NUL, no escape that is no character (\u0000, half of a surrogate pair),
+ * numbers that fit any database, at most 256 levels. False may be a text that some store takes all the same. */
+bool ob_json_check(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,30 @@
+/* codec.h - payloads as they are stored: as they are, or as one zstd frame.
+ *
+ * A frame is taken only when it is alone, needs no dictionary and tells its size, which is at most OB_CODEC_MAX: what
+ * comes out of it is known and bounded before a byte is decompressed. In a build without zstd nothing is compressed, and
+ * what others compressed is OUTBOX_FAULT_UNSUPPORTED. */
+#ifndef OB_CORE_CODEC_H
+#define OB_CORE_CODEC_H
+
+#include <outbox/outbox.h>
+
+struct ob_arena;
+struct ob_buf;
+struct ob_message_row;
+
+enum { OB_CODEC_MAX = 268435456 }; /* the highest max_payload a namespace can have */
+
+/* The name of the encoding that the message goes to the store with, its payload then being in `frame`; NULL: as it is,
+ * since it is not over its threshold, or would hardly become smaller, or is no JSON that every store takes, or there is
+ * no memory. The message must be valid UTF-8 where it is JSON. */
+const char *ob_codec_pack(const struct outbox_message *msg, struct ob_buf *frame);
+
+/* Their payload, as it is stored, becomes plain, with a NUL behind it; or the fault is told and it becomes NULL: the other
+ * messages are none the worse. It does nothing when encoding is NULL, or there is no payload. */
+void ob_codec_deliver(const char *encoding, struct ob_arena *arena, struct outbox_delivery *msg);
+void ob_codec_show(const char *encoding, struct ob_buf *room, struct ob_message_row *row);
+
+/* For people; NULL for OUTBOX_FAULT_NONE. */
+const char *ob_codec_fault_text(enum outbox_fault fault);
+
+#endif

@@ -1,7 +1,11 @@
 /* keeper.c - see keeper.h.
  *
  * The thread fills a notebook of its own and swaps it with the one that the loop reads, under a lock that is held for the
- * swap only. */
+ * swap only.
+ *
+ * A call may never come back: somebody holds a lock in the database, or its server stands still. Whoever stops the keeper
+ * does not wait for that. The thread is left behind then, and ends by itself some day: so it owns all that it uses, and
+ * touches nothing of the host's once `stop` is set. */
 #include "relay/keeper.h"
 
 #include "base/alloc.h"
@@ -17,7 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BEAT_US = 10000000, COUNT_US = 15000000, BACKOFF_US = 500000, BACKOFF_CAP_US = 5000000, LIST_MAX = 100000 };
+enum { BEAT_US = 10000000, COUNT_US = 15000000, BACKOFF_US = 500000, BACKOFF_CAP_US = 5000000, PATIENCE_US = 2000000 };
+enum { LIST_MAX = 1 << 17, LANES_MAX = 50000 };
 
 /* A list in an arena that grows by doubling; what it grew out of stays in the arena until it is emptied. */
 struct list {
@@ -33,11 +38,18 @@ struct notebook {
 };
 
 struct ob_keeper {
-    struct ob_keeper_settings set;
+    char *url, *schema, *name, *worker; /* of the store, and of this relay */
+    const char *state;
+    int64_t control_every_us, purge_every_us;
+    struct ob_log log;
+    uv_async_t *loop; /* the host's: not after stop */
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool stop, hurry, fresh;  /* under the lock */
+    pthread_cond_t wake, over;
+    bool stop, hurry, fresh;  /* under the lock, as the next three */
+    int64_t stop_us;          /* when stop was asked for */
+    bool ended;               /* the thread is through */
+    bool left;                /* nobody waits for it: it cleans up after itself */
     struct notebook books[3]; /* written by the thread; ready; read by the loop */
     struct notebook *writing, *ready, *reading;
     struct ob_store *store; /* the thread's, from here on */
@@ -97,6 +109,8 @@ static void on_tuned(void *ctx, const char *name, const char *value)
 static void on_lane(void *ctx, const char *name_space, const char *topic)
 {
     struct notebook *book = ctx;
+    if (book->lanes.count == LANES_MAX)
+        return; /* the list spares claims; a lane that is not in it is claimed like any other */
     struct outbox_lane *lane = add(book, &book->lanes, sizeof *lane);
     if (lane)
         *lane = (struct outbox_lane){keep(book, name_space), keep(book, topic)};
@@ -141,9 +155,10 @@ static void book_publish(struct ob_keeper *keeper)
     keeper->writing = keeper->ready;
     keeper->ready = book;
     keeper->fresh = true;
+    if (!keeper->stop)
+        uv_async_send(keeper->loop);
     pthread_mutex_unlock(&keeper->lock);
     book_empty(keeper->writing);
-    uv_async_send(keeper->set.wake);
 }
 
 /* ---- the round ---- */
@@ -151,9 +166,8 @@ static void book_publish(struct ob_keeper *keeper)
 static void tell_trouble(struct ob_keeper *keeper, const struct outbox_error *err)
 {
     if (keeper->backoff_us == 0) /* the first of a row */
-        ob_log(keeper->set.log, OB_LOG_WARN, "the store cannot be looked after; trying again",
-               OB_STR("store", keeper->set.store->name), OB_STR("code", outbox_code_name(err->code)),
-               OB_STR("error", err->text));
+        ob_log(&keeper->log, OB_LOG_WARN, "the store cannot be looked after; trying again",
+               OB_STR("store", keeper->name), OB_STR("code", outbox_code_name(err->code)), OB_STR("error", err->text));
 }
 
 static void give_up_connection(struct ob_keeper *keeper, const struct outbox_error *err, int64_t now)
@@ -174,7 +188,7 @@ static ob_code beat(struct ob_keeper *keeper, const char *state, struct outbox_e
 {
     char host[80] = "";
     gethostname(host, sizeof host - 1);
-    struct ob_beat sign = {.worker = keeper->set.worker,
+    struct ob_beat sign = {.worker = keeper->worker,
                            .host = host,
                            .version = outbox_version(),
                            .state = state,
@@ -205,16 +219,15 @@ static ob_code purge(struct ob_keeper *keeper, struct outbox_error *err)
     ob_code code = keeper->store->ops->purge(keeper->store, &removed, err);
     keeper->writing->news.purged += removed;
     if (!code && removed > 0)
-        ob_log(keeper->set.log, OB_LOG_INFO, "retention removed old messages", OB_STR("store", keeper->set.store->name),
+        ob_log(&keeper->log, OB_LOG_INFO, "retention removed old messages", OB_STR("store", keeper->name),
                OB_INT("messages", removed));
     return code;
 }
 
 static ob_code open_store(struct ob_keeper *keeper, struct outbox_error *err)
 {
-    const struct ob_config_store *store = keeper->set.store;
-    struct ob_open options = {.schema = store->schema, .application = "outbox keeper", .log = keeper->set.log};
-    return ob_store_open(store->url, &options, &keeper->store, err);
+    struct ob_open options = {.schema = keeper->schema, .application = "outbox keeper", .log = &keeper->log};
+    return ob_store_open(keeper->url, &options, &keeper->store, err);
 }
 
 /* Whether it is time, and when it is next. */
@@ -237,12 +250,12 @@ static void round_of(struct ob_keeper *keeper, bool hurry)
         code = open_store(keeper, &err);
     }
     if (!code && due(&keeper->beat_at, BEAT_US, now))
-        code = beat(keeper, keeper->set.state, &err);
-    if (!code && (hurry || due(&keeper->control_at, keeper->set.config->control_every_us, now)))
+        code = beat(keeper, keeper->state, &err);
+    if (!code && (hurry || due(&keeper->control_at, keeper->control_every_us, now)))
         code = look(keeper, &err);
     if (!code && (hurry || (keeper->leads && due(&keeper->count_at, COUNT_US, now))))
         code = count(keeper, &err);
-    if (!code && keeper->leads && due(&keeper->purge_at, keeper->set.config->purge_every_us, now))
+    if (!code && keeper->leads && due(&keeper->purge_at, keeper->purge_every_us, now))
         code = purge(keeper, &err);
     keeper->writing->news.reached = !code;
     if (code)
@@ -262,8 +275,8 @@ static int64_t next_at(const struct ob_keeper *keeper)
     if (!keeper->store)
         return keeper->open_at;
     int64_t at = keeper->beat_at;
-    at = earlier(at, keeper->control_at, keeper->set.config->control_every_us);
-    at = earlier(at, keeper->purge_at, keeper->leads ? keeper->set.config->purge_every_us : 0);
+    at = earlier(at, keeper->control_at, keeper->control_every_us);
+    at = earlier(at, keeper->purge_at, keeper->leads ? keeper->purge_every_us : 0);
     return earlier(at, keeper->count_at, keeper->leads);
 }
 
@@ -289,6 +302,17 @@ static bool rest(struct ob_keeper *keeper, bool *hurry)
     return stop;
 }
 
+/* Whoever was left behind says nothing more: another may live under its name by now. */
+static bool is_left(struct ob_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    bool left = keeper->left;
+    pthread_mutex_unlock(&keeper->lock);
+    return left;
+}
+
+static void keeper_free(struct ob_keeper *keeper);
+
 static void *run(void *ctx)
 {
     struct ob_keeper *keeper = ctx;
@@ -298,10 +322,17 @@ static void *run(void *ctx)
     while (!rest(keeper, &hurry));
     if (keeper->store) {
         struct outbox_error err;
-        ob_code ignored = beat(keeper, "stopped", &err);
+        ob_code ignored = is_left(keeper) ? OUTBOX_OK : beat(keeper, "stopped", &err);
         (void)ignored; /* its row shows its age all the same */
         keeper->store->ops->close(keeper->store);
     }
+    pthread_mutex_lock(&keeper->lock);
+    bool left = keeper->left;
+    keeper->ended = true;
+    pthread_cond_signal(&keeper->over);
+    pthread_mutex_unlock(&keeper->lock);
+    if (left)
+        keeper_free(keeper);
     return NULL;
 }
 
@@ -311,9 +342,40 @@ static void keeper_free(struct ob_keeper *keeper)
 {
     for (int i = 0; i < 3; i++)
         ob_arena_fini(&keeper->books[i].arena);
+    pthread_cond_destroy(&keeper->over);
     pthread_cond_destroy(&keeper->wake);
     pthread_mutex_destroy(&keeper->lock);
+    ob_free(keeper->url);
+    ob_free(keeper->schema);
+    ob_free(keeper->name);
+    ob_free(keeper->worker);
     ob_free(keeper);
+}
+
+static void init_sync(struct ob_keeper *keeper)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&keeper->lock, NULL);
+    pthread_cond_init(&keeper->wake, &attr);
+    pthread_cond_init(&keeper->over, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+static bool copy_settings(struct ob_keeper *keeper, const struct ob_keeper_settings *settings)
+{
+    const struct ob_config_store *store = settings->store;
+    keeper->url = ob_strdup(store->url);
+    keeper->schema = store->schema ? ob_strdup(store->schema) : NULL;
+    keeper->name = ob_strdup(store->name);
+    keeper->worker = ob_strdup(settings->worker);
+    keeper->state = settings->state;
+    keeper->control_every_us = settings->config->control_every_us;
+    keeper->purge_every_us = settings->config->purge_every_us;
+    keeper->log = settings->log ? *settings->log : (struct ob_log){.level = OB_LOG_OFF};
+    keeper->loop = settings->wake;
+    return keeper->url && (keeper->schema || !store->schema) && keeper->name && keeper->worker;
 }
 
 enum outbox_code ob_keeper_start(const struct ob_keeper_settings *settings, struct ob_keeper **out,
@@ -323,22 +385,18 @@ enum outbox_code ob_keeper_start(const struct ob_keeper_settings *settings, stru
     *out = NULL;
     if (!keeper)
         return ob_error_nomem(err);
-    keeper->set = *settings;
     for (int i = 0; i < 3; i++)
         ob_arena_init(&keeper->books[i].arena, 0);
     keeper->writing = &keeper->books[0];
     keeper->ready = &keeper->books[1];
     keeper->reading = &keeper->books[2];
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_mutex_init(&keeper->lock, NULL);
-    pthread_cond_init(&keeper->wake, &attr);
-    pthread_condattr_destroy(&attr);
-    int failed = pthread_create(&keeper->thread, NULL, run, keeper);
-    if (failed) {
+    init_sync(keeper);
+    bool copied = copy_settings(keeper, settings);
+    int failed = copied ? pthread_create(&keeper->thread, NULL, run, keeper) : 0;
+    if (!copied || failed) {
         keeper_free(keeper);
-        return ob_error_set(err, OUTBOX_INTERNAL, "cannot start a thread: %s", strerror(failed));
+        return copied ? ob_error_set(err, OUTBOX_INTERNAL, "cannot start a thread: %s", strerror(failed))
+                      : ob_error_nomem(err);
     }
     *out = keeper;
     return OUTBOX_OK;
@@ -352,11 +410,33 @@ static void ask(struct ob_keeper *keeper, bool *flag)
     pthread_mutex_unlock(&keeper->lock);
 }
 
+void ob_keeper_dismiss(struct ob_keeper *keeper)
+{
+    if (!keeper || keeper->stop_us)
+        return;
+    keeper->stop_us = ob_clock_mono_us();
+    ask(keeper, &keeper->stop);
+}
+
 void ob_keeper_stop(struct ob_keeper *keeper)
 {
     if (!keeper)
         return;
-    ask(keeper, &keeper->stop);
+    ob_keeper_dismiss(keeper);
+    int64_t until_us = keeper->stop_us + PATIENCE_US;
+    struct timespec until = {until_us / 1000000, until_us % 1000000 * 1000};
+    pthread_mutex_lock(&keeper->lock);
+    while (!keeper->ended && pthread_cond_timedwait(&keeper->over, &keeper->lock, &until) != ETIMEDOUT)
+        ;
+    bool left = keeper->left = !keeper->ended;
+    if (left) {
+        ob_log(&keeper->log, OB_LOG_WARN, "the store does not answer: it was not told that this relay goes",
+               OB_STR("store", keeper->name));
+        pthread_detach(keeper->thread);
+    }
+    pthread_mutex_unlock(&keeper->lock);
+    if (left)
+        return;
     pthread_join(keeper->thread, NULL);
     keeper_free(keeper);
 }

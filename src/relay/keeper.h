@@ -33,17 +33,20 @@ struct ob_keeper_news {
 };
 
 struct ob_keeper_settings {
-    const struct ob_config *config; /* borrowed, like all of these */
+    const struct ob_config *config; /* all of these are copied, but for the last two */
     const struct ob_config_store *store;
     const struct ob_log *log;
     const char *worker;
-    uv_async_t *wake;  /* sent when there is news */
-    const char *state; /* "running", "disabled" */
+    uv_async_t *wake;  /* sent when there is news, until stop */
+    const char *state; /* "running", "disabled": a literal */
 };
 
 enum outbox_code ob_keeper_start(const struct ob_keeper_settings *settings, struct ob_keeper **keeper,
                                  struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* Tells the store that this relay has ended, and waits for the thread: at most as long as a call takes. */
+/* Asks it to stop, without waiting: for many at once, before they are stopped. */
+void ob_keeper_dismiss(struct ob_keeper *keeper);
+/* Tells the store that this relay has ended, and waits for the thread, but not long: one whose call does not come back is
+ * left behind. */
 void ob_keeper_stop(struct ob_keeper *keeper);
 
 /* NULL: nothing new since the last call. */

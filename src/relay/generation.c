@@ -18,6 +18,7 @@ struct ob_generation {
     struct ob_keeper **keepers;     /* likewise */
     struct ob_observer **observers; /* likewise */
     bool validates;                 /* some route has a schema */
+    char claims_by[160];            /* the name in the stores */
     uv_async_t wake;                /* a keeper has news */
     bool open;                      /* the handle is */
 };
@@ -142,6 +143,10 @@ enum outbox_code ob_generation_start(struct ob_generation *generation, struct ou
 {
     const struct ob_config *config = generation->set.config;
     enum outbox_code code = OUTBOX_OK;
+    /* What the generation before could not settle is still out under its name, and unknown to this one: a claim under the
+     * same name would pass it (see core/schedule.h). */
+    snprintf(generation->claims_by, sizeof generation->claims_by, "%s.%u", generation->set.worker,
+             generation->set.number);
     ob_metrics_retire(generation->set.metrics);
     ob_health_forget_stores(generation->set.health);
     for (size_t i = 0; i < config->store_count && !code; i++) {
@@ -153,7 +158,7 @@ enum outbox_code ob_generation_start(struct ob_generation *generation, struct ou
                                               .outlets = generation->outlets,
                                               .loop = generation->set.loop,
                                               .log = generation->set.log,
-                                              .worker = generation->set.worker,
+                                              .worker = generation->claims_by,
                                               .valid = generation->validates ? payload_valid : NULL,
                                               .valid_ctx = generation,
                                               .note = ob_observer_note,
@@ -225,6 +230,8 @@ void ob_generation_close(struct ob_generation *generation)
     if (!generation)
         return;
     const struct ob_config *config = generation->set.config;
+    for (size_t i = 0; generation->keepers && i < config->store_count; i++)
+        ob_keeper_dismiss(generation->keepers[i]);
     for (size_t i = 0; generation->keepers && i < config->store_count; i++)
         ob_keeper_stop(generation->keepers[i]);
     for (size_t i = 0; generation->stations && i < config->store_count; i++) {

@@ -16,7 +16,8 @@ struct ob_generation_settings {
     const struct ob_config *config; /* borrowed until the generation is closed */
     uv_loop_t *loop;
     const struct ob_log *log;
-    const char *worker;
+    const char *worker; /* the name that the process is known by */
+    unsigned number;    /* of this generation, no other of the process has it */
     struct ob_metrics *metrics;
     struct ob_health *health;
     void *ctx;

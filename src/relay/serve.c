@@ -29,6 +29,8 @@ struct serve {
     uv_timer_t timer, tick;
     uv_signal_t signals[SIGNALS];
     char worker[120];
+    unsigned generations;                   /* opened so far */
+    bool again;                             /* asked to reload while it reloads */
     struct ob_config *config, *next_config; /* owned */
     struct ob_generation *now, *next;       /* next: opened, waits for now to stop */
     struct ob_metrics *metrics;
@@ -74,6 +76,7 @@ static enum outbox_code open_generation(struct serve *serve, const struct ob_con
                                               .loop = &serve->loop,
                                               .log = log_of(serve),
                                               .worker = serve->worker,
+                                              .number = ++serve->generations,
                                               .metrics = serve->metrics,
                                               .health = serve->health,
                                               .ctx = serve,
@@ -116,8 +119,13 @@ static void not_reloaded(struct serve *serve, const char *why)
 
 static void reload(struct serve *serve)
 {
-    if (serve->phase != RUNNING) {
-        ob_log(log_of(serve), OB_LOG_WARN, "a reload is under way already, or the relay stops: not reloaded");
+    if (serve->phase == STOPPING) {
+        ob_log(log_of(serve), OB_LOG_WARN, "the relay stops: not reloaded");
+        return;
+    }
+    if (serve->phase == TURNING) {
+        ob_log(log_of(serve), OB_LOG_INFO, "a reload is under way: there is another one after it");
+        serve->again = true;
         return;
     }
     struct ob_config *config = serve->set.reload ? serve->set.reload(serve->set.ctx) : NULL;
@@ -162,6 +170,10 @@ static void turn_over(struct serve *serve)
     count_reload(serve, true);
     ob_systemd_ready("delivering");
     ob_log(log_of(serve), OB_LOG_INFO, "reloaded");
+    if (serve->again) {
+        serve->again = false;
+        reload(serve);
+    }
 }
 
 static void on_signal(uv_signal_t *handle, int signum)
@@ -229,8 +241,10 @@ static bool all_done(struct serve *serve, int64_t now)
 static void tell_up(struct serve *serve)
 {
     bool up = false;
-    for (size_t i = 0; i < serve->config->store_count; i++)
-        up = up || ob_station_enabled(ob_generation_station(serve->now, (int)i));
+    for (size_t i = 0; i < serve->config->store_count; i++) {
+        const struct ob_station *station = ob_generation_station(serve->now, (int)i);
+        up = up || (station && ob_station_enabled(station)); /* not all could be opened: it stops */
+    }
     ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, up && serve->phase != STOPPING);
 }
 

@@ -9,7 +9,7 @@ from support.mailserver import DROP, HANG, RESET, MailServer
 from support.receiver import certificate, tls_context
 from support.sinkdrive import Drive, OpenError, drive, needs_kind
 
-pytestmark = needs_kind("smtp")
+pytestmark = [needs_kind("smtp"), pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")]
 
 MESSAGE = {"topic": "mail.welcome", "recipient": "zoe@example.com", "payload": {"subject": "Hello", "text": "Welcome"}}
 FIVE_MINUTES = 300_000

@@ -128,7 +128,7 @@ class Handler:
 
 
 class MailServer:
-    def __init__(self, tls=None, implicit=False, auth=None, **smtp_options):
+    def __init__(self, tls=None, implicit=False, auth=None, port=0, **smtp_options):
         self.say = {}
         self.mails, self.seen, self.sessions = [], [], []  # taken; and all that came whole
         self.connections = self.open = self.most_open = 0
@@ -141,7 +141,7 @@ class MailServer:
         if auth:
             self._options.update(authenticator=self._judge(auth), auth_required=True, auth_require_tls=False)
         self._handler = Handler(self)
-        coming = self.loop.create_server(self._session, "127.0.0.1", 0, ssl=tls if implicit else None)
+        coming = self.loop.create_server(self._session, "127.0.0.1", port, ssl=tls if implicit else None)
         self._server = self.loop.run_until_complete(coming)
         self.port = self._server.sockets[0].getsockname()[1]
         self._thread = threading.Thread(target=self.loop.run_forever)
@@ -184,6 +184,8 @@ class MailServer:
         return {"url": self.url(), "from": "Shop <shop@example.org>", "ehlo": "client.test", **plain, **more}
 
     def close(self):
+        if self.loop.is_closed():
+            return
         asyncio.run_coroutine_threadsafe(self._end(), self.loop).result(10)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()

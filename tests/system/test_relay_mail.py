@@ -1,0 +1,59 @@
+"""Email by the relay: all of it arrives, in the order of each key, through the death of the mail server; a recipient
+that is refused and one that is greylisted.
+
+Proves: Y2 (email by event type), Y7 (many over one connection), V16 (the recipient is the message's), N2, N5, S13.
+"""
+from support.mailserver import DROP, MailServer
+from support.relay import Relay, wait_for
+from support.shop import Ledger
+from support.sinkdrive import needs_kind
+
+pytestmark = needs_kind("smtp")
+
+
+def make(tmp_path, shop, server, **more):
+    sink = {"kind": "smtp", "url": server.url(), "tls": {"mode": "none"}, "from": "Shop <shop@example.org>",
+            "ehlo": "client.test", "connections": 3, "concurrency": 6, "subject": "Order {{n}}", "text": "Thank you.",
+            "retry": {"base": "20ms", "cap": "100ms"},
+            "breaker": {"base": "50ms", "cap": "200ms"}, "timeout": "5s", **more}
+    return Relay(tmp_path, shop.url, {"mail": sink}, [{"topic": "mail.*", "sink": "mail"}])
+
+
+def accepted(*servers):
+    """As a ledger wants it. A mail does not say which attempt it is: its bytes are the same at all of them."""
+    mails = [mail for server in servers for mail in server.mails]
+    return [{"id": mail.header("X-Outbox-Id"), "attempt": number} for number, mail in enumerate(mails)]
+
+
+def test_server_dies_and_comes_back(shop, tmp_path):
+    with MailServer() as first:
+        relay = make(tmp_path, shop, first)
+        sent = shop.enqueue(300, topic="mail.order", keys=("a", "b", None), recipient="zoe@example.com")
+        with relay.running():
+            wait_for(lambda: len(first.mails) >= 60)
+            first.say["end"] = DROP  # it takes some more, and does not tell
+            wait_for(lambda: len(first.seen) > len(first.mails))
+            first.close()
+            wait_for(lambda: relay.logged("smtp_connect"))
+            with MailServer(port=first.port) as second:
+                shop.wait(timeout=40, delivered=300)
+                assert second.connections <= 6  # three at once; a few were opened while it came up
+                Ledger(sent, accepted(first, second)).check(duplicates=True)
+                assert {tuple(mail.recipients) for mail in first.mails + second.mails} == {("zoe@example.com",)}
+    assert any(outcome == "unknown" for outcomes in shop.all_attempts().values() for _, outcome in outcomes)
+
+
+def test_refused_and_greylisted_recipients(shop, tmp_path):
+    replies = {"nobody@example.com": "550 5.1.1 nobody", "grey@example.com": "450 4.7.1 greylisted"}
+    with MailServer() as server:
+        server.say["rcpt"] = replies.get
+        dead, = shop.enqueue(topic="mail.order", recipient="nobody@example.com")
+        grey, = shop.enqueue(topic="mail.order", recipient="grey@example.com")
+        shop.enqueue(20, topic="mail.order", recipient="zoe@example.com")
+        with make(tmp_path, shop, server).running():
+            wait_for(lambda: len(server.mails) == 20 and shop.attempts(dead.id) and shop.attempts(grey.id))
+            wait_for(lambda: shop.states().get("delivered") == 20)
+        assert shop.message(dead.id, "status") == "dead"
+        assert [outcome for _, outcome in shop.attempts(dead.id)] == ["failed"]
+        assert [outcome for _, outcome in shop.attempts(grey.id)] == ["retry"]  # and no second one within minutes
+        assert shop.message(grey.id, "status") not in ("dead", "delivered")

@@ -49,6 +49,7 @@ struct ob_line_ops {
     int64_t (*due_us)(const struct ob_line *line); /* of the boot-time clock; INT64_MAX: never */
     void (*step)(struct ob_line *line);
     void (*state)(const struct ob_line *line, struct ob_line_state *state);
+    void (*pace)(struct ob_line *line, int64_t fallback_us); /* another time between looks, from now on */
 };
 
 struct ob_line {

@@ -230,6 +230,19 @@ void ob_engine_pause(struct ob_engine *engine, int dest, bool paused)
     event(engine, &(struct ob_event){.kind = paused ? OB_EVENT_PAUSE : OB_EVENT_RESUME, .dest = dest});
 }
 
+bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us)
+{
+    struct ob_relay_settings *set = &engine->set.relay;
+    if (batch == set->claim_limit && poll_us == set->poll_us)
+        return false;
+    set->claim_limit = batch;
+    set->poll_us = poll_us;
+    ob_relay_pace(engine->core, batch, poll_us);
+    engine->line->ops->pace(engine->line, poll_us);
+    engine->dirty = true; /* what is due may be so sooner */
+    return true;
+}
+
 bool ob_engine_idle(const struct ob_engine *engine)
 {
     struct ob_relay_stats stats;

@@ -49,6 +49,9 @@ void ob_engine_stop(struct ob_engine *engine, int64_t grace_us);
 bool ob_engine_stopped(const struct ob_engine *engine);
 void ob_engine_pause(struct ob_engine *engine, int dest, bool paused);
 
+/* How many messages a claim asks for, and how often to look when nobody rings. True when that is a change. */
+bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us);
+
 /* True when the last claim of all lanes found nothing and nothing is held. */
 bool ob_engine_idle(const struct ob_engine *engine);
 

@@ -58,8 +58,10 @@ void ob_heed(struct ob_station *station, const struct ob_config *config, const s
     bool changed = ob_station_enable(station, enabled);
     if (changed || (!enabled && !ob_station_heeded(station)))
         ob_log(log, OB_LOG_INFO, enabled ? "claiming" : "disabled: nothing is claimed");
-    ob_relay_pace(ob_engine_core(ob_station_engine(station)), batch ? (int)batch->number : config->relay.claim_limit,
-                  poll ? poll->number : config->relay.poll_us);
+    if (ob_engine_pace(ob_station_engine(station), batch ? (int)batch->number : config->relay.claim_limit,
+                       poll ? poll->number : config->relay.poll_us))
+        ob_log(log, OB_LOG_INFO, "pace tuned", OB_STR("batch", batch ? batch->value : "as configured"),
+               OB_STR("poll", poll ? poll->value : "as configured"));
     for (size_t i = 0; i < config->sink_count; i++)
         heed_destination(station, config, (int)i, news, enabled, log);
     ob_station_set_heeded(station);

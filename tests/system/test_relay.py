@@ -309,7 +309,7 @@ def test_pause_of_one_destination_leaves_others(shop, tmp_path, ledger):
 
 
 def test_tuned_while_it_runs(shop, tmp_path, ledger):
-    """T5: rate, concurrency, batch and poll interval come from the database, without a restart."""
+    """T5: the rate of a destination comes from the database, without a restart."""
     relay = make(tmp_path, shop, ledger, admin=True)
     with relay.running():
         wait_for(lambda: relay.logged("relay started"))
@@ -321,13 +321,30 @@ def test_tuned_while_it_runs(shop, tmp_path, ledger):
         assert time.monotonic() - began > 0.8
         shop.cli("tune", "destination.out.rate", "--reset")
         wait_for(lambda: relay.log().count("destination tuned") == 2)
+
+
+def test_batch_and_poll_tuned_while_it_runs(shop, tmp_path, ledger):
+    """T5 S9: with nobody ringing, the poll of the database counts, be it longer or shorter than the configured one."""
+    relay = make(tmp_path, shop, ledger, admin=True, relay={"poll": "100ms"})
+    relay.config["stores"] = {"shop": {"url": relay.config.pop("store"), "wake": "poll"}}
+    relay.write()
+    with relay.running():
+        wait_for(lambda: relay.logged("msg=claiming"))
+        shop.cli("tune", "poll", "1h")
+        wait_for(lambda: relay.logged('msg="pace tuned" batch="as configured" poll=1h'))
+        time.sleep(1.2)  # metrics are told once a second
         claims = relay.metric("outbox_claims_total")
+        time.sleep(3)
+        assert relay.metric("outbox_claims_total") - claims < 10, "the configured poll makes 30"
         shop.cli("tune", "batch", "2")
-        shop.cli("tune", "poll", "20ms")
-        time.sleep(0.3)  # there is no sign of these two but what follows from them
+        wait_for(lambda: relay.logged('msg="pace tuned" batch=2 poll=1h'))
         shop.enqueue(20)
-        shop.wait(delivered=31)
+        shop.cli("tune", "poll", "50ms")
+        shop.wait(delivered=20)
         wait_for(lambda: relay.metric("outbox_claims_total") - claims >= 10)
+        shop.cli("tune", "batch", "--reset")
+        shop.cli("tune", "poll", "--reset")
+        wait_for(lambda: relay.logged('msg="pace tuned" batch="as configured" poll="as configured"'))
 
 
 # ---- stores ----

@@ -393,6 +393,11 @@ enum ob_bell_state ob_pg_bell_state(const struct ob_pg_bell *bell)
     return bell->core.state;
 }
 
+void ob_pg_bell_pace(struct ob_pg_bell *bell, int64_t fallback_us)
+{
+    bell->core.set.fallback_us = fallback_us;
+}
+
 enum outbox_code ob_pg_bell_fault(struct ob_pg_bell *bell, struct outbox_error *err)
 {
     enum outbox_code code = bell->fault.code;

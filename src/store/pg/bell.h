@@ -38,6 +38,7 @@ enum ob_bell_look ob_pg_bell_look(struct ob_pg_bell *bell);
  * connection is not: it goes to the log, and the bell looks by itself until it is connected again. */
 enum outbox_code ob_pg_bell_fault(struct ob_pg_bell *bell, struct outbox_error *err);
 enum ob_bell_state ob_pg_bell_state(const struct ob_pg_bell *bell);
+void ob_pg_bell_pace(struct ob_pg_bell *bell, int64_t fallback_us); /* between looks of one that cannot be heard */
 
 /* Blocks until there is reason to look, timeout_us at most; *look is OB_LOOK_NOT then, and after a signal. The timeout is
  * the fallback poll of a calm bell: the caller looks after every wait. */

@@ -326,6 +326,13 @@ static void line_close(struct ob_line *base)
     ob_free(line);
 }
 
+static void line_pace(struct ob_line *base, int64_t fallback_us)
+{
+    struct line *line = line_of(base);
+    line->fallback_us = fallback_us;
+    ob_pg_bell_pace(line->bell, fallback_us);
+}
+
 static const struct ob_line_ops ops = {
     .kind = "postgresql",
     .close = line_close,
@@ -336,6 +343,7 @@ static const struct ob_line_ops ops = {
     .due_us = line_due_us,
     .step = line_step,
     .state = line_state,
+    .pace = line_pace,
 };
 
 static ob_code settle_in(struct line *line, const struct ob_line_options *options, struct outbox_error *err)

@@ -296,6 +296,12 @@ static void line_close(struct ob_line *base)
     ob_free(line);
 }
 
+static void line_pace(struct ob_line *base, int64_t fallback_us)
+{
+    struct ob_sqlite_line *line = (struct ob_sqlite_line *)base;
+    atomic_store(&line->fallback_us, fallback_us);
+}
+
 static const struct ob_line_ops ops = {
     .kind = "sqlite",
     .close = line_close,
@@ -306,6 +312,7 @@ static const struct ob_line_ops ops = {
     .due_us = line_due_us,
     .step = line_step,
     .state = line_state,
+    .pace = line_pace,
 };
 
 /* What a relaxed line writes survives a crash of the process; the url's own word counts more. */

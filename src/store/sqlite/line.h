@@ -39,8 +39,8 @@ struct ob_sqlite_line {
     char *path;          /* with settings, as ob_sqlite_open reads it */
     int busy_ms;
     bool polling;
-    int64_t fallback_us;
-    int to_host, to_worker; /* eventfds */
+    _Atomic int64_t fallback_us; /* set by the host while the thread waits */
+    int to_host, to_worker;      /* eventfds */
     pthread_t thread;
     bool started;
     atomic_bool closing;

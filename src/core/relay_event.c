@@ -357,6 +357,15 @@ static void verdict(struct ob_relay *relay, const struct ob_event *event)
         ob_relay_verdict(relay, flight, event->verdict);
 }
 
+/* Whether the time may take its effect at once. What a sink or an operator says may come from within a sink: while it is
+ * handed messages, or between two of its callbacks. A message that were given up here would be freed under its eyes, for
+ * its cancel waits for ob_relay_next; so the time waits for that, too. */
+static bool advances(enum ob_event_kind kind)
+{
+    return kind != OB_EVENT_DELIVERED && kind != OB_EVENT_WAKE && kind != OB_EVENT_PAUSE && kind != OB_EVENT_RESUME &&
+           kind != OB_EVENT_STOP;
+}
+
 void ob_relay_event(struct ob_relay *relay, int64_t now_us, const struct ob_event *event)
 {
     /* First what happened, then the time: a verdict that came in time must not be overtaken by its timeout. */
@@ -379,5 +388,6 @@ void ob_relay_event(struct ob_relay *relay, int64_t now_us, const struct ob_even
     case OB_EVENT_STOP: stop(relay, event->grace_us); break;
     default: break;
     }
-    ob_relay_advance(relay, now_us);
+    if (advances(event->kind))
+        ob_relay_advance(relay, now_us);
 }

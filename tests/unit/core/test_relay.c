@@ -322,6 +322,32 @@ static void unrouted_y9(void **state)
     }
 }
 
+/* N4: a sink that answers late, from within deliver, still has the other messages that it was handed: one whose lease is
+ * over by then stays until its cancel. */
+static void messages_stay_while_they_are_handed_over_n4(void **state)
+{
+    (void)state;
+    struct rig rig = {.dests[0] = {.run = 2, .timeout_us = 4 * (int64_t)LEASE}};
+    struct ob_relay_stats stats;
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    const struct outbox_delivery msgs[] = {msg(1, "k", 1, 0), msg(2, "k", 2, 0), msg(3, NULL, 0, 0)};
+    claimed(&rig, msgs, 3);
+    expect(&rig, OB_ACTION_DELIVER);
+    assert_int_equal(rig.act.count, 3);
+    assert_true(rig.act.items[1].follows);
+    uint64_t second = rig.act.items[1].handle;
+    rig.now += LEASE;
+    verdict(&rig, rig.act.items[2].handle, OUTBOX_SINK_NOT_SENT, false);
+    ob_relay_stats(rig.relay, &stats);
+    assert_int_equal(stats.held, 3);
+    expect(&rig, OB_ACTION_CANCEL);
+    assert_true(rig.act.handle == second);
+    ob_relay_stats(rig.relay, &stats);
+    assert_int_equal(stats.held, 2);
+    rig_end(&rig);
+}
+
 /* M15: stop claims nothing more, gives back what was not sent, waits for what was, and gives up at the end of the grace. */
 static void stop_m15(void **state)
 {
@@ -435,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_lost_lease_is_dropped_m10),
         cmocka_unit_test(an_outage_spends_nothing_n5),
         cmocka_unit_test(unrouted_y9),
+        cmocka_unit_test(messages_stay_while_they_are_handed_over_n4),
         cmocka_unit_test(stop_m15),
         cmocka_unit_test(the_window_s10),
         cmocka_unit_test(survives_every_allocation_failing_s10),

@@ -361,7 +361,12 @@ static void a_broker_that_does_not_answer_is_unknown(void **state)
     verdict = harness_verdict(world->h, first + 1);
     assert_true(verdict->outcome == OUTBOX_SINK_UNKNOWN || verdict->outcome == OUTBOX_SINK_NOT_SENT);
     rd_kafka_mock_broker_set_rtt(world->cluster, 1, 0);
-    assert_int_equal(send_and_wait(world)->outcome, OUTBOX_SINK_ACCEPTED);
+    /* Half a second is little for a new producer on a busy machine: it may have to try again, but never doubts. */
+    int tries = 0;
+    do
+        verdict = send_and_wait(world);
+    while (verdict->outcome == OUTBOX_SINK_RETRY && ++tries < 20);
+    assert_int_equal(verdict->outcome, OUTBOX_SINK_ACCEPTED);
 }
 
 /* ---- a broken producer ---- */

@@ -17,7 +17,7 @@ import pytest
 from support.database import BUILD, CLI, run_cli
 
 COMMANDS = ["init", "migrate", "send", "status", "list", "show", "retry", "discard", "pause", "resume", "tune", "purge",
-            "validate", "config", "version", "help"]
+            "run", "doctor", "validate", "config", "version", "help"]
 TENANT = "0a0a0a0a-1111-4222-8333-444444444444"
 UNKNOWN = "01900000-0000-7000-8000-000000000000"
 NO_STORE = {"OUTBOX_STORE": "", "DATABASE_URL": ""}

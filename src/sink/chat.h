@@ -25,6 +25,7 @@
 enum { OB_CHAT_CODE = 64 };
 
 struct ob_chat_call;
+struct ob_chat_timer;
 
 /* What differs between the services. */
 struct ob_chat_provider {
@@ -67,6 +68,8 @@ struct outbox_sink {
     struct ob_list out, spare; /* of struct ob_chat_call */
     struct ob_rate rate;       /* of messages to one recipient */
     struct ob_rate overall;    /* of all */
+    int64_t hold_us;           /* who is early by no more than this waits here */
+    struct ob_chat_timer *timer;
     struct ob_chat_peers peers;
     char limited_to[OB_CHAT_TO]; /* who was limited last, ... */
     int64_t limited_until_us;    /* ...and until when */
@@ -80,6 +83,8 @@ struct ob_chat_call {
     outbox_sink *sink;
     uint64_t handle;
     bool probe;
+    int64_t due_us;           /* held until then; 0: it is out */
+    bool placed;              /* counted among the messages to its recipient */
     json_t *body;             /* owned */
     char *document;           /* the body as text; owned, by jansson */
     char to[OB_CHAT_TO];      /* "" when the address decides */
@@ -135,6 +140,14 @@ void ob_chat_config_fini(outbox_sink *sink);
 enum outbox_code ob_chat_compose(struct ob_chat_call *call, const struct outbox_delivery *msg,
                                  struct outbox_error *err) OUTBOX_MUST_CHECK;
 
+/* CURLOPT_WRITEFUNCTION and CURLOPT_HEADERFUNCTION; data is the call. */
+size_t ob_chat_on_body(char *bytes, size_t size, size_t count, void *data);
+size_t ob_chat_on_header(char *bytes, size_t size, size_t count, void *data);
+/* Fills the verdict but for what tell adds. */
+void ob_chat_judge(struct ob_chat_call *call, CURLcode result, struct outbox_verdict *verdict);
+/* Adds text, reference and output, borrowed from the call, and remembers what it means for the recipient. */
+void ob_chat_tell(struct ob_chat_call *call, struct outbox_verdict *verdict);
+
 /* ---- the interface, but for open ---- */
 
 enum outbox_code ob_chat_open(const struct ob_chat_provider *provider, const struct outbox_sink_option *options,
@@ -156,6 +169,14 @@ void ob_chat_probe(outbox_sink *sink, uint64_t handle);
          .type = OUTBOX_OPTION_BOOL, \
          .fallback = "false", \
          .doc = "the payload is the whole request as JSON"}, \
+        {.name = "hold", \
+         .type = OUTBOX_OPTION_DURATION, \
+         .fallback = "2s", \
+         .least = 0, \
+         .most = 60000000, \
+         .doc = \
+             "a message that is early by no more than this waits here, an earlier one is given back; keep it below " \
+             "the destination's timeout"}, \
         {.name = "retry_after_max", \
          .type = OUTBOX_OPTION_DURATION, \
          .fallback = "1h", \

@@ -69,16 +69,18 @@ struct ob_chat_peer *ob_chat_peers_get(struct ob_chat_peers *peers, const char *
     return peer;
 }
 
-int64_t ob_chat_peer_take(struct ob_chat_peer *peer, int64_t now_us)
+int64_t ob_chat_peer_take(struct ob_chat_peer *peer, int64_t now_us, int64_t hold_us)
 {
     int64_t ready_us = ob_rate_ready_us(&peer->rate, now_us);
     if (ready_us < peer->until_us)
         ready_us = peer->until_us;
-    if (ready_us <= now_us) {
-        ob_rate_take(&peer->rate, now_us);
-        return 0;
+    if (ready_us <= now_us + hold_us) {
+        if (ready_us < now_us)
+            ready_us = now_us;
+        ob_rate_take(&peer->rate, ready_us);
+        return ready_us - now_us;
     }
-    /* Everyone who waits gets a turn of its own: sent off for the same time, they would only meet here again. */
+    /* Everyone who is sent off gets a turn of its own: sent off for the same time, they would only meet here again. */
     int64_t turn_us = peer->turn_us + peer->rate.interval_ns / 1000;
     if (turn_us > now_us + TURN_MOST_US)
         turn_us = now_us + TURN_MOST_US;

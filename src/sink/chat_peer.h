@@ -34,7 +34,8 @@ struct ob_chat_peer *ob_chat_peers_get(struct ob_chat_peers *peers, const char *
 /* NULL when it is not known. */
 struct ob_chat_peer *ob_chat_peers_find(struct ob_chat_peers *peers, const char *to);
 
-/* How long a message to this one has to wait; 0: it goes now, and this counts it. */
-int64_t ob_chat_peer_take(struct ob_chat_peer *peer, int64_t now_us);
+/* How long a message to this one has to wait. No longer than hold_us: it is counted, and its place is kept for it. Longer:
+ * it is not, and must come again. */
+int64_t ob_chat_peer_take(struct ob_chat_peer *peer, int64_t now_us, int64_t hold_us);
 
 #endif

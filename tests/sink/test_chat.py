@@ -164,6 +164,38 @@ def test_what_is_said_is_one_printable_line(chat):
     assert "\n" not in text and "\x1b" not in text
 
 
+# ---- those who are early
+
+def paced(chat, **more):
+    return chat.options(**{"pace": "250ms", "pace_burst": 1,
+                           **({"group_pace": "250ms"} if chat.kind == "telegram" else {}), **more})
+
+
+def test_who_is_a_little_early_waits(chat):
+    """The server would refuse what comes too early; the first one has a handshake to make, so it allows for that."""
+    chat.spacing = 0.1
+    verdicts = drive(chat.kind, paced(chat), [{"batch": [message(chat, "n%d" % n) for n in range(4)]}])
+    assert [v["outcome"] for v in verdicts] == ["accepted"] * 4
+    assert [v["elapsed_ms"] >= 240 * n for n, v in enumerate(verdicts)] == [True] * 4
+    assert [text_of(body) for body in chat.sent()] == ["n0", "n1", "n2", "n3"]
+
+
+def test_who_is_very_early_is_given_back(chat):
+    verdicts = drive(chat.kind, paced(chat, hold="600ms"), [{"batch": [message(chat, "n%d" % n) for n in range(6)]}])
+    late = [v for v in verdicts if v["outcome"] == "not_sent"]
+    assert [v["handle"] for v in late] == [4, 5, 6] and len(chat.requests) == 3
+    assert all(due - 100 < v["not_before_ms"] <= due for v, due in zip(late, (750, 1000, 1250)))
+
+
+def test_cancel_and_close_of_those_who_wait(chat):
+    with Drive(chat.kind, paced(chat)) as sink:
+        sink.send({"batch": [message(chat, "n%d" % n) for n in range(5)]}, {"cancel": 2})
+        assert {sink.verdict()["handle"] for _ in range(2)} == {1, 3}
+        sink.send({"close": True})
+        assert sink.finish()[0] == 3
+    assert "n1" not in [text_of(body) for body in chat.sent()]
+
+
 # ---- payloads and templates
 
 def test_plain_text_is_the_text(chat):

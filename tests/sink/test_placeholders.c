@@ -135,13 +135,22 @@ static void payload_may_be_none(void **state)
     ob_template_free(NULL);
 }
 
+/* V6 */
+static void values_stay_text_in_chat_markup(void **state)
+{
+    (void)state;
+    becomes("*{{name}}*", OB_ESCAPE_SLACK, "*Zo\xc3\xab &lt;b&gt;&amp;\"'*");
+    becomes("*{{name}}* _{{total}}_", OB_ESCAPE_MARKDOWN, "*Zo\xc3\xab <b\\>&\"'* _12\\.5_");
+    becomes("{{order.lines.0}}", OB_ESCAPE_MARKDOWN, "\\{\"article\":\"pen\"\\}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_are_filled_in),     cmocka_unit_test(missing_fields_have_a_fallback),
         cmocka_unit_test(missing_fields_are_named), cmocka_unit_test(wrong_templates_are_refused),
         cmocka_unit_test(values_stay_text_in_html), cmocka_unit_test(values_stay_in_place_in_json),
-        cmocka_unit_test(payload_may_be_none),
+        cmocka_unit_test(payload_may_be_none),      cmocka_unit_test(values_stay_text_in_chat_markup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,12 +32,12 @@ def authority(folder):
 
 
 class ChatServer(Receiver):
-    def __init__(self, tls):
+    def __init__(self, tls, port=0):
         self.ca, context = tls
         self.answers = []
         self.spacing = 0  # seconds that must lie between two messages to one recipient
         self.last = {}
-        super().__init__(self._behave, tls=context)
+        super().__init__(self._behave, tls=context, port=port)
 
     def close(self):
         if not self.stopping.is_set():
@@ -78,9 +78,9 @@ class SlackServer(ChatServer):
     hook = "/services/T0001/B0002/HOOKSECRETHOOK"
     credentials = {"token": token}
 
-    def __init__(self, tls):
+    def __init__(self, tls, port=0):
         self.channels = {"C1": Channel(), "C2": Channel(), "C3": Channel(member=False), "C4": Channel(archived=True)}
-        super().__init__(tls)
+        super().__init__(tls, port)
 
     def webhook_options(self, **more):
         return {"webhook": self.url(self.hook), "allow": "127.0.0.0/8", "tls.ca": self.ca, **more}
@@ -140,12 +140,12 @@ class TelegramServer(ChatServer):
     token = "123456789:AAsecretSECRETsecret_secret-secret"
     credentials = {"token": token}
 
-    def __init__(self, tls):
+    def __init__(self, tls, port=0):
         self.chats = {42: [], 43: [], -100200300: [], "@news": []}
         self.upgraded = {-77: -100200300}  # groups that became supergroups
         self.refused = {66: "bot was blocked by the user", -88: "bot was kicked from the group chat"}
         self.number = 0
-        super().__init__(tls)
+        super().__init__(tls, port)
 
     @staticmethod
     def error(code, text, headers=None, **parameters):
@@ -190,9 +190,9 @@ class WhatsAppServer(ChatServer):
     number_id = "106540352242922"
     credentials = {"token": token, "phone_number_id": number_id}
 
-    def __init__(self, tls):
+    def __init__(self, tls, port=0):
         self.posts = []
-        super().__init__(tls)
+        super().__init__(tls, port)
 
     @staticmethod
     def error(code, text="(#%d) went wrong", details="more about it", http=400):

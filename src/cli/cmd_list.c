@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "core/codec.h"
 
 static void list_line(struct ob_cli *cli, const struct ob_message_row *row)
 {
@@ -23,7 +24,9 @@ static void list_line(struct ob_cli *cli, const struct ob_message_row *row)
         putchar(' ');
         ob_say_text(cli, row->last_error, 0, OB_COLOR_DIM);
     }
-    if (cli->args.payload && row->content_type)
+    if (row->fault)
+        printf(" (%s)", ob_codec_fault_text(row->fault));
+    else if (cli->args.payload && row->content_type)
         printf(" (%zu bytes of %s)", row->payload_len, row->content_type);
     else if (cli->args.payload && row->payload) {
         putchar(' ');

@@ -76,6 +76,8 @@ static void fill(const struct ob_args *args, struct outbox_message *msg)
         msg->priority = args->priority.value;
     if (args->max_attempts.given)
         msg->max_attempts = args->max_attempts.value;
+    if (args->compress_over.given)
+        msg->compress_over = args->compress_over.value;
 }
 
 static void say(const struct ob_cli *cli, const struct outbox_receipt *receipt)
@@ -113,6 +115,8 @@ static const char *check(const struct ob_args *args)
         return "--priority takes 0 to 9";
     if (args->max_attempts.given && (args->max_attempts.value < 1 || args->max_attempts.value > 1000))
         return "--max-attempts takes 1 to 1000";
+    if (args->compress_over.given && args->compress_over.value != -1 && args->compress_over.value < 1)
+        return "--compress-over takes a number of bytes, from 1; -1: never";
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "core/codec.h"
 
 struct shown {
     struct ob_cli *cli;
@@ -30,6 +31,11 @@ static void show_time(struct ob_cli *cli, const char *name, int64_t unix_us)
 static void show_payload(struct ob_cli *cli, const struct ob_message_row *row)
 {
     ob_say_text(cli, "payload", 16, OB_COLOR_DIM);
+    if (row->fault) {
+        ob_say_text(cli, ob_codec_fault_text(row->fault), 0, OB_COLOR_RED);
+        putchar('\n');
+        return;
+    }
     if (row->content_type) {
         printf("%zu bytes of ", row->payload_len);
         ob_say_text(cli, row->content_type, 0, OB_COLOR_NONE);

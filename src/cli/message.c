@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "core/codec.h"
 
 #include <string.h>
 
@@ -85,7 +86,10 @@ void ob_json_message(struct ob_json *json, const struct ob_message_row *row, boo
     else
         ob_json_null(json);
     ob_json_text(json, "content_type", row->content_type);
-    if (with_payload && !row->content_type) {
+    if (with_payload && row->fault) {
+        ob_json_text(json, "payload", NULL);
+        ob_json_text(json, "payload_fault", ob_codec_fault_text(row->fault));
+    } else if (with_payload && !row->content_type) {
         ob_json_key(json, "payload");
         if (row->payload)
             ob_json_raw(json, row->payload, row->payload_len);

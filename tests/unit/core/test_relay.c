@@ -449,6 +449,49 @@ static void bad_settings_v11(void **state)
     assert_int_equal(ob_relay_new(&(struct ob_relay_settings){0}, 0, &relay, &err), OUTBOX_INVALID);
 }
 
+/* Y7: a payload that cannot be read is never handed over: dead when it is damaged, given back unspent when memory ran out,
+ * blocked when this build does not know the encoding. None dies before its turn. */
+static void unreadable_payloads_y7(void **state)
+{
+    (void)state;
+    struct rig rig = {0};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0), msg(3, NULL, 0, 0), msg(4, "k", 1, 0),
+                                     msg(5, "k", 2, 0)};
+    static const enum outbox_fault faults[] = {OUTBOX_FAULT_DAMAGED, OUTBOX_FAULT_MEMORY, OUTBOX_FAULT_UNSUPPORTED,
+                                               OUTBOX_FAULT_NONE, OUTBOX_FAULT_DAMAGED};
+    static const enum outbox_outcome wanted[] = {OUTBOX_FAILED, OUTBOX_RELEASED, OUTBOX_BLOCKED, 0, OUTBOX_RELEASED};
+    for (size_t i = 0; i < OB_COUNT(msgs); i++) {
+        msgs[i].fault = faults[i];
+        if (faults[i])
+            msgs[i].payload = NULL, msgs[i].payload_len = 0;
+    }
+    claimed(&rig, msgs, OB_COUNT(msgs));
+    bool sent = false, settled = false;
+    while (!sent || !settled) {
+        ob_relay_next(rig.relay, rig.now, &rig.act);
+        if (rig.act.kind == OB_ACTION_DELIVER) {
+            assert_int_equal(rig.act.count, 1);
+            assert_int_equal(rig.act.items[0].msg->id.bytes[0], 4);
+            sent = true;
+        } else if (rig.act.kind == OB_ACTION_SETTLE) {
+            assert_int_equal(rig.act.count, 4);
+            for (int i = 0; i < rig.act.count; i++) {
+                const struct outbox_settle *item = &rig.act.settles[i];
+                assert_int_equal(item->outcome, wanted[item->id.bytes[0] - 1]);
+                if (item->outcome == OUTBOX_FAILED)
+                    assert_string_equal(item->code, "encoding");
+            }
+            settled = true;
+        } else {
+            assert_int_equal(rig.act.kind, OB_ACTION_NONE);
+            pass(&rig, 100 * MS);
+        }
+    }
+    rig_end(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,6 +505,7 @@ int main(void)
         cmocka_unit_test(an_outage_spends_nothing_n5),
         cmocka_unit_test(unrouted_y9),
         cmocka_unit_test(messages_stay_while_they_are_handed_over_n4),
+        cmocka_unit_test(unreadable_payloads_y7),
         cmocka_unit_test(stop_m15),
         cmocka_unit_test(the_window_s10),
         cmocka_unit_test(survives_every_allocation_failing_s10),

@@ -101,7 +101,10 @@ class Relay:
 
     def until_empty(self, timeout=60, **env):
         self.start("--until-empty", **env)
-        status = self.process.wait(timeout)
+        try:
+            status = self.process.wait(timeout)
+        finally:
+            self.kill()
         assert status == 0, "the relay ended with %s:\n%s" % (status, self.log()[-3000:])
 
     @contextlib.contextmanager

@@ -81,11 +81,12 @@ class Bench:
         self.server.psql(PARTITIONS, dbname=TEMPLATE)
 
     @contextlib.contextmanager
-    def fresh(self):
-        """The name of a database nobody has used yet. The checkpoint before it is filled keeps full page images out of
-        what is measured after: in a running system, too, a message is delivered long before the next checkpoint."""
+    def fresh(self, template=TEMPLATE):
+        """The name of a database nobody has used yet: a copy of the template, which may be another one that was filled.
+        The checkpoint before it is filled keeps full page images out of what is measured after: in a running system,
+        too, a message is delivered long before the next checkpoint."""
         name = "bench_%d" % next(self.numbers)
-        self.admin.execute("create database %s template %s" % (name, TEMPLATE))
+        self.admin.execute("create database %s template %s strategy file_copy" % (name, template))
         self.admin.execute("checkpoint")
         try:
             yield name

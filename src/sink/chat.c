@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "sink/shortage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -313,7 +314,8 @@ static void answer_unsent(outbox_sink *sink, uint64_t handle, const struct ob_ch
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     bool wrong = code == OUTBOX_INVALID && call;
-    verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_RETRY;
+    verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_NOT_SENT;
+    verdict.not_before_us = wrong ? -1 : OB_SHORTAGE_US;
     verdict.code = wrong ? call->code : "out_of_memory";
     verdict.text = text;
     answer(sink, handle, &verdict);

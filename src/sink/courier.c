@@ -4,6 +4,7 @@
  * the thread until it is in `back`. After close nobody calls the host: the thread wakes it only under the mutex and not
  * once `stop` is set. */
 #include "sink/courier_int.h"
+#include "sink/shortage.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -30,6 +31,12 @@ void ob_ruling_set(struct ob_ruling *ruling, enum outbox_sink_outcome outcome, c
     va_start(args, format);
     vsnprintf(ruling->text, sizeof ruling->text, format, args);
     va_end(args);
+}
+
+void ob_ruling_shortage(struct ob_ruling *ruling)
+{
+    ob_ruling_set(ruling, OUTBOX_SINK_NOT_SENT, "out", "of_memory", "out of memory");
+    ruling->not_before_us = OB_SHORTAGE_US;
 }
 
 /* ---- parcels ---- */
@@ -124,7 +131,7 @@ static bool fill_address(struct ob_courier *courier, struct ob_parcel *parcel)
     if (!code && ob_buf_ok(&parcel->address))
         return true;
     if (code == OUTBOX_NOMEM || !ob_buf_ok(&parcel->address))
-        ob_ruling_set(&parcel->ruling, OUTBOX_SINK_RETRY, "out", "of_memory", "out of memory");
+        ob_ruling_shortage(&parcel->ruling);
     else
         ob_ruling_set(&parcel->ruling, OUTBOX_SINK_TERMINAL, courier->driver->prefix, "address", "%s: %s",
                       courier->driver->address, err.text);
@@ -143,7 +150,7 @@ static bool fill_body(struct ob_courier *courier, struct ob_parcel *parcel)
     }
     if (made && ob_buf_ok(&parcel->body))
         return true;
-    ob_ruling_set(&parcel->ruling, OUTBOX_SINK_RETRY, "out", "of_memory", "out of memory");
+    ob_ruling_shortage(&parcel->ruling);
     return false;
 }
 

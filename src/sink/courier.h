@@ -148,6 +148,8 @@ void ob_courier_probe(outbox_sink *sink, uint64_t handle);
 /* Fills a ruling; the code is prefix_name. */
 void ob_ruling_set(struct ob_ruling *ruling, enum outbox_sink_outcome outcome, const char *prefix, const char *name,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* We ourselves lack memory: nothing was tried. */
+void ob_ruling_shortage(struct ob_ruling *ruling);
 /* The parcel goes back with its ruling. */
 void ob_parcel_end(struct ob_courier *courier, struct ob_parcel *parcel);
 /* text: what is to be said about it; NULL for nothing. */

@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "sink/append.h"
 #include "sink/option.h"
+#include "sink/shortage.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -262,11 +263,11 @@ static void could_not_run(struct run *run, int number)
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     outbox_sink *sink = run->sink;
     run->sink = NULL;
-    verdict.outcome = number == E2BIG ? OUTBOX_SINK_TERMINAL
-                      : number == EAGAIN || number == ENOMEM || number == EMFILE || number == ENFILE
-                          ? OUTBOX_SINK_RETRY
-                          : OUTBOX_SINK_BLOCKED;
+    /* A shortage of our own is no fault of the message: nothing was tried. */
+    bool ours = number == EAGAIN || number == ENOMEM || number == EMFILE || number == ENFILE;
+    verdict.outcome = number == E2BIG ? OUTBOX_SINK_TERMINAL : ours ? OUTBOX_SINK_NOT_SENT : OUTBOX_SINK_BLOCKED;
     verdict.scope = OUTBOX_SCOPE_DESTINATION;
+    verdict.not_before_us = ours ? OB_SHORTAGE_US : -1;
     verdict.code = ob_errno_code("exec", number, code);
     verdict.text = number == E2BIG ? "the metadata is too large for an environment" : strerror(number);
     sink->host->done(sink->host->ctx, run->handle, &verdict);

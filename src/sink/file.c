@@ -28,7 +28,7 @@ extern const struct outbox_sink_ops ob_sink_file;
 struct entry {
     struct ob_list node;
     uint64_t handle;
-    bool cancelled;
+    bool follows, cancelled;
     struct ob_buf line;
     enum outbox_sink_outcome outcome;
     int number; /* errno, when it went wrong */
@@ -235,6 +235,7 @@ static void file_deliver(outbox_sink *sink, const struct outbox_sink_item *items
         if (entry) {
             ob_line_put(&entry->line, sink->format, items[i].msg);
             entry->handle = items[i].handle;
+            entry->follows = items[i].follows;
         }
         lost = (lost && items[i].follows) || !entry || !ob_buf_ok(&entry->line);
         if (!lost) {
@@ -248,6 +249,24 @@ static void file_deliver(outbox_sink *sink, const struct outbox_sink_item *items
     start_job(sink);
 }
 
+/* What waits behind a line that will not be written: it stands right behind it in the queue. */
+static void drop_followers(outbox_sink *sink, struct ob_list *node)
+{
+    struct ob_list lost, *next;
+    ob_list_init(&lost);
+    for (; node != &sink->queue && OB_CONTAINER(node, struct entry, node)->follows; node = next) {
+        next = node->next;
+        ob_list_remove(node);
+        ob_list_push(&lost, node);
+    }
+    while ((node = ob_list_shift(&lost))) {
+        struct entry *entry = OB_CONTAINER(node, struct entry, node);
+        uint64_t handle = entry->handle;
+        entry_free(entry);
+        say(sink, handle, OUTBOX_SINK_NOT_SENT, 0);
+    }
+}
+
 /* A line in a job is written all the same; nobody hears of it. */
 static void file_cancel(outbox_sink *sink, uint64_t handle)
 {
@@ -259,8 +278,11 @@ static void file_cancel(outbox_sink *sink, uint64_t handle)
     OB_LIST_EACH_SAFE (it, &sink->queue) {
         struct entry *entry = OB_CONTAINER(it, struct entry, node);
         if (entry->handle == handle) {
+            struct ob_list *behind = it->next;
             ob_list_remove(it);
             entry_free(entry);
+            drop_followers(sink, behind);
+            return;
         }
     }
 }

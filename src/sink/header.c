@@ -1,5 +1,6 @@
 /* header.c - see header.h. */
 #include "sink/header.h"
+#include "sink/shortage.h"
 
 #include "base/alloc.h"
 #include "base/utf8.h"
@@ -155,7 +156,8 @@ void ob_headers_verdict(const struct ob_headers *headers, struct outbox_verdict 
 {
     bool memory = headers->code && strcmp(headers->code, "out_of_memory") == 0;
     *verdict = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
-    verdict->outcome = memory ? OUTBOX_SINK_RETRY : OUTBOX_SINK_TERMINAL;
+    verdict->outcome = memory ? OUTBOX_SINK_NOT_SENT : OUTBOX_SINK_TERMINAL;
+    verdict->not_before_us = memory ? OB_SHORTAGE_US : -1;
     verdict->code = headers->code;
     verdict->text = headers->problem;
 }

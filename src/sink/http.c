@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "sink/http_answer.h"
 #include "sink/http_request.h"
+#include "sink/shortage.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -146,7 +147,8 @@ static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code c
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     bool wrong = code == OUTBOX_INVALID;
-    verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_RETRY;
+    verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_NOT_SENT;
+    verdict.not_before_us = wrong ? -1 : OB_SHORTAGE_US;
     verdict.code = wrong ? problem : "out_of_memory";
     verdict.text = text;
     answer(sink, handle, &verdict);

@@ -4,6 +4,7 @@
  * stopped half-way, and the message may or may not be there. Without an answer, what counts is whether a request can
  * have left: if not, the message is certainly not there. */
 #include "sink/http_outcome.h"
+#include "sink/shortage.h"
 
 #include "base/error.h"
 
@@ -159,8 +160,11 @@ static void judge_failure(const struct ob_http_end *end, char code[32], struct o
         verdict->outcome = OUTBOX_SINK_TERMINAL;
     }
     verdict->unreachable = verdict->outcome == OUTBOX_SINK_RETRY || verdict->outcome == OUTBOX_SINK_UNKNOWN;
-    if (end->curl == CURLE_OUT_OF_MEMORY)
+    if (end->curl == CURLE_OUT_OF_MEMORY) {
         verdict->unreachable = false;
+        verdict->outcome = end->sent ? verdict->outcome : OUTBOX_SINK_NOT_SENT;
+        verdict->not_before_us = end->sent ? -1 : OB_SHORTAGE_US;
+    }
     snprintf(code, 32, "%s", name);
 }
 

@@ -1,5 +1,6 @@
 /* kafka_record.c - what a message becomes on its way to Kafka: a topic, a value or none, and headers. */
 #include "sink/kafka_int.h"
+#include "sink/shortage.h"
 
 #include <string.h>
 #include <strings.h>
@@ -31,6 +32,7 @@ void ob_kafka_record_fini(struct ob_kafka_record *record)
 static bool refuse(struct outbox_verdict *verdict, enum outbox_sink_outcome outcome, const char *code, const char *text)
 {
     verdict->outcome = outcome;
+    verdict->not_before_us = outcome == OUTBOX_SINK_NOT_SENT ? OB_SHORTAGE_US : -1;
     verdict->code = code;
     verdict->text = text;
     return false;
@@ -71,7 +73,7 @@ bool ob_kafka_record_make(struct ob_kafka_record *record, const struct ob_kafka_
 {
     record->name = topic_name(record, config, msg);
     if (!ob_buf_ok(&record->topic))
-        return refuse(verdict, OUTBOX_SINK_RETRY, "out_of_memory", "out of memory");
+        return refuse(verdict, OUTBOX_SINK_NOT_SENT, "out_of_memory", "out of memory");
     if (!ob_kafka_topic_ok(record->name))
         return refuse(verdict, OUTBOX_SINK_TERMINAL, "kafka_topic_name",
                       "Kafka has no topics of such a name: 1 to 249 letters, digits, '.', '_' or '-'");
@@ -86,7 +88,7 @@ bool ob_kafka_record_make(struct ob_kafka_record *record, const struct ob_kafka_
     if (is_tombstone(record, config, msg))
         return true;
     if (!ob_render_body(&config->render, msg, &record->body, &record->value, &record->len))
-        return refuse(verdict, OUTBOX_SINK_RETRY, "out_of_memory", "out of memory");
+        return refuse(verdict, OUTBOX_SINK_NOT_SENT, "out_of_memory", "out of memory");
     if (!record->value)
         record->value = ""; /* an empty value is not a tombstone */
     return true;

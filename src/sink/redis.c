@@ -113,7 +113,7 @@ done:
     ob_free(lens);
     if (sent)
         return;
-    ob_ruling_set(&parcel->ruling, OUTBOX_SINK_RETRY, "out", "of_memory", "out of memory");
+    ob_ruling_shortage(&parcel->ruling);
     ob_parcel_end(redis->courier, parcel);
 }
 

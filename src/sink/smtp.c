@@ -7,6 +7,7 @@
  * Thread: the loop's. It must not know where messages come from, nor when they are tried again. */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "sink/shortage.h"
 #include "sink/smtp_pool.h"
 
 #include <curl/curl.h>
@@ -52,7 +53,8 @@ static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code c
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     bool wrong = code == OUTBOX_INVALID;
-    verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_RETRY;
+    verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_NOT_SENT;
+    verdict.not_before_us = wrong ? -1 : OB_SHORTAGE_US;
     verdict.code = wrong && problem ? problem : "out_of_memory";
     verdict.text = text;
     answer(sink, handle, &verdict);

@@ -179,6 +179,24 @@ static void stdout_deliver(outbox_sink *sink, const struct outbox_sink_item *ite
     write_queue(sink);
 }
 
+/* What waits behind a line that will not be written: it stands right behind it in the queue. */
+static void drop_followers(outbox_sink *sink, struct ob_list *node)
+{
+    struct ob_list lost, *next;
+    ob_list_init(&lost);
+    for (; node != &sink->queue && OB_CONTAINER(node, struct entry, node)->follows; node = next) {
+        next = node->next;
+        ob_list_remove(node);
+        ob_list_push(&lost, node);
+    }
+    while ((node = ob_list_shift(&lost))) {
+        struct entry *entry = OB_CONTAINER(node, struct entry, node);
+        uint64_t handle = entry->handle;
+        entry_free(entry);
+        say(sink, handle, OUTBOX_SINK_NOT_SENT, NULL, NULL);
+    }
+}
+
 /* A line that is begun must be ended, or it would run into the next. */
 static void stdout_cancel(outbox_sink *sink, uint64_t handle)
 {
@@ -186,11 +204,14 @@ static void stdout_cancel(outbox_sink *sink, uint64_t handle)
         struct entry *entry = OB_CONTAINER(it, struct entry, node);
         if (entry->handle != handle)
             continue;
+        struct ob_list *behind = it->next;
         entry->cancelled = true;
         if (entry->written == 0) {
             ob_list_remove(&entry->node);
             entry_free(entry);
+            drop_followers(sink, behind);
         }
+        return;
     }
 }
 

@@ -235,3 +235,19 @@ def test_metadata_too_large_is_terminal():
 def test_bad_options_are_refused(options, text):
     with pytest.raises(OpenError, match=text):
         Drive("exec", options)
+
+
+def test_a_shortage_of_our_own_costs_nothing():
+    """S13: no descriptor is left to start a program with: not the message's fault, and nothing was tried."""
+    for limit in range(30, 8, -1):
+        try:
+            with Drive("exec", {"command": sh("true")}, prefix=["prlimit", "--nofile=%d" % limit]) as sink:
+                sink.send({"topic": "t", "payload": 1})
+                verdict = sink.verdict()
+        except (OpenError, AssertionError):
+            break
+        if verdict["outcome"] != "accepted":
+            assert (verdict["outcome"], verdict["code"]) == ("not_sent", "exec_emfile")
+            assert verdict["not_before_ms"] > 0
+            return
+    raise AssertionError("the limit was never met")

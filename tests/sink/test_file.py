@@ -111,6 +111,19 @@ def test_cancel_and_close(tmp_path):
     drive("file", {"path": path, **PAYLOAD}, [{"topic": "t", "payload": 1}] * 50 + [{"close": True}], statuses=(3,))
 
 
+def test_what_follows_a_cancelled_line_is_not_written(tmp_path):
+    """N2: the line before it in its key was taken back before it was begun."""
+    path = tmp_path / "out"
+    behind = [{"topic": "t", "payload": 2}, {"topic": "t", "payload": 3, "follows": True},
+              {"topic": "t", "payload": 4, "follows": True}, {"topic": "t", "payload": 5}]
+    with Drive("file", {"path": path, **PAYLOAD}) as sink:
+        sink.send({"topic": "t", "payload": 1}, {"batch": behind}, {"cancel": 2})
+        found = sink.verdicts(4)
+    assert {handle: verdict["outcome"] for handle, verdict in found.items()} == {
+        1: "accepted", 3: "not_sent", 4: "not_sent", 5: "accepted"}
+    assert path.read_text() == "1\n5\n"
+
+
 def test_syncs_before_it_accepts(tmp_path):
     """The verdict comes after the sync; without it when asked."""
     trace = tmp_path / "trace"

@@ -127,6 +127,20 @@ def test_cancel_before_it_is_written():
         assert b"later" not in out + sink.process.stdout.read()
 
 
+def test_what_follows_a_cancelled_line_is_not_written():
+    """N2: the line before it in its key was taken back before it was begun."""
+    with Stdout({"format": "payload"}) as sink:
+        behind = [{"topic": "t", "payload": "later"}, {"topic": "t", "payload": "later still", "follows": True}]
+        sink.send({"topic": "t", "payload": "x" * 200000}, {"batch": behind}, {"cancel": 2})
+        verdict = sink.verdict()
+        assert (verdict["handle"], verdict["outcome"]) == (3, "not_sent")
+        out = b""
+        while not out.endswith(b"\n"):
+            out += os.read(sink.process.stdout.fileno(), 65536)
+        assert [v["handle"] for v in sink.finish()] == [1]
+        assert b"later" not in out + sink.process.stdout.read()
+
+
 def test_a_file_as_stdout(tmp_path):
     with open(tmp_path / "out", "wb") as file, Stdout({"format": "payload"}, stdout=file) as sink:
         sink.send({"topic": "t", "payload": 1})

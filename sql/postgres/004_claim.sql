@@ -26,9 +26,22 @@
 -- sweep from the beginning finds them: with every claim of a calm session, every 0.5 s in a busy one, or less often where
 -- sweeps are so dear that they would take over a twentieth of the time. Marks are only hints, kept in a session setting: a
 -- pooled session that changes hands loses nothing but a little speed.
+--
+-- Turns. A batch goes by priority and age, but not all of it, or a flood would starve the rest:
+--   - A sixteenth is for the priorities below the highest that is due, in equal parts, the oldest of each. A claim for less
+--     than 16 gives them one message a second.
+--   - While claims come back full, half of a batch is for tenants by turns, in equal parts: of each the highest priority and
+--     oldest. Looking for tenants may take a twentieth of the time; so with some thousand tenants a turn comes round within
+--     a second, with more of them later. For one tenant, and for claims of one message, twice a second is enough.
+-- What turns do not use goes to the rest. Order per key is a step of its own, and knows nothing of turns.
 
 create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz);
-create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, busy boolean, marks @schema@.mark[]);
+-- A tenant's messages of a lane, priority and shard, and when the first of them is due.
+create type @schema@.turn as (tenant uuid, lane bigint, prio smallint, shard smallint, low timestamptz);
+-- full: the last claim took all it could. low_at: since when no lower priority had its turn; turn_at: when tenants have
+-- theirs, beginning after turn.
+create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, busy boolean, "full" boolean,
+    low_at timestamptz, turn_at timestamptz, turn @schema@.turn, marks @schema@.mark[]);
 
 -- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md.
 create type @schema@.delivery as (id uuid, token bigint, namespace text, topic text, tenant_id uuid, key text, seq bigint,
@@ -123,12 +136,134 @@ begin
 end
 $$;
 
+-- The turns that come next, from the beginning again after the last: a loose scan over what tenants have, one or two index
+-- descents each. Lanes out of scope and messages of another day are among them. What is said twice of the tenant is said
+-- for the planner, here and below: whatever its statistics are, no other index may seem good enough.
+create function @schema@.turns(after @schema@.turn, tenants int, most int, v_now timestamptz) returns @schema@.turn[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    found @schema@.turn[];
+begin
+    if after.tenant is null then
+        after.tenant := '00000000-0000-0000-0000-000000000000';
+        after.lane := 9223372036854775807;
+    end if;
+    with recursive t(n, tenants, tenant, lane, prio, shard, low) as (
+        values (0, 0, after.tenant, after.lane, after.prio, after.shard, v_now)
+        union all
+        select t.n + 1, t.tenants + (t.n = 0 or f.tenant_id <> t.tenant)::int, f.*
+          from t, lateral ((select q.tenant_id, q.lane, q.prio, q.shard, q.due from @schema@.queue q
+                             where not q.parked and (q.until is null or q.until <= v_now)
+                               and q.tenant_id = t.tenant and q.tenant_id between t.tenant and t.tenant
+                               and (q.lane, q.prio, q.shard) > (t.lane, t.prio, t.shard)
+                             order by q.lane, q.prio, q.shard, q.due limit 1)
+                           union all
+                           (select q.tenant_id, q.lane, q.prio, q.shard, q.due from @schema@.queue q
+                             where not q.parked and (q.until is null or q.until <= v_now) and q.tenant_id > t.tenant
+                               and t.tenants < turns.tenants
+                             order by q.tenant_id, q.lane, q.prio, q.shard, q.due limit 1)
+                           limit 1) f
+         where t.n < most
+    )
+    select array_agg(row (tenant, lane, prio, shard, low)::@schema@.turn order by n) into found from t where n > 0;
+    if found is null and after.prio is not null then
+        return @schema@.turns(null, tenants, most, v_now);
+    end if;
+    return coalesce(found, '{}');
+end
+$$;
+
 -- Step 1. Of one priority no probe gives more than its share of the batch, so that no shard or topic starves another.
 -- The arrays run in parallel, a row each; the flags say whether any row has a key, has none, is at its end, or was lost.
 create type @schema@.locked as (tids tid[], probes int[], dues timestamptz[], keyed boolean, loose boolean, dying boolean,
     expired boolean);
 
-create function @schema@.lock_due(marks @schema@.mark[], tenant uuid, most int, attempts_limit int, v_now timestamptz)
+create function @schema@.together(a @schema@.locked, b @schema@.locked) returns @schema@.locked
+    language sql immutable
+as $$
+    select a.tids || b.tids, a.probes || b.probes, a.dues || b.dues, coalesce(a.keyed or b.keyed, a.keyed, b.keyed),
+           coalesce(a.loose or b.loose, a.loose, b.loose), coalesce(a.dying or b.dying, a.dying, b.dying),
+           coalesce(a.expired or b.expired, a.expired, b.expired)
+$$;
+
+-- What lower priorities get of a batch: see Turns.
+create function @schema@.lock_lower(marks @schema@.mark[], most int, attempts_limit int, v_now timestamptz)
+    returns @schema@.locked
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    got @schema@.locked;
+begin
+    select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(not c.keyed),
+           bool_or(c.dying), bool_or(c.expired)
+      into got
+      from (select c.*
+              from (select array_agg(row (m.lane, m.prio, m.shard, m.low)::@schema@.mark order by m.low) as marks,
+                           array_agg(m.ordinality::int order by m.low) as probes,
+                           ceil(most::numeric / count(*) over ())::int as share
+                      from (select m.*, max(m.prio) over () as top
+                              from unnest(marks) with ordinality m where m.low <= v_now) m
+                     where m.prio < m.top group by m.prio order by min(m.low)) l,
+                   lateral (select c.*, m.probe
+                              from unnest(l.marks, l.probes) m(lane, prio, shard, low, probe),
+                                   lateral (select q.ctid as tid, q.due, q.sid is not null as keyed,
+                                                   q.until is not null as expired,
+                                                   q.spent >= least(q.max_attempts, attempts_limit)
+                                                       or coalesce(q.expires_at <= v_now, false) as dying
+                                              from @schema@.queue q
+                                             where q.lane = m.lane and q.prio = m.prio and q.shard = m.shard and not q.parked
+                                               and q.due between m.low and v_now and (q.until is null or q.until <= v_now)
+                                             order by q.due limit l.share
+                                               for update skip locked) c
+                             limit l.share) c
+             limit most) c;
+    return got;
+end
+$$;
+
+-- What tenants get of a batch.
+create function @schema@.lock_turns(turns @schema@.turn[], lanes bigint[], denied bigint[], taken tid[], most int,
+    attempts_limit int, v_now timestamptz)
+    returns @schema@.locked
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    got @schema@.locked;
+begin
+    select array_agg(c.tid), null, null, bool_or(c.keyed), bool_or(not c.keyed), bool_or(c.dying), bool_or(c.expired)
+      into got
+      from (select c.*
+              from (select t.tenant, array_agg(row (t.tenant, t.lane, t.prio, t.shard, t.low)::@schema@.turn
+                                               order by t.prio desc, t.low) as turns,
+                           greatest(most / count(*) over (), 1) as share
+                      from unnest(turns) t
+                     where t.low <= v_now and (lanes is null or t.lane = any (lanes)) and t.lane <> all (denied)
+                     group by t.tenant) l,
+                   lateral (select c.*
+                              from unnest(l.turns) t,
+                                   lateral (select q.ctid as tid, q.sid is not null as keyed, q.until is not null as expired,
+                                                   q.spent >= least(q.max_attempts, attempts_limit)
+                                                       or coalesce(q.expires_at <= v_now, false) as dying
+                                              from @schema@.queue q
+                                             where q.tenant_id = t.tenant and q.tenant_id between t.tenant and t.tenant
+                                               and q.lane = t.lane and q.prio = t.prio and q.shard = t.shard and not q.parked
+                                               and q.due between t.low and v_now and (q.until is null or q.until <= v_now)
+                                               and (taken is null or q.ctid not in (select unnest(taken)))
+                                             order by q.due limit l.share
+                                               for update skip locked) c
+                             limit l.share) c
+             limit most) c;
+    return got;
+end
+$$;
+
+-- The rest, without the rows that are taken already.
+create function @schema@.lock_due(marks @schema@.mark[], tenant uuid, taken tid[], most int, attempts_limit int,
+    v_now timestamptz)
     returns @schema@.locked
     language plpgsql
 as $$
@@ -150,6 +285,7 @@ begin
                                   from @schema@.queue q
                                  where q.lane = p.lane and q.prio = p.prio and q.shard = p.shard and not q.parked
                                    and q.due between p.low and v_now and (q.until is null or q.until <= v_now)
+                                   and (taken is null or q.ctid not in (select unnest(taken)))
                                  order by q.due limit p.share
                                    for update skip locked) c
                  limit most) c;
@@ -322,6 +458,10 @@ declare
     v_denied bigint[];
     v_marks @schema@.mark[];
     v_aside @schema@.mark[]; -- of lanes denied just now: where to go on when they are not any more
+    v_turns @schema@.turn[];
+    v_first @schema@.locked; -- what is taken by turns
+    v_share int;
+    v_looked interval; -- how long turns took
     v_got @schema@.locked;
     v_take tid[] := '{}';
     v_die tid[] := '{}';
@@ -400,11 +540,47 @@ begin
             v_marks := v_memory.marks;
         end if;
 
-        v_got := @schema@.lock_due(v_marks, tenant, "limit", claim.max_attempts, v_now);
+        v_first := null;
+        v_looked := '0';
+        if tenant is null and v_round = 1 then
+            v_share := "limit" / 16;
+            if not coalesce(v_memory.full, false) then
+                v_memory.low_at := v_now;
+            elsif v_share = 0 and v_now >= v_memory.low_at + interval '1 s' then
+                v_share := 1;
+            end if;
+            if v_share > 0 and v_marks[1].prio <> v_marks[cardinality(v_marks)].prio then
+                v_first := @schema@.lock_lower(v_marks, v_share, claim.max_attempts, v_now);
+                v_memory.low_at := v_now;
+            end if;
+            v_share := least(greatest("limit" / 2, 1), "limit" - coalesce(cardinality(v_first.tids), 0));
+            if v_share > 0 and coalesce(v_memory.full, true) and v_now >= coalesce(v_memory.turn_at, '-infinity') then
+                v_looked := clock_timestamp() - v_now;
+                v_turns := @schema@.turns(v_memory.turn, v_share, 500, v_now);
+                v_looked := clock_timestamp() - v_now - v_looked;
+                v_memory.turn_at := v_now + greatest(least(v_looked * 20, '2 s'), case when "limit" = 1 or v_turns[1].tenant
+                    is not distinct from v_turns[cardinality(v_turns)].tenant then interval '0.5 s' end);
+                if cardinality(v_turns) > 0 then
+                    v_first := @schema@.together(v_first, @schema@.lock_turns(v_turns, v_lanes, v_denied, v_first.tids,
+                        v_share, claim.max_attempts, v_now));
+                end if;
+                v_memory.turn := v_turns[cardinality(v_turns)];
+            end if;
+        end if;
+
+        v_got := @schema@.lock_due(v_marks, tenant, v_first.tids, "limit" - coalesce(cardinality(v_first.tids), 0),
+            claim.max_attempts, v_now);
+        if v_first.tids is not null then
+            v_got := @schema@.together(v_got, v_first);
+        end if;
         v_count := cardinality(v_got.tids);
         if tenant is null then
             if v_sweep then
-                v_memory := row (v_scope, v_now, clock_timestamp() - v_now, false, v_marks)::@schema@.memory;
+                v_memory.scope := v_scope;
+                v_memory.swept_at := v_now;
+                v_memory.cost := clock_timestamp() - v_now - v_looked;
+                v_memory.busy := false;
+                v_memory.marks := v_marks;
             end if;
             if v_count > 0 then
                 v_memory.marks := array(
@@ -453,6 +629,7 @@ begin
     end loop;
 
     if tenant is null then
+        v_memory.full := v_count >= "limit";
         v_memory.busy := v_count >= greatest("limit", 100);
         v_memory.marks := v_memory.marks || v_aside;
         perform set_config(memory_name, v_memory::text, false);

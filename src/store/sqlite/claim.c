@@ -1,7 +1,7 @@
 /* claim.c - messages out, under a lease.
  *
  *   1 look    without a lock, unless the last claim came back full: an idle relay never writes, and disturbs nobody
- *   2 choose  under the lock: the best first (pick.c)
+ *   2 choose  under the lock: what goes out of turn (turn.c), then the best first (pick.c)
  *   3 order   of a key only its first row may go, or what follows the claim's own; the rest is parked
  *   4 bury    what has no attempts left, or has expired
  *   5 lease   the others; the attempt that vanished with an old lease goes on record
@@ -44,6 +44,8 @@ struct claim {
     struct span *spans; /* plain messages that are taken, and leased at the end */
     size_t span_count, span_cap;
     size_t count;       /* taken so far */
+    bool pressed;       /* there is more than it can take, as far as it knows */
+    bool turns;         /* what is being taken goes out of turn */
     size_t start, room; /* of this write transaction: what was taken before it, and what may be after it */
 };
 
@@ -228,7 +230,7 @@ static ob_code lease(struct claim *claim, const struct ob_sqlite_entry *entry, s
 
 static bool is_plain(const struct claim *claim, const struct ob_sqlite_entry *entry)
 {
-    return entry->state == OB_SQLITE_READY && !entry->sid && !claim->tenant && !is_dying(claim, entry);
+    return entry->state == OB_SQLITE_READY && !entry->sid && !claim->tenant && !claim->turns && !is_dying(claim, entry);
 }
 
 static ob_code take_plain(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
@@ -378,6 +380,20 @@ static ob_code take(struct claim *claim, const struct ob_sqlite_entry *entry, st
     return code;
 }
 
+/* Before the rest: what is left in the index then is as the rest finds it. */
+static ob_code take_turns(struct claim *claim, struct outbox_error *err)
+{
+    struct ob_sqlite_entry *entries;
+    size_t count;
+    ob_code code = ob_sqlite_turn_take(claim->store, &claim->arena, claim->pick, claim->room - claim->count, claim->now,
+                                       &entries, &count, err);
+    claim->turns = true;
+    for (size_t i = 0; i < count && claim->count < claim->room && !code; i++)
+        code = take(claim, &entries[i], err);
+    claim->turns = false;
+    return code;
+}
+
 /* The body of a write transaction; it may run twice. */
 static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
 {
@@ -388,6 +404,9 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
     ob_sqlite_pick_fini(claim->pick);
     ob_code code = ob_sqlite_pick_new(store, &claim->arena, &claim->scope, claim->tenant, claim->want->limit,
                                       claim->now, &claim->pick, err);
+    if (!code && claim->pressed && !claim->tenant)
+        code = take_turns(claim, err);
+    bool turned = claim->count > claim->start;
     while (!code && claim->count < claim->room) {
         struct ob_sqlite_entry entry;
         bool has;
@@ -398,6 +417,8 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
     }
     for (size_t i = 0; i < claim->span_count && !code; i++)
         code = lease_plain(claim, &claim->spans[i], err);
+    if (!code && turned)
+        code = ob_sqlite_turn_sort(&claim->arena, claim->taken + claim->start, claim->count - claim->start, err);
     return code;
 }
 
@@ -451,12 +472,15 @@ ob_code ob_sqlite_claim(struct ob_store *base, const struct outbox_claim *want, 
     if (!code) {
         bool full = store->watch.full;
         code = ob_sqlite_watch_look(store, &claim.scope, err);
+        claim.pressed = full;
+        if (!full)
+            ob_sqlite_turn_rest(store);
         if (!code && !full)
             code = look(&claim, &has, err);
     }
     while (!code && has && claim.count < (size_t)want->limit) {
         code = take_chunk(&claim, err);
-        has = !code && claim.count == claim.room;
+        has = claim.pressed = !code && claim.count == claim.room;
         if (claim.count) /* what was taken is ours, and must be handed out */
             code = OUTBOX_OK;
     }

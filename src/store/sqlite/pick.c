@@ -113,6 +113,12 @@ const struct ob_sqlite_lane *ob_sqlite_pick_lane(const struct ob_sqlite_pick *pi
     return NULL;
 }
 
+const struct ob_sqlite_lane *ob_sqlite_pick_lanes(const struct ob_sqlite_pick *pick, size_t *count)
+{
+    *count = pick->lane_count;
+    return pick->lanes;
+}
+
 /* ---- cursors ----------------------------------------------------------------------------------------------------- */
 
 /* Reads rows of a statement that is bound into the cursor's buffer, behind what is there. */

@@ -75,6 +75,15 @@ struct ob_sqlite_watch {
     bool stale;                              /* it may have left something, or we have written since */
 };
 
+/* Whose turn is next: turn.c. */
+struct ob_sqlite_turn {
+    int64_t lower_us, tenants_us; /* when to look again for lower priorities, and for tenants; monotonic */
+    int64_t rest_us;              /* since when no lower priority has waited for its turn */
+    char tenant[37];              /* the last that had its turn; "": begin with the first */
+    int64_t lane;
+    int prio;
+};
+
 struct ob_sqlite_store {
     struct ob_store base; /* first: the ops find us by a cast */
     sqlite3 *db;
@@ -87,6 +96,7 @@ struct ob_sqlite_store {
     bool checkpoint;      /* the log is long enough */
     struct ob_sqlite_pace pace;
     struct ob_sqlite_watch watch;
+    struct ob_sqlite_turn turn;
     sqlite3_stmt *stmts[OB_SQLITE_STMT_COUNT];
 };
 
@@ -251,13 +261,29 @@ ob_code ob_sqlite_pick_next(struct ob_sqlite_pick *pick, struct ob_sqlite_entry 
 /* NULL when the claim may not take from that lane. */
 const struct ob_sqlite_lane *ob_sqlite_pick_lane(const struct ob_sqlite_pick *pick, int64_t lane);
 
-/* ---- what a claim hands out: batch.c ---- */
+/* All that it may take from, in the order of their numbers. */
+const struct ob_sqlite_lane *ob_sqlite_pick_lanes(const struct ob_sqlite_pick *pick, size_t *count);
 
+/* A message that a claim has taken. */
 struct ob_sqlite_taken {
     struct ob_sqlite_entry entry; /* as it was before the claim */
     int ceiling;
     int64_t claimed_at;
 };
+
+/* ---- what goes out of turn: turn.c ---- */
+
+/* What a claim that has room for so many takes before the rest. The entries live in the arena. Some may be there twice. */
+ob_code ob_sqlite_turn_take(struct ob_sqlite_store *store, struct ob_arena *arena, const struct ob_sqlite_pick *pick,
+                            size_t room, int64_t now, struct ob_sqlite_entry **entries, size_t *count,
+                            struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Brings what was taken into the order that a claim without turns has: by priority and age, each key in its order. */
+ob_code ob_sqlite_turn_sort(struct ob_arena *arena, struct ob_sqlite_taken *taken, size_t count,
+                            struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* A claim has left nothing: whatever comes now is in time. */
+void ob_sqlite_turn_rest(struct ob_sqlite_store *store);
+
+/* ---- what a claim hands out: batch.c ---- */
 
 /* Reads the messages that were taken. When it fails they stay leased until their lease ends: nothing is lost. */
 ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlite_taken *taken, size_t count,

@@ -157,6 +157,13 @@ static int64_t backoff(struct ob_relay *relay, const struct ob_flight *flight, i
     return ob_retry_delay_us(&flight->retry, flight->spent, after_us, ob_relay_random(relay));
 }
 
+/* The destination allows fewer attempts than the message does. */
+static bool worn_out(const struct ob_relay *relay, const struct ob_flight *flight)
+{
+    int most = relay->dests[flight->dest].set.max_attempts;
+    return most > 0 && flight->spent >= most;
+}
+
 static void failed(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict, bool probe)
 {
     struct ob_dest *dest = &relay->dests[flight->dest];
@@ -165,7 +172,10 @@ static void failed(struct ob_relay *relay, struct ob_flight *flight, const struc
         open = unreachable(relay, flight->dest, probe);
     else if (verdict->outcome == OUTBOX_SINK_RETRY)
         answered(relay, flight->dest);
-    if (verdict->outcome == OUTBOX_SINK_UNKNOWN) {
+    if (worn_out(relay, flight) && !(open && verdict->outcome == OUTBOX_SINK_RETRY)) {
+        relay->stats.failed++;
+        ob_relay_end(relay, flight, OUTBOX_FAILED, -1);
+    } else if (verdict->outcome == OUTBOX_SINK_UNKNOWN) {
         relay->stats.unknown++;
         ob_relay_end(relay, flight, OB_MUTANT(UNKNOWN_RELEASED) ? OUTBOX_RELEASED : OUTBOX_UNKNOWN,
                      backoff(relay, flight, verdict->not_before_us));

@@ -218,6 +218,7 @@ static void dest_init(const struct ob_station *station, int i, struct ob_dest_se
 {
     const struct ob_config *config = station->set.config;
     *dest = ob_dest_settings(&config->sinks[i].dest);
+    dest->max_attempts = config->sinks[i].max_attempts;
     if (!ob_outlet_ops(station->set.outlets[i])->keeps_order)
         dest->run = 1;
     dest->concurrency = part(dest->concurrency, config->store_count);

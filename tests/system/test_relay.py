@@ -86,6 +86,16 @@ def test_dead_after_max_attempts(shop, tmp_path, ledger):
     assert "msg=dead" in relay.log()
 
 
+def test_dead_after_the_attempts_of_the_destination(shop, tmp_path, ledger):
+    """V9 V11: a destination may allow fewer attempts than the message does."""
+    relay = make(tmp_path, shop, ledger, obey_payload=True, max_attempts=2)
+    (bad,) = shop.enqueue(keys=("k",), max_attempts=5, payload={"stub": "retry"})
+    sent = shop.enqueue(keys=("k",))
+    relay.until_empty()
+    assert shop.attempts(bad.id) == [(1, "retry"), (2, "failed")]
+    Ledger(sent, read_ledger(ledger)).check()
+
+
 def test_terminal_is_dead_at_once(shop, tmp_path, ledger):
     """S13: this message is wrong: one attempt."""
     relay = make(tmp_path, shop, ledger, script="terminal:bad_address")

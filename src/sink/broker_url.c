@@ -31,10 +31,13 @@ static bool decode(const char *text, char *out, size_t size)
         int high = *text == '%' ? hex_digit(text[1]) : 0, low = *text == '%' && high >= 0 ? hex_digit(text[2]) : 0;
         if (high < 0 || low < 0 || len + 1 >= size)
             return false;
-        out[len] = *text == '%' ? (char)(high * 16 + low) : *text;
+        out[len] = *text;
+        if (*text == '%') {
+            out[len] = (char)(unsigned char)(high * 16 + low);
+            text += 2;
+        }
         if (!out[len++])
             return false;
-        text += *text == '%' ? 2 : 0;
     }
     out[len] = '\0';
     return true;

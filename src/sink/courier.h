@@ -49,7 +49,7 @@ struct ob_parcel {
     /* for the driver */
     struct ob_buf address, body;
     struct ob_headers headers;
-    char id[OB_UUID_TEXT], content_type[128], correlation_id[128];
+    char id[OB_UUID_TEXT], content_type[256], correlation_id[256];
     int64_t seq, created_at_us, expires_at_us;
     int attempt;
     bool keyed;
@@ -133,7 +133,7 @@ struct ob_courier {
     }
 
 /* Reads the settings above, those of render.h and the address. Owns self from now on, also when it fails. */
-enum outbox_code ob_courier_open(struct ob_courier **courier, const struct ob_courier_driver *driver, void *self,
+enum outbox_code ob_courier_open(struct ob_courier **out, const struct ob_courier_driver *driver, void *self,
                                  const struct ob_options *options, const struct outbox_sink_host *host,
                                  struct outbox_error *err);
 /* For ops of sinks, whose handle is the courier. */

@@ -4,7 +4,8 @@
 
 #include "sink/courier.h"
 
-void *ob_courier_run(void *courier);
+/* The thread; given the courier. */
+void *ob_courier_run(void *arg);
 void ob_courier_free(struct ob_courier *courier);
 void ob_parcel_free(struct ob_parcel *parcel);
 

@@ -212,7 +212,7 @@ static void wait_and_serve(struct ob_courier *courier)
         (void)got;
     }
     if (courier->connected)
-        courier->driver->serve(courier->self, fds[1].fd >= 0 ? fds[1].revents : 0);
+        courier->driver->serve(courier->self, fds[1].revents); /* 0 when there is none to poll */
 }
 
 static bool take(struct ob_courier *courier)

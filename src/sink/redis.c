@@ -152,14 +152,16 @@ static bool follow(struct ob_redis *redis, const redisReply *reply, struct ob_pa
     struct ob_broker_url to = redis->url;
     char place[300];
     const char *colon;
+    char *end;
     if (strncmp(reply->str, "MOVED ", 6) != 0 || parcel->tries >= MOST_HOPS ||
         sscanf(reply->str, "MOVED %*d %299s", place) != 1 || !(colon = strrchr(place, ':')))
         return false;
     if (colon > place)
         snprintf(to.host, sizeof to.host, "%.*s", (int)(colon - place), place);
-    to.port = atoi(colon + 1);
-    if (to.port < 1 || to.port > 65535)
+    long port = strtol(colon + 1, &end, 10);
+    if (*end || port < 1 || port > 65535)
         return false;
+    to.port = (int)port;
     redis->moved = to;
     ob_parcel_again(redis->courier, parcel);
     ob_courier_drain(redis->courier);

@@ -47,8 +47,10 @@ static bool look_for_idmp(struct ob_redis *redis)
 {
     redisReply *reply = redisCommand(redis->context, "INFO server");
     const char *at = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "redis_version:") : NULL;
-    int major = 0, minor = 0;
-    bool found = at && sscanf(at, "redis_version:%d.%d", &major, &minor) == 2 && major * 100 + minor >= IDMP_SINCE;
+    char *dot = NULL;
+    long major = at ? strtol(at + strlen("redis_version:"), &dot, 10) : 0;
+    long minor = dot && *dot == '.' ? strtol(dot + 1, NULL, 10) : 0;
+    bool found = major * 100 + minor >= IDMP_SINCE;
     freeReplyObject(reply);
     return found;
 }

@@ -47,7 +47,7 @@ struct line {
     bool filtered;                           /* likewise */
     struct outbox_settle *settles, *extends; /* the host's */
     size_t settle_count, extend_count;
-    bool outputs, quoted; /* of the settle that is out */
+    enum ob_pg_words words; /* of the settle that is out */
 
     bool connected;
     uint64_t wakeups;
@@ -141,10 +141,10 @@ static void line_settle(struct ob_line *base, struct outbox_settle *items, size_
     begin(&line->settle, OB_PG_settle, timeout_us);
     line->settles = items;
     line->settle_count = count;
-    line->quoted = false;
+    line->words = OB_PG_WORDS_AS_SAID;
     if (is_settled(&line->settle, count))
         return;
-    line->outputs = ob_pg_settle_params(&line->settle.params, items, count, false);
+    ob_pg_settle_params(&line->settle.params, items, count, line->words);
     ask(line, SETTLES, &line->settle);
 }
 
@@ -190,12 +190,12 @@ static void tell_claimed(struct line *line)
 static void tell_settled(struct line *line)
 {
     struct outbox_error err = line->settle.err;
-    if (line->outputs && !line->quoted && ob_pg_settle_is_ugly(&err)) {
+    if (line->words < OB_PG_WORDS_ASCII && ob_pg_settle_is_ugly(&err)) {
         struct ob_pg_ask *again = &line->settle;
-        line->quoted = true;
+        line->words++;
         ob_pg_ask_reset(again);
         ob_pg_params_init(&again->params, &again->scratch);
-        (void)ob_pg_settle_params(&again->params, line->settles, line->settle_count, true);
+        ob_pg_settle_params(&again->params, line->settles, line->settle_count, line->words);
         ask(line, SETTLES, again);
         return;
     }

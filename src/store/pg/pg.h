@@ -107,9 +107,15 @@ bool ob_pg_claim_filtered(const struct outbox_claim *want);
 ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 ob_code ob_pg_settle_check(size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* True when there are outputs; quoted: they go as JSON strings. */
-bool ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, bool quoted);
-/* The failure may be an output that is no JSON: with outputs, try once more and quote them. */
+/* How the words of sinks and receivers go to the server: what it refuses is tried again further down. */
+enum ob_pg_words {
+    OB_PG_WORDS_AS_SAID,
+    OB_PG_WORDS_QUOTED, /* outputs as JSON strings: they may be no JSON, or too deep */
+    OB_PG_WORDS_ASCII,  /* and no other letters: the database's encoding may not have them */
+};
+void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
+                         enum ob_pg_words words);
+/* The failure may be about words. */
 bool ob_pg_settle_is_ugly(const struct outbox_error *err);
 void ob_pg_settle_read(const PGresult *res, struct outbox_settle *items, size_t count);
 void ob_pg_extend_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,

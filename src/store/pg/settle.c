@@ -1,7 +1,8 @@
 /* settle.c - how attempts ended, and leases that go on. Arrays in, one statement a call, a result per element.
  *
- * An outcome must never be refused because its text is ugly: what a receiver said may not be UTF-8, and what a sink
- * returned as output may not be JSON. Both are stored as near to the truth as they can be. */
+ * An outcome must never be refused because its text is ugly: what a receiver said may not be UTF-8, or have letters that
+ * the database's encoding has not; and what a sink returned as output may not be JSON. All are stored as near to the truth
+ * as they can be: one refusal would hold up every outcome of the batch, for ever. */
 #include "store/pg/pg.h"
 
 #include "base/json.h"
@@ -29,8 +30,32 @@ static void put_claims(struct ob_pg_params *params, const struct outbox_settle *
     ob_pg_array_end(params);
 }
 
+/* A question mark for each letter that is none of ASCII's. */
+static void ascii(struct ob_buf *buf, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x80 || c >= 0xc0)
+            ob_buf_putc(buf, c < 0x80 ? (char)c : '?');
+    }
+}
+
+static void put_text(struct ob_pg_params *params, const char *text, enum ob_pg_words words)
+{
+    struct ob_buf plain = OB_BUF_INIT;
+    if (!text || words != OB_PG_WORDS_ASCII) {
+        ob_pg_array_text_lossy(params, text);
+        return;
+    }
+    ascii(&plain, text);
+    ob_pg_array_text_lossy(params, ob_buf_text(&plain));
+    params->scratch->failed |= !ob_buf_ok(&plain);
+    ob_buf_fini(&plain);
+}
+
 /* A whole column of nothing is null: most batches are plain acks. */
-static void put_texts(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, size_t offset)
+static void put_texts(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, size_t offset,
+                      enum ob_pg_words words)
 {
 #define TEXT_AT(i) (*(const char *const *)(const void *)((const char *)&items[i] + offset))
     size_t first = 0;
@@ -42,36 +67,40 @@ static void put_texts(struct ob_pg_params *params, const struct outbox_settle *i
     }
     ob_pg_array_begin(params, OB_PG_TEXT, count);
     for (size_t i = 0; i < count; i++)
-        ob_pg_array_text_lossy(params, TEXT_AT(i));
+        put_text(params, TEXT_AT(i), words);
     ob_pg_array_end(params);
 #undef TEXT_AT
 }
 
-/* False when there are none. quoted: as JSON strings, for outputs that the server would not take as JSON. */
-static bool put_outputs(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, bool quoted)
+static void put_outputs(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
+                        enum ob_pg_words words)
 {
     size_t first = 0;
     while (first < count && !items[first].output)
         first++;
     if (first == count) {
         ob_pg_put_null(params);
-        return false;
+        return;
     }
     ob_pg_array_begin(params, OB_PG_JSONB, count);
     for (size_t i = 0; i < count; i++) {
         const char *output = items[i].output;
-        if (quoted && output) {
-            struct ob_buf text = OB_BUF_INIT;
-            ob_json_quote(&text, output, strlen(output));
+        if (words != OB_PG_WORDS_AS_SAID && output) {
+            struct ob_buf text = OB_BUF_INIT, plain = OB_BUF_INIT;
+            if (words == OB_PG_WORDS_ASCII)
+                ascii(&plain, output);
+            else
+                ob_buf_puts(&plain, output);
+            ob_json_quote(&text, ob_buf_text(&plain), plain.len);
             ob_pg_array_jsonb(params, ob_buf_text(&text), text.len);
-            params->scratch->failed |= !ob_buf_ok(&text);
+            params->scratch->failed |= !ob_buf_ok(&text) || !ob_buf_ok(&plain);
             ob_buf_fini(&text);
+            ob_buf_fini(&plain);
         } else {
             ob_pg_array_jsonb(params, output, output ? strlen(output) : 0);
         }
     }
     ob_pg_array_end(params);
-    return true;
 }
 
 static void put_numbers(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, size_t offset)
@@ -110,21 +139,21 @@ static void put_places(struct ob_pg_params *params, const struct outbox_settle *
     ob_pg_array_end(params);
 }
 
-bool ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, bool quoted)
+void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
+                         enum ob_pg_words words)
 {
     put_claims(params, items, count);
     ob_pg_array_begin(params, OB_PG_INT4, count);
     for (size_t i = 0; i < count; i++)
         ob_pg_array_int4(params, items[i].outcome);
     ob_pg_array_end(params);
-    put_texts(params, items, count, offsetof(struct outbox_settle, code));
-    put_texts(params, items, count, offsetof(struct outbox_settle, error));
-    put_texts(params, items, count, offsetof(struct outbox_settle, reference));
-    bool outputs = put_outputs(params, items, count, quoted);
+    put_texts(params, items, count, offsetof(struct outbox_settle, code), words);
+    put_texts(params, items, count, offsetof(struct outbox_settle, error), words);
+    put_texts(params, items, count, offsetof(struct outbox_settle, reference), words);
+    put_outputs(params, items, count, words);
     put_numbers(params, items, count, offsetof(struct outbox_settle, delay_us));
     put_numbers(params, items, count, offsetof(struct outbox_settle, latency_us));
     put_places(params, items, count);
-    return outputs;
 }
 
 /* Rows: ord, result, and dead when there is a third column. */
@@ -161,7 +190,8 @@ void ob_pg_extend_params(struct ob_pg_params *params, const struct outbox_settle
 
 bool ob_pg_settle_is_ugly(const struct outbox_error *err)
 {
-    return err->code == OUTBOX_INVALID && strncmp(err->sqlstate, "22", 2) == 0;
+    return (err->code == OUTBOX_INVALID && strncmp(err->sqlstate, "22", 2) == 0) ||
+           (err->code == OUTBOX_TOO_LARGE && strncmp(err->sqlstate, "54", 2) == 0);
 }
 
 ob_code ob_pg_settle_check(size_t count, struct outbox_error *err)
@@ -182,14 +212,14 @@ ob_code ob_pg_settle(struct ob_store *base, struct outbox_settle *items, size_t 
     if (!err)
         err = &local;
     PGresult *res = NULL;
-    for (int quoted = 0; quoted < 2; quoted++) {
+    for (int words = OB_PG_WORDS_AS_SAID; words <= OB_PG_WORDS_ASCII; words++) {
         struct ob_pg_params params;
         ob_pg_params_init(&params, &store->scratch);
-        bool outputs = ob_pg_settle_params(&params, items, count, quoted);
+        ob_pg_settle_params(&params, items, count, (enum ob_pg_words)words);
         if (!ob_pg_params_seal(&params))
             return ob_error_nomem(err);
         code = ob_pg_call(store, OB_PG_settle, &params, &res, err);
-        if (!outputs || !ob_pg_settle_is_ugly(err) || store->tx != OB_PG_TX_NONE)
+        if (!code || !ob_pg_settle_is_ugly(err) || store->tx != OB_PG_TX_NONE)
             break;
     }
     if (code)

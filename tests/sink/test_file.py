@@ -1,7 +1,7 @@
 """The file sink. Proves: N3 (sinks by name), M19 (every line says what a receiver needs), S13 (codes)."""
 import json
 import os
-import subprocess
+import shutil
 
 import pytest
 
@@ -124,12 +124,28 @@ def test_what_follows_a_cancelled_line_is_not_written(tmp_path):
     assert path.read_text() == "1\n5\n"
 
 
+needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+
+
+@needs_strace
+def test_a_sync_that_fails_is_unknown(tmp_path):
+    """S13: the lines may be on the disk or not; those of a later job are judged by their own sync."""
+    failing = ["strace", "-f", "-qq", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=1", "-o",
+               str(tmp_path / "trace")]
+    # strace counts by thread
+    with Drive("file", {"path": tmp_path / "out", **PAYLOAD}, prefix=failing, env={"UV_THREADPOOL_SIZE": "1"}) as sink:
+        sink.send({"batch": [{"topic": "t"}, {"topic": "t"}]}, {"wait": True}, {"topic": "t"})
+        found = [sink.verdict() for _ in range(3)]
+        sink.finish()
+    assert [(v["outcome"], v["code"]) for v in found] == [("unknown", "file_eio")] * 2 + [("accepted", None)]
+    assert found[0]["unreachable"]
+
+
+@needs_strace
 def test_syncs_before_it_accepts(tmp_path):
     """The verdict comes after the sync; without it when asked."""
     trace = tmp_path / "trace"
     strace = ["strace", "-f", "-qq", "-e", "trace=write,fdatasync", "-o", str(trace)]
-    if subprocess.run(["which", "strace"], stdout=subprocess.DEVNULL).returncode:
-        pytest.skip("strace is not installed")
     for fsync in (True, False):
         with Drive("file", {"path": tmp_path / "out", **PAYLOAD, "fsync": fsync}, prefix=strace) as sink:
             sink.send({"topic": "t", "payload": "hello"})

@@ -94,6 +94,16 @@ def test_a_closed_pipe_blocks():
         assert sink.finish() == []
 
 
+def test_a_reader_that_leaves_amid_a_line():
+    """S13: what was begun may have been read; what was not begun was not."""
+    with Stdout({"format": "payload"}) as sink:
+        sink.send({"topic": "t", "payload": "x" * 200000}, {"topic": "t"}, {"probe": True})
+        assert sink.verdict()["handle"] == 3  # both wait for room in the pipe by now
+        sink.process.stdout.close()
+        assert [sink.verdict()["outcome"] for _ in range(2)] == ["unknown", "blocked"]
+        assert sink.finish() == []
+
+
 def test_a_slow_reader_holds_nobody_up():
     """N3: the loop goes on while the pipe is full; nothing is lost when it is read again."""
     big = "x" * 20000

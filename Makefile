@@ -3,7 +3,7 @@ JOBS ?= 2
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := build-gcc
-.PHONY: help build-gcc build-clang build-asan build-tsan test lint format asan tsan bench demo prove docs install clean
+.PHONY: help build-gcc build-clang build-asan build-tsan test lint format asan tsan bench demo prove matrix docs install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ demo: ## the first minute: a story told by a real outbox
 	@tools/deps demo
 	@$(MAKE) --no-print-directory build-gcc
 	@tools/demo
+
+matrix: ## the table of sinks, what can come of a delivery, and the test of each
+	@/usr/bin/python3 -B tests/support/matrix.py
 
 docs: ## writes the generated parts of docs/
 	@tools/gen-docs

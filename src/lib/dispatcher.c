@@ -375,5 +375,6 @@ void outbox_dispatcher_stats(outbox_dispatcher *dispatcher, struct outbox_dispat
     struct outbox_dispatcher_stats now = dispatcher->stats;
     pthread_mutex_unlock(&dispatcher->lock);
     size_t size = stats->size < sizeof now ? stats->size : sizeof now;
-    memcpy((char *)stats + sizeof stats->size, (char *)&now + sizeof now.size, size - sizeof now.size);
+    if (size > sizeof now.size) /* less is no struct that was initialised */
+        memcpy((char *)stats + sizeof stats->size, (char *)&now + sizeof now.size, size - sizeof now.size);
 }

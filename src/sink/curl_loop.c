@@ -146,11 +146,16 @@ static curl_socket_t on_open(void *data, curlsocktype purpose, struct curl_socka
     }
     call->dialled++;
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->protocol);
-    if (fd >= 0 && !watch_new(call->loop, fd, true)) {
+    if (fd < 0) {
+        call->starved = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+        return CURL_SOCKET_BAD;
+    }
+    if (!watch_new(call->loop, fd, true)) {
+        call->starved = true;
         close(fd);
         return CURL_SOCKET_BAD;
     }
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
+    return fd;
 }
 
 static int on_close(void *data, curl_socket_t fd)
@@ -346,7 +351,7 @@ void ob_curl_call_fini(struct ob_curl_call *call)
 
 bool ob_curl_start(struct ob_curl_call *call)
 {
-    call->sent = call->resent = false;
+    call->sent = call->resent = call->starved = false;
     call->refused = call->dialled = 0;
     call->error[0] = '\0';
     call->out = curl_multi_add_handle(call->loop->multi, call->easy) == CURLM_OK;

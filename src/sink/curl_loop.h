@@ -28,11 +28,12 @@ struct ob_curl_call {
     CURL *easy;
     ob_curl_loop *loop;
     void (*done)(struct ob_curl_call *call, CURLcode result);
-    bool out;    /* started, and not done */
-    bool sent;   /* a request may have left: a failure from here on is no proof that nothing arrived */
-    bool resent; /* libcurl wanted to send it again, and was stopped */
-    int refused; /* addresses that the guard refused... */
-    int dialled; /* ...and those it let pass */
+    bool out;     /* started, and not done */
+    bool sent;    /* a request may have left: a failure from here on is no proof that nothing arrived */
+    bool resent;  /* libcurl wanted to send it again, and was stopped */
+    bool starved; /* this process has no descriptor or no memory left for a connection */
+    int refused;  /* addresses that the guard refused... */
+    int dialled;  /* ...and those it let pass */
     char error[CURL_ERROR_SIZE];
 };
 

@@ -180,6 +180,7 @@ static void call_end(const struct call *call, CURLcode result, struct ob_http_en
         .status = (int)status,
         .sent = call->curl.sent,
         .resent = call->curl.resent,
+        .starved = call->curl.starved,
         .refused = call->curl.refused > 0 && call->curl.dialled == 0,
         .whole = call_answered(call, result, status),
         .cut = call->answer.cut || call->answer.garbage,

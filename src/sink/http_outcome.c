@@ -160,7 +160,7 @@ static void judge_failure(const struct ob_http_end *end, char code[32], struct o
         verdict->outcome = OUTBOX_SINK_TERMINAL;
     }
     verdict->unreachable = verdict->outcome == OUTBOX_SINK_RETRY || verdict->outcome == OUTBOX_SINK_UNKNOWN;
-    if (end->curl == CURLE_OUT_OF_MEMORY) {
+    if (end->curl == CURLE_OUT_OF_MEMORY || (end->starved && !end->sent)) {
         verdict->unreachable = false;
         verdict->outcome = end->sent ? verdict->outcome : OUTBOX_SINK_NOT_SENT;
         verdict->not_before_us = end->sent ? -1 : OB_SHORTAGE_US;

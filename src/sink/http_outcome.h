@@ -15,16 +15,16 @@ enum outbox_code ob_http_rules_set(struct ob_http_rules *rules, const char *stat
                                    struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 struct ob_http_end {
-    int curl;              /* a CURLcode */
-    int status;            /* 0: there was no answer */
-    bool sent, resent;     /* as in struct ob_curl_call */
-    bool refused;          /* the guard let no address pass */
-    bool whole;            /* of the answer nothing is missing but what we would not read */
-    bool cut;              /* we stopped reading: the answer is too long */
-    bool keyed;            /* an Idempotency-Key went along */
-    bool own_address;      /* the URL is the message's own, not the destination's */
-    int64_t retry_after_s; /* 0: none */
-    int64_t patience_us;   /* the most that a Retry-After may ask for */
+    int curl;                   /* a CURLcode */
+    int status;                 /* 0: there was no answer */
+    bool sent, resent, starved; /* as in struct ob_curl_call */
+    bool refused;               /* the guard let no address pass */
+    bool whole;                 /* of the answer nothing is missing but what we would not read */
+    bool cut;                   /* we stopped reading: the answer is too long */
+    bool keyed;                 /* an Idempotency-Key went along */
+    bool own_address;           /* the URL is the message's own, not the destination's */
+    int64_t retry_after_s;      /* 0: none */
+    int64_t patience_us;        /* the most that a Retry-After may ask for */
 };
 
 /* Fills outcome, scope, unreachable, code (into `code`) and not_before_us; text and reference are the caller's. */

@@ -146,6 +146,9 @@ static void runs_on_its_own_thread(void **state)
     assert_int_equal(stats.delivered, 2);
     assert_int_equal(stats.retried, 2);
     assert_int_equal(stats.held, 0);
+    struct outbox_dispatcher_stats forgotten = {0}; /* its size */
+    outbox_dispatcher_stats(dispatcher, &forgotten);
+    assert_int_equal(forgotten.delivered, 0);
     outbox_dispatcher_free(dispatcher);
 }
 

@@ -121,9 +121,9 @@ static void rate_s10(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_jitter_m11),
-        cmocka_unit_test(jitter_bounds_v11), cmocka_unit_test(full_jitter_v9),  cmocka_unit_test(minutes_y3),
-        cmocka_unit_test(list_v9),          cmocka_unit_test(retry_after_m11), cmocka_unit_test(rate_s10),
+        cmocka_unit_test(equal_jitter_m11), cmocka_unit_test(jitter_bounds_v11), cmocka_unit_test(full_jitter_v9),
+        cmocka_unit_test(minutes_y3),       cmocka_unit_test(list_v9),           cmocka_unit_test(retry_after_m11),
+        cmocka_unit_test(rate_s10),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,6 @@ import subprocess
 import tempfile
 import time
 
-import pytest
-
 from support.pgserver import free_port
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -27,13 +25,26 @@ START_TIMEOUT = 90
 Record = collections.namedtuple("Record", "partition offset key value headers")
 
 
-def require():
-    """Skips where there is no broker to be had; a library that is missing is a mistake of the machine, and said so."""
-    pytest.importorskip("confluent_kafka", reason="python3-confluent-kafka is missing: tools/deps test")
+class Unreachable(Exception):
+    """The broker is not here, and where it comes from cannot be reached."""
+
+
+def fetch():
+    """Makes sure that the broker's files are here."""
     done = subprocess.run([SCRIPT, "--fetch"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode == 77:
-        pytest.skip(done.stderr.strip().splitlines()[-1])
+        raise Unreachable(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, done.stderr
+
+
+def require():
+    """Skips where there is no broker to be had; a library that is missing is a mistake of the machine, and said so."""
+    import pytest  # the benchmarks have none
+    pytest.importorskip("confluent_kafka", reason="python3-confluent-kafka is missing: tools/deps test")
+    try:
+        fetch()
+    except Unreachable as why:
+        pytest.skip(str(why))
 
 
 class KafkaBroker:
@@ -124,6 +135,9 @@ class KafkaBroker:
         return self.start()
 
     def __exit__(self, *_):
+        self.close()
+
+    def close(self):
         if self.process and self.process.poll() is None:
             self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

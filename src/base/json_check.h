@@ -7,6 +7,6 @@
 
 /* The text is valid UTF-8. Strict: one value, no NUL, no escape that is no character (\u0000, half of a surrogate pair),
  * numbers that fit any database, at most 256 levels. False may be a text that some store takes all the same. */
-bool ob_json_check(const char *text, size_t len);
+bool ob_json_check(const char *data, size_t len);
 
 #endif

@@ -22,7 +22,7 @@ const char *ob_codec_pack(const struct outbox_message *msg, struct ob_buf *frame
 /* Their payload, as it is stored, becomes plain, with a NUL behind it; or the fault is told and it becomes NULL: the other
  * messages are none the worse. It does nothing when encoding is NULL, or there is no payload. */
 void ob_codec_deliver(const char *encoding, struct ob_arena *arena, struct outbox_delivery *msg);
-void ob_codec_show(const char *encoding, struct ob_buf *room, struct ob_message_row *row);
+void ob_codec_show(const char *encoding, struct ob_buf *buf, struct ob_message_row *row);
 
 /* For people; NULL for OUTBOX_FAULT_NONE. */
 const char *ob_codec_fault_text(enum outbox_fault fault);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct {
@@ -72,6 +73,14 @@ static int64_t unit_us(const char *text)
     return 0;
 }
 
+/* All values fit: what comes in is shorter than the room, and what replaces it is shorter still. */
+static void put_text(char text[OB_TUNING_TEXT], size_t at, const char *more)
+{
+    size_t len = strlen(more);
+    assert(at + len < OB_TUNING_TEXT);
+    memcpy(text + at, more, len + 1);
+}
+
 static bool read_switch(const char *value, struct ob_tuning *tuning)
 {
     static const char *const words[2][4] = {{"off", "false", "no", "0"}, {"on", "true", "yes", "1"}};
@@ -79,7 +88,7 @@ static bool read_switch(const char *value, struct ob_tuning *tuning)
         for (size_t i = 0; i < 4; i++)
             if (strcmp(words[on][i], value) == 0) {
                 tuning->number = on;
-                strcpy(tuning->value, words[on][0]);
+                put_text(tuning->value, 0, words[on][0]);
                 return true;
             }
     return false;
@@ -93,7 +102,7 @@ static bool read_rate(const char *value, struct ob_tuning *tuning)
     if (!read_digits(value, &tuning->number, &end) || tuning->number < 1)
         return false;
     if (!*end)
-        strcat(tuning->value, "/s"); /* at most nine digits before it */
+        put_text(tuning->value, strlen(value), "/s"); /* at most nine digits before it */
     tuning->period_us = !*end ? 1000000 : *end == '/' && strcmp(end, "/ms") != 0 ? unit_us(end + 1) : 0;
     return tuning->period_us != 0;
 }
@@ -103,11 +112,11 @@ static bool read_value(const char *value, struct ob_tuning *tuning)
     const char *end;
     if (strlen(value) >= sizeof tuning->value)
         return false;
-    strcpy(tuning->value, value);
+    put_text(tuning->value, 0, value);
     for (char *c = tuning->value; *c; c++)
         *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
     char text[OB_TUNING_TEXT];
-    strcpy(text, tuning->value);
+    put_text(text, 0, tuning->value);
     switch (tuning->kind) {
     case OB_TUNE_ENABLED: return read_switch(text, tuning);
     case OB_TUNE_RATE: return read_rate(text, tuning);

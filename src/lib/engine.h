@@ -34,7 +34,7 @@ struct ob_engine_settings {
 };
 
 /* Nothing is asked of the store before the first step. */
-enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct ob_engine **engine,
+enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct ob_engine **out,
                                struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* What is held is left to its leases; stop first to give it back. */
 void ob_engine_free(struct ob_engine *engine);

@@ -19,7 +19,7 @@ struct ob_admin_options {
 };
 
 /* OUTBOX_INVALID for an address that is none, OUTBOX_INTERNAL when it cannot be listened on. */
-enum outbox_code ob_admin_start(const struct ob_admin_options *options, struct ob_admin **admin,
+enum outbox_code ob_admin_start(const struct ob_admin_options *options, struct ob_admin **out,
                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Waits for answers under way. */
 void ob_admin_stop(struct ob_admin *admin);

@@ -131,7 +131,7 @@ struct ob_config_input {
 
 /* OUTBOX_OK with *config (the caller's, and perhaps warnings in the report), OUTBOX_CONFIG with errors in the report,
  * or OUTBOX_NOMEM. *config is NULL unless it is OUTBOX_OK. Free the report in any case. */
-enum outbox_code ob_config_load(const struct ob_config_input *input, struct ob_config **config,
+enum outbox_code ob_config_load(const struct ob_config_input *input, struct ob_config **out,
                                 struct ob_config_report *report) OUTBOX_MUST_CHECK;
 void ob_config_free(struct ob_config *config);
 

@@ -110,7 +110,7 @@ static const char *read_all(int fd, size_t most, struct ob_buf *buf)
 char *ob_config_slurp(struct ob_loader *ld, const char *path, size_t most, size_t *len, bool *open_to_all,
                       const char **wrong)
 {
-    struct stat stat;
+    struct stat stat = {0};
     struct ob_buf buf = OB_BUF_INIT;
     char *kept = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);

@@ -214,7 +214,7 @@ void ob_row_read(struct ob_loader *ld, const struct ob_config_row *row, const st
     bool text_type = row->type == OB_TYPE_TEXT || row->type == OB_TYPE_URL, list = row->type == OB_TYPE_DURATIONS;
     const char *key = ob_loader_printf(ld, "%s.%s", scope->path, row->key);
     struct ob_given given;
-    int64_t number, period = 1000000;
+    int64_t number = 0, period = 1000000;
     ob_scope_get(ld, scope, row->key, list ? OB_WANT_LIST : OB_WANT_TEXT, row->secret, &given);
     put_fallback(row, target);
     if (!given.found) {

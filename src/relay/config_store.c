@@ -136,7 +136,7 @@ static void read_stores(struct ob_loader *ld, const struct ob_node *stores, int 
         else
             add_entry(ld, name, path, ob_loader_printf(ld, "STORE_%s", name), stores->items[i], place.line);
     }
-    for (size_t i = 0; i < ld->config->store_count; i++)
+    for (size_t i = 0; i < ld->config->store_count && ld->config->stores; i++)
         for (size_t j = 0; j < i; j++)
             check_same_file(ld, &ld->config->stores[j], &ld->config->stores[i]);
 }

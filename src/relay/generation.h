@@ -25,7 +25,7 @@ struct ob_generation_settings {
 };
 
 /* Opens the sinks. err names file and line of the one that cannot be opened. */
-enum outbox_code ob_generation_open(const struct ob_generation_settings *settings, struct ob_generation **generation,
+enum outbox_code ob_generation_open(const struct ob_generation_settings *settings, struct ob_generation **out,
                                     struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Opens the stations. */
 enum outbox_code ob_generation_start(struct ob_generation *generation, struct outbox_error *err) OUTBOX_MUST_CHECK;

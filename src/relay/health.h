@@ -24,7 +24,7 @@ void ob_health_free(struct ob_health *health);
 void ob_health_tick(struct ob_health *health);
 void ob_health_set_phase(struct ob_health *health, enum ob_health_phase phase);
 /* reason: what keeps it from being ready, for people; NULL when it is. A store not told of yet is not ready. */
-void ob_health_set_store(struct ob_health *health, const char *store, bool ready, const char *reason);
+void ob_health_set_store(struct ob_health *health, const char *name, bool ready, const char *reason);
 void ob_health_forget_stores(struct ob_health *health); /* at a reload */
 
 bool ob_health_live(struct ob_health *health);

@@ -41,7 +41,7 @@ struct ob_keeper_settings {
     const char *state; /* "running", "disabled": a literal */
 };
 
-enum outbox_code ob_keeper_start(const struct ob_keeper_settings *settings, struct ob_keeper **keeper,
+enum outbox_code ob_keeper_start(const struct ob_keeper_settings *settings, struct ob_keeper **out,
                                  struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Asks it to stop, without waiting: for many at once, before they are stopped. */
 void ob_keeper_dismiss(struct ob_keeper *keeper);

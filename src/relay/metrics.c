@@ -100,12 +100,16 @@ static bool same(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
+static const char *text_of(const char *label)
+{
+    return label ? label : "";
+}
+
 /* Sorted, so that the page does not jump. */
 static bool before(const struct ob_series *a, const struct ob_series *b)
 {
-    int order = strcmp(a->store, b->store);
-    return order < 0 ||
-           (order == 0 && strcmp(a->destination ? a->destination : "", b->destination ? b->destination : "") < 0);
+    int order = strcmp(text_of(a->store), text_of(b->store));
+    return order < 0 || (order == 0 && strcmp(text_of(a->destination), text_of(b->destination)) < 0);
 }
 
 static struct ob_series *find_or_make(struct ob_metrics *metrics, const char *store, const char *destination)

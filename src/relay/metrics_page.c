@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -46,7 +47,7 @@ static double gauge_at(const struct ob_series *series, int place)
 
 static void put_label(struct ob_buf *buf, const char *name, const char *value)
 {
-    char last = buf->len ? buf->data[buf->len - 1] : '{';
+    char last = (char)(buf->len ? buf->data[buf->len - 1] : '{');
     ob_buf_printf(buf, "%s%s=\"", last == '{' ? "" : ",", name);
     for (const char *c = value; *c; c++) {
         if (*c == '\n')
@@ -155,10 +156,11 @@ static void put_series(struct ob_buf *buf, enum ob_metric metric, const struct o
 
 static double resident_bytes(void)
 {
+    char line[128], *second;
     long pages = 0;
     FILE *file = fopen("/proc/self/statm", "re");
-    if (!file || fscanf(file, "%*d %ld", &pages) != 1)
-        pages = 0;
+    if (file && fgets(line, sizeof line, file) && (second = strchr(line, ' ')))
+        pages = strtol(second, NULL, 10);
     if (file)
         fclose(file);
     return (double)pages * (double)sysconf(_SC_PAGESIZE);

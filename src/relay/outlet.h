@@ -20,7 +20,7 @@ struct ob_outlet_settings {
     void (*done)(void *ctx, uint64_t handle, const struct outbox_verdict *verdict);
 };
 
-enum outbox_code ob_outlet_open(const struct ob_outlet_settings *settings, struct ob_outlet **outlet,
+enum outbox_code ob_outlet_open(const struct ob_outlet_settings *settings, struct ob_outlet **out,
                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_outlet_close(struct ob_outlet *outlet);
 

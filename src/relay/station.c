@@ -270,9 +270,9 @@ enum outbox_code ob_station_open(const struct ob_station_settings *settings, str
     station->tuned = ob_calloc(config->sink_count + 1, sizeof *station->tuned);
     station->paused = ob_calloc(config->sink_count + 1, sizeof *station->paused);
     station->items = ob_calloc((size_t)config->relay.window + 1, sizeof *station->items);
-    enum outbox_code code =
-        station->dests && station->tuned && station->paused && station->items ? OUTBOX_OK : ob_error_nomem(err);
-    if (!code) {
+    bool made = station->dests && station->tuned && station->paused && station->items;
+    enum outbox_code code = made ? OUTBOX_OK : ob_error_nomem(err);
+    if (made) {
         for (size_t i = 0; i < config->sink_count; i++)
             dest_init(station, (int)i, &station->dests[i]);
         memcpy(station->tuned, station->dests, config->sink_count * sizeof *station->dests);

@@ -27,7 +27,7 @@ struct ob_station_settings {
     void *valid_ctx;
 };
 
-enum outbox_code ob_station_open(const struct ob_station_settings *settings, struct ob_station **station,
+enum outbox_code ob_station_open(const struct ob_station_settings *settings, struct ob_station **out,
                                  struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Closing takes a turn of the loop: the station frees itself then. */
 void ob_station_close(struct ob_station *station);

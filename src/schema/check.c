@@ -145,7 +145,7 @@ static void not_json(const char *payload, size_t len, const struct ob_tree_fault
 enum outbox_code ob_schema_check(const struct ob_schema *schema, const void *payload, size_t len,
                                  struct ob_schema_fault *fault)
 {
-    struct ob_schema_fault unused;
+    struct ob_schema_fault unused = {.path = ""};
     struct ob_arena arena;
     struct ob_tree value;
     struct ob_tree_fault why;

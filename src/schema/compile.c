@@ -79,7 +79,7 @@ static const char *show(struct ob_compiler *compiler, const struct ob_tree *valu
             continue;
         if (len == SHOWN_MAX)
             return NULL;
-        shown[len++] = blank ? ' ' : (char)c;
+        shown[len++] = (char)(blank ? ' ' : c);
     }
     const char *copy = ob_arena_memdup(compiler->arena, shown, len);
     if (!copy)

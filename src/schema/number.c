@@ -111,6 +111,8 @@ bool ob_number_is_multiple(const struct ob_number *number, const struct ob_numbe
     uint64_t modulus = 0, rest = 0;
     for (uint32_t i = 0; i < divisor->count; i++)
         modulus = modulus * 10 + (uint64_t)(divisor->digits[i] - '0');
+    if (modulus == 0)
+        return false; /* only zero is a multiple of zero */
     for (uint32_t i = 0; i < number->count; i++)
         rest = (multiply(rest, 10, modulus) + (uint64_t)(number->digits[i] - '0')) % modulus;
     uint32_t shift = (uint32_t)((int64_t)number->exponent - divisor->exponent);

@@ -49,7 +49,7 @@ static void give_memory(void *block, void *unused)
 static char char_at(const struct rewriter *rewriter, size_t offset)
 {
     size_t at = rewriter->at + offset;
-    return at < rewriter->in.len ? rewriter->in.data[at] : '\0';
+    return (char)(at < rewriter->in.len ? rewriter->in.data[at] : '\0');
 }
 
 static void copy(struct rewriter *rewriter, size_t len)

@@ -112,8 +112,9 @@ void ob_chat_quote(struct ob_chat_call *call, const char *text);
 /* The scope of what is wrong with a recipient: the destination's own is the destination. */
 enum outbox_sink_scope ob_chat_scope_of_recipient(const struct ob_chat_call *call);
 
-/* Puts texts together in the arena, up to a NULL. */
-const char *ob_chat_join(outbox_sink *sink, ...) __attribute__((sentinel));
+/* Puts texts together in the arena. The end is of the type that is read: a bare NULL may be an int. */
+#define ob_chat_join(sink, ...) ob_chat_join_to_null(sink, __VA_ARGS__, (const char *)NULL)
+const char *ob_chat_join_to_null(outbox_sink *sink, ...) __attribute__((sentinel));
 /* A setting that is there and not empty, in the arena; an error where it is required. */
 enum outbox_code ob_chat_keep(outbox_sink *sink, const struct ob_options *options, const char *name, bool required,
                               const char **text, struct outbox_error *err) OUTBOX_MUST_CHECK;
@@ -150,8 +151,8 @@ void ob_chat_tell(struct ob_chat_call *call, struct outbox_verdict *verdict);
 
 /* ---- the interface, but for open ---- */
 
-enum outbox_code ob_chat_open(const struct ob_chat_provider *provider, const struct outbox_sink_option *options,
-                              size_t count, const struct outbox_sink_host *host, outbox_sink **sink,
+enum outbox_code ob_chat_open(const struct ob_chat_provider *provider, const struct outbox_sink_option *given,
+                              size_t count, const struct outbox_sink_host *host, outbox_sink **out,
                               struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_chat_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count);
 void ob_chat_cancel(outbox_sink *sink, uint64_t handle);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *ob_chat_join(outbox_sink *sink, ...)
+const char *ob_chat_join_to_null(outbox_sink *sink, ...)
 {
     struct ob_buf buf = OB_BUF_INIT;
     va_list texts;
@@ -35,7 +35,7 @@ enum outbox_code ob_chat_keep(outbox_sink *sink, const struct ob_options *option
 enum outbox_code ob_chat_keep_base(outbox_sink *sink, const struct ob_options *options, const char *name,
                                    const char **base, struct outbox_error *err)
 {
-    const char *given;
+    const char *given = NULL;
     char *normal = NULL;
     enum outbox_code code = ob_chat_keep(sink, options, name, true, &given, err);
     if (!code)
@@ -73,12 +73,12 @@ enum outbox_code ob_chat_keep_token(outbox_sink *sink, const struct ob_options *
                                     const char **token, struct outbox_error *err)
 {
     enum outbox_code code = ob_chat_keep(sink, options, "token", true, token, err);
-    if (code)
+    if (!*token)
         return code;
     if (!visible(*token))
         return ob_error_set(err, OUTBOX_INVALID, "token has characters that no token has");
     sink->secrets[0] = *token;
-    return bearer ? header_add(sink, ob_chat_join(sink, "Authorization: Bearer ", *token, NULL), err) : OUTBOX_OK;
+    return bearer ? header_add(sink, ob_chat_join(sink, "Authorization: Bearer ", *token), err) : OUTBOX_OK;
 }
 
 enum outbox_code ob_chat_keep_templates(outbox_sink *sink, const struct ob_options *options, enum ob_escape escape,

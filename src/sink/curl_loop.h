@@ -39,7 +39,7 @@ struct ob_curl_call {
 
 /* guard is borrowed. */
 enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guard *guard,
-                                  const struct ob_curl_limits *limits, ob_curl_loop **loop,
+                                  const struct ob_curl_limits *limits, ob_curl_loop **out,
                                   struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Every call must have been finished before. Its handles leave the event loop when that turns next. */
 void ob_curl_loop_free(ob_curl_loop *loop);

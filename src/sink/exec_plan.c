@@ -100,13 +100,10 @@ static enum outbox_code read_exits(struct ob_exec *plan, const struct ob_options
 
 static char *pair(struct ob_arena *arena, const char *name, const char *value)
 {
-    size_t name_len = strlen(name), value_len = strlen(value);
-    char *text = ob_arena_alloc(arena, name_len + value_len + 2);
-    if (text) {
-        memcpy(text, name, name_len);
-        text[name_len] = '=';
-        memcpy(text + name_len + 1, value, value_len + 1);
-    }
+    size_t size = strlen(name) + 1 + strlen(value) + 1;
+    char *text = ob_arena_alloc(arena, size);
+    if (text)
+        snprintf(text, size, "%s=%s", name, value);
     return text;
 }
 

@@ -18,6 +18,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -311,9 +312,9 @@ static void file_close(outbox_sink *sink)
 
 static enum outbox_code read_mode(outbox_sink *sink, const char *text, struct outbox_error *err)
 {
-    unsigned mode;
-    char more;
-    if (sscanf(text, "%o%c", &mode, &more) != 1 || mode > 0777)
+    char *end;
+    unsigned long mode = strtoul(text, &end, 8);
+    if (end == text || *end || mode > 0777)
         return ob_error_set(err, OUTBOX_INVALID, "mode is \"%.20s\", but must be octal, such as 0640", text);
     sink->mode = (mode_t)mode;
     return OUTBOX_OK;
@@ -336,7 +337,7 @@ static enum outbox_code file_open(const struct outbox_sink_option *options, size
     sink->path = ob_strdup(ob_option_text_or(&get, "path", ""));
     enum outbox_code code =
         sink->path ? read_mode(sink, ob_option_text_or(&get, "mode", "0640"), err) : ob_error_nomem(err);
-    if (!code && (!*sink->path || strlen(sink->path) >= PATH_MAX))
+    if (!code && sink->path && (!*sink->path || strlen(sink->path) >= PATH_MAX))
         code = ob_error_set(err, OUTBOX_INVALID, "path must have 1 to %d bytes", PATH_MAX - 1);
     if (code)
         free_sink(sink);

@@ -44,7 +44,7 @@ struct ob_http_config {
 extern const struct outbox_sink_setting ob_http_settings[];
 
 /* On failure fini is still the caller's to call. */
-enum outbox_code ob_http_config_init(struct ob_http_config *config, const struct outbox_sink_option *options,
+enum outbox_code ob_http_config_init(struct ob_http_config *config, const struct outbox_sink_option *given,
                                      size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_http_config_fini(struct ob_http_config *config);
 

@@ -15,7 +15,7 @@ struct ob_http_urls {
 
 void ob_http_urls_fini(struct ob_http_urls *urls);
 /* "https://host[:port][/path]": that scheme, host and port, and paths from there on; or a bare host, meaning https. */
-enum outbox_code ob_http_urls_allow(struct ob_http_urls *urls, const char *place,
+enum outbox_code ob_http_urls_allow(struct ob_http_urls *urls, const char *text,
                                     struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* An absolute URL of http or https without user or password, in *normal; to be freed with ob_free. The error does not

@@ -132,11 +132,11 @@ static enum outbox_code check_sizes(rd_kafka_conf_t *conf, struct outbox_error *
     size_t len = sizeof text;
     if (rd_kafka_conf_get(conf, "message.max.bytes", text, &len) != RD_KAFKA_CONF_OK)
         return OUTBOX_OK;
-    long long message = atoll(text);
+    long long message = strtoll(text, NULL, 10);
     len = sizeof text;
     if (rd_kafka_conf_get(conf, "queue.buffering.max.kbytes", text, &len) != RD_KAFKA_CONF_OK)
         return OUTBOX_OK;
-    if (atoll(text) * 1024 >= message)
+    if (strtoll(text, NULL, 10) * 1024 >= message)
         return OUTBOX_OK;
     return set_int(conf, "queue.buffering.max.kbytes", message / 1024 + 1, err);
 }

@@ -14,7 +14,7 @@ static uint64_t hash_text(const char *text)
     return hash;
 }
 
-struct ob_kafka_entry *ob_kafka_entry_new(outbox_sink *sink, const struct outbox_sink_item *item, int64_t now)
+struct ob_kafka_entry *ob_kafka_entry_new(outbox_sink *sink, const struct outbox_sink_item *item, int64_t now_us)
 {
     struct ob_kafka_entry *entry = ob_calloc(1, sizeof *entry);
     if (!entry)
@@ -23,7 +23,7 @@ struct ob_kafka_entry *ob_kafka_entry_new(outbox_sink *sink, const struct outbox
     entry->handle = item->handle;
     entry->msg = item->msg;
     entry->number = ++sink->arrived;
-    entry->since_us = now;
+    entry->since_us = now_us;
     entry->topic = sink->config.topic ? 1 : hash_text(item->msg->topic);
     atomic_init(&entry->partition, -1);
     ob_list_push(&sink->waiting, &entry->node);

@@ -82,7 +82,7 @@ enum outbox_code ob_sink_load(const char *kind, const char *library, const struc
         return ob_error_set(err, OUTBOX_INVALID, "library \"%s\" is no path: write ./%s, or the full path", library,
                             library);
     enum outbox_code code = load_object(library, ops, err);
-    if (!code && kind && strcmp((*ops)->kind, kind) != 0) {
+    if (*ops && kind && strcmp((*ops)->kind, kind) != 0) {
         code =
             ob_error_set(err, OUTBOX_INVALID, "%s is a sink of kind \"%s\", not \"%s\"", library, (*ops)->kind, kind);
         *ops = NULL;

@@ -50,8 +50,8 @@ void ob_render_base64(struct ob_buf *buf, const void *data, size_t len)
     for (size_t i = 0; i < len; i += 3) {
         size_t have = len - i < 3 ? len - i : 3;
         uint32_t bits = (uint32_t)in[i] << 16 | (have > 1 ? (uint32_t)in[i + 1] << 8 : 0) | (have > 2 ? in[i + 2] : 0);
-        char out[4] = {digits[bits >> 18], digits[bits >> 12 & 63], have > 1 ? digits[bits >> 6 & 63] : '=',
-                       have > 2 ? digits[bits & 63] : '='};
+        char out[4] = {digits[bits >> 18], digits[bits >> 12 & 63], (char)(have > 1 ? digits[bits >> 6 & 63] : '='),
+                       (char)(have > 2 ? digits[bits & 63] : '=')};
         ob_buf_put(buf, out, sizeof out);
     }
 }

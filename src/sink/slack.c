@@ -69,8 +69,8 @@ static enum outbox_code open_api(outbox_sink *sink, const struct ob_options *opt
         code = ob_chat_keep(sink, options, "channel", false, &sink->to, err);
     if (code)
         return code;
-    sink->url = ob_chat_join(sink, base, "/chat.postMessage", NULL);
-    sink->probe_url = ob_chat_join(sink, base, "/auth.test", NULL);
+    sink->url = ob_chat_join(sink, base, "/chat.postMessage");
+    sink->probe_url = ob_chat_join(sink, base, "/auth.test");
     return sink->url && sink->probe_url ? OUTBOX_OK : ob_error_nomem(err);
 }
 

@@ -155,12 +155,14 @@ bool ob_mime_mailbox(struct ob_buf *buf, const char *name, const char *display, 
 /* Not strftime: names of days and months must not follow the locale. */
 void ob_mime_date(struct ob_buf *buf, int64_t unix_s)
 {
-    static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     time_t at = (time_t)unix_s;
     struct tm tm;
     if (gmtime_r(&at, &tm))
-        ob_buf_printf(buf, "Date: %.3s, %02d %.3s %d %02d:%02d:%02d +0000\r\n", days + 3 * tm.tm_wday, tm.tm_mday,
-                      months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
+        ob_buf_printf(buf, "Date: %s, %02d %s %d %02d:%02d:%02d +0000\r\n", days[tm.tm_wday], tm.tm_mday,
+                      months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
 }
 
 bool ob_mime_parameter(struct ob_buf *buf, const char *name, const char *value)
@@ -218,7 +220,7 @@ void ob_mime_quoted_printable(struct ob_buf *buf, const char *text, size_t len)
 void ob_mime_base64(struct ob_buf *buf, const void *data, size_t len)
 {
     const char *from = data;
-    const size_t step = LINE / 4 * 3;
+    const size_t step = (size_t)LINE / 4 * 3;
     for (size_t i = 0; i < len; i += step) {
         ob_render_base64(buf, from + i, len - i < step ? len - i : step);
         ob_buf_puts(buf, "\r\n");

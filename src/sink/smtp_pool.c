@@ -195,7 +195,7 @@ void ob_smtp_pool_free(ob_smtp_pool *pool)
     struct timespec until;
     if (!pool)
         return;
-    time_after(&until, GOODBYE_MS * 1000);
+    time_after(&until, GOODBYE_MS * INT64_C(1000));
     pthread_mutex_lock(&pool->lock);
     pool->closing = true;
     for (int i = 0; i < pool->config->connections; i++)

@@ -42,7 +42,7 @@ static void add_text(struct ob_smtp_reply *reply, const char *text, size_t len)
         reply->text[have++] = ' ';
     for (size_t i = 0; i < len && have + 1 < sizeof reply->text; i++) {
         unsigned char c = (unsigned char)text[i];
-        reply->text[have++] = c >= ' ' && c < 0x7f ? (char)c : '?';
+        reply->text[have++] = (char)(c >= ' ' && c < 0x7f ? c : '?');
     }
     reply->text[have] = '\0';
 }

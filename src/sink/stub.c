@@ -318,10 +318,13 @@ static void stub_deliver(outbox_sink *sink, const struct outbox_sink_item *items
 
 static struct entry *find(struct ob_list *list, uint64_t handle)
 {
-    OB_LIST_EACH (it, list)
-        for (struct entry *entry = OB_CONTAINER(it, struct entry, node); entry; entry = entry->follower)
+    OB_LIST_EACH (it, list) {
+        struct entry *entry = OB_CONTAINER(it, struct entry, node);
+        do {
             if (entry->handle == handle)
                 return entry;
+        } while ((entry = entry->follower));
+    }
     return NULL;
 }
 

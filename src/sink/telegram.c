@@ -81,8 +81,8 @@ static enum outbox_code telegram_read(outbox_sink *sink, const struct ob_options
         code = ob_chat_keep_templates(sink, options, read_mode(telegram, options), err);
     if (code)
         return code;
-    sink->url = ob_chat_join(sink, base, "/bot", token, "/sendMessage", NULL);
-    sink->probe_url = ob_chat_join(sink, base, "/bot", token, "/getMe", NULL);
+    sink->url = ob_chat_join(sink, base, "/bot", token, "/sendMessage");
+    sink->probe_url = ob_chat_join(sink, base, "/bot", token, "/getMe");
     return sink->url && sink->probe_url ? OUTBOX_OK : ob_error_nomem(err);
 }
 

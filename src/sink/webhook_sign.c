@@ -22,7 +22,7 @@ static int decode(const char *text, unsigned char out[KEY_MOST + 3])
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     size_t digits = strspn(text, letters), len = strlen(text);
     size_t pad = len - digits;
-    if (len % 4 || len > (KEY_MOST + 2) / 3 * 4 || pad > 2 || strspn(text + digits, "=") != pad)
+    if (len % 4 || len > (size_t)(KEY_MOST + 2) / 3 * 4 || pad > 2 || strspn(text + digits, "=") != pad)
         return -1;
     int bytes = EVP_DecodeBlock(out, (const unsigned char *)text, (int)len);
     return bytes < 0 ? -1 : bytes - (int)pad;

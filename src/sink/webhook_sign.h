@@ -11,7 +11,7 @@
 
 typedef struct ob_webhook_key ob_webhook_key;
 
-enum outbox_code ob_webhook_key_new(const char *secret, ob_webhook_key **key,
+enum outbox_code ob_webhook_key_new(const char *secret, ob_webhook_key **out,
                                     struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_webhook_key_free(ob_webhook_key *key);
 

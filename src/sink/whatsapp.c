@@ -55,8 +55,8 @@ static enum outbox_code whatsapp_read(outbox_sink *sink, const struct ob_options
         code = ob_chat_keep_templates(sink, options, OB_ESCAPE_NONE, err);
     if (code)
         return code;
-    sink->url = ob_chat_join(sink, base, "/", version, "/", number, "/messages", NULL);
-    sink->probe_url = ob_chat_join(sink, base, "/", version, "/", number, "?fields=id", NULL);
+    sink->url = ob_chat_join(sink, base, "/", version, "/", number, "/messages");
+    sink->probe_url = ob_chat_join(sink, base, "/", version, "/", number, "?fields=id");
     return sink->url && sink->probe_url ? OUTBOX_OK : ob_error_nomem(err);
 }
 

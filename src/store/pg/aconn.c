@@ -77,7 +77,7 @@ static void lost(struct ob_pg_aconn *aconn, const struct outbox_error *err)
     hang_up(aconn);
     size_t count = aconn->count;
     aconn->count = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && i < OB_PG_ASKS_MAX; i++)
         finish(aconn->asks[i], NULL, err);
 }
 

@@ -168,7 +168,10 @@ static void heard(struct line *line, const struct outbox_error *err)
 {
     line->connected = err->code == OUTBOX_OK || ob_code_class(err->code) == OUTBOX_CLASS_CALLER ||
                       err->code == OUTBOX_CONFLICT || err->code == OUTBOX_BUSY;
-    line->fault = line->connected ? (struct outbox_error){.code = OUTBOX_OK} : *err;
+    if (line->connected)
+        line->fault = (struct outbox_error){.code = OUTBOX_OK};
+    else
+        line->fault = *err;
 }
 
 static void tell_claimed(struct line *line)

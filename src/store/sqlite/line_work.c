@@ -28,7 +28,10 @@ static void heard(struct ob_sqlite_line *line, const struct outbox_error *err)
                  (ob_code_class(err->code) == OUTBOX_CLASS_CALLER && err->code != OUTBOX_LOCKED);
     pthread_mutex_lock(&line->mutex);
     line->state.connected = works;
-    line->state.fault = works ? (struct outbox_error){.code = OUTBOX_OK} : *err;
+    if (works)
+        line->state.fault = (struct outbox_error){.code = OUTBOX_OK};
+    else
+        line->state.fault = *err;
     pthread_mutex_unlock(&line->mutex);
 }
 

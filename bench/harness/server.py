@@ -37,9 +37,10 @@ select outbox.uuid7(at), at, 4, 5, 'default', 'orders', '{"old": true}'
 class Bench:
     """with Bench(build, quick) as bench: every sample gets a database of its own from bench.fresh()."""
 
-    def __init__(self, build, quick):
+    def __init__(self, build, quick, rounds=0):
         self.build = build
         self.quick = quick
+        self.asked_rounds = rounds
         self.numbers = itertools.count(1)
         for name in ("src/cli/outbox", "bench/pg_bench"):
             if not os.path.exists(os.path.join(build, name)):
@@ -52,7 +53,11 @@ class Bench:
     @property
     def rounds(self):
         """How often each side is measured, turn by turn."""
-        return self.size(5, 1)
+        return self.times(5)
+
+    def times(self, full):
+        """As often as --rounds says; else so often, or once when it is quick."""
+        return self.asked_rounds or self.size(full, 1)
 
     def __enter__(self):
         self.server.__enter__()

@@ -18,7 +18,7 @@ def cost(bench, report):
             fill.ours(bench, many, large, keys=keys)
             bench.settle_down(few)
             bench.settle_down(many)
-            for _ in range(bench.size(3, 1)):
+            for _ in range(bench.times(3)):
                 for after in ("acked", "released"):
                     got = bench.pg_bench("claims", few, many, count=calls, batch=BATCH, ack=after == "acked")["places"]
                     for name, one in zip(("few", "many"), got):
@@ -44,7 +44,7 @@ def cost_row(report, label):
 
 def crowd(bench, report):
     count = bench.size(200000, 20000)
-    for _ in range(bench.size(3, 1)):
+    for _ in range(bench.times(3)):
         for workers in CLAIMERS:
             for keys in (0, 1000):
                 drain.side(bench, report, "%d claimers, %d keys" % (workers, keys), count, {"keys": keys},

@@ -24,7 +24,7 @@ ENQUEUE = "select id from outbox.enqueue('orders', jsonb_build_object('pad', rep
 
 def one_by_one(bench, report):
     """Turn by turn on connections of their own: 100 transactions each, many rounds."""
-    for _ in range(bench.size(3, 1)):
+    for _ in range(bench.times(3)):
         with bench.fresh() as database:
             with bench.connect(database) as conn:
                 conn.execute(ORDERS)

@@ -12,7 +12,7 @@ VARIANTS = [("no keys", {}, {}), ("1000 keys", {"keys": 1000}, {"run": 500})]
 
 def measure(bench, report):
     count = bench.size(400000, 20000)
-    for _ in range(bench.size(3, 1)):
+    for _ in range(bench.times(3)):
         for label, filling, options in VARIANTS:
             for held in (False, True):
                 name = label + (", held" if held else ", free")
@@ -21,7 +21,7 @@ def measure(bench, report):
                 sample["wall_ratio"] = (last["count"] / last["seconds"]) / (first["count"] / first["seconds"])
                 sample["cpu_ratio"] = (first["cpu_seconds"] / first["count"]) / (last["cpu_seconds"] / last["count"])
 
-    print("  %d messages, batches of 500; msg/s in each quarter, medians of %d" % (count, bench.size(3, 1)))
+    print("  %d messages, batches of 500; msg/s in each quarter, medians of %d" % (count, bench.times(3)))
     rows = []
     for label, _, _ in VARIANTS:
         for name in (label + ", free", label + ", held"):

@@ -141,7 +141,7 @@ def measure(bench, report):
         if shelf.node:
             version = subprocess.run([shelf.node, "--version"], stdout=subprocess.PIPE, text=True).stdout.strip()
             report.note("Node %s" % version)
-        for _ in range(bench.size(3, 1)):
+        for _ in range(bench.times(3)):
             drain.side(bench, report, "outbox, no keys", count)
             drain.side(bench, report, "outbox, 1000 keys", count, {"keys": 1000}, run=500)
             for peer in list(peers):
@@ -155,5 +155,5 @@ def measure(bench, report):
     rows = [[label, report.median(label, "rate"), ours / report.median(label, "rate")]
             for label in ["outbox, no keys", "outbox, 1000 keys"] + [peer.label for peer in peers]]
     print("  %d no-op jobs of 200 bytes, medians of %d. Ours: one connection, full attempt record." %
-          (count, bench.size(3, 1)))
+          (count, bench.times(3)))
     report.table(["", "jobs/s", "outbox / it"], rows)

@@ -27,7 +27,7 @@ def relayed(bench, report, label, filled, count):
 
 
 def both(bench, report, filled, count, label, options):
-    for _ in range(bench.size(2, 1)):
+    for _ in range(bench.times(2)):
         store(bench, report, "store, " + label, filled, count, options)
         relayed(bench, report, "relay, " + label, filled, count)
 

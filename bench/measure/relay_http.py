@@ -39,7 +39,7 @@ def measure(bench, report):
         raise RuntimeError("nginx is not installed: tools/deps bench")
     count = bench.size(60000, 5000)
     with tempfile.TemporaryDirectory(prefix="outbox-bench-") as folder, Nginx(folder, QUIET) as nginx:
-        for _ in range(bench.size(3, 1)):
+        for _ in range(bench.times(3)):
             for connections in CONNECTIONS:
                 bare(bench, report, nginx.url("/hook"), count, connections)
                 relayed(bench, report, nginx.url("/hook"), count, connections)

@@ -42,7 +42,7 @@ def one(bench, report, seconds):
 
 def measure(bench, report):
     seconds = bench.size(20, 6)
-    for _ in range(bench.size(3, 1)):
+    for _ in range(bench.times(3)):
         one(bench, report, seconds)
     report.table(["", "median"], [[label, report.median("idle", field)] for label, field in (
         ("relay, % of a core", "cpu_percent"), ("its backends, % of a core", "backend_percent"),

@@ -117,7 +117,7 @@ def one(bench, report):
 
 
 def measure(bench, report):
-    for _ in range(bench.size(3, 1)):
+    for _ in range(bench.times(3)):
         one(bench, report)
     print("  milliseconds")
     report.table(["", "p50", "p99", "worst"],

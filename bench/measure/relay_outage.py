@@ -84,7 +84,7 @@ def measure(bench, report):
         raise RuntimeError("nginx is not installed: tools/deps bench")
     count = bench.size(60000, 5000)
     with tempfile.TemporaryDirectory(prefix="outbox-bench-") as folder, Nginx(folder, QUIET) as nginx:
-        for _ in range(bench.size(5, 1)):
+        for _ in range(bench.times(5)):
             one(bench, report, nginx.url("/"), "ten", 10, count)
             one(bench, report, nginx.url("/"), "ten, and one down", 11, count)
     labels = ["ten", "ten, and one down"]

@@ -52,10 +52,10 @@ static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code c
                           const char *text)
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
-    bool wrong = code == OUTBOX_INVALID;
-    verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_NOT_SENT;
-    verdict.not_before_us = wrong ? -1 : OB_SHORTAGE_US;
-    verdict.code = wrong && problem ? problem : "out_of_memory";
+    bool wrong = code == OUTBOX_INVALID, lacking = code == OUTBOX_BUSY; /* of the message, what it refers to */
+    verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : lacking ? OUTBOX_SINK_RETRY : OUTBOX_SINK_NOT_SENT;
+    verdict.not_before_us = wrong || lacking ? -1 : OB_SHORTAGE_US;
+    verdict.code = (wrong || lacking) && problem ? problem : "out_of_memory";
     verdict.text = text;
     answer(sink, handle, &verdict);
 }

@@ -189,16 +189,20 @@ class Storm:
             time.sleep(0.05)
         self.kills["missed"] += 1
 
-    def drain(self, limit=120):
-        """Everything that is left is delivered by workers that nobody kills."""
-        until = time.monotonic() + limit
-        workers = []
-        while time.monotonic() < until:
+    def drain(self, patience=60, limit=1200):
+        """Everything that is left is delivered by workers that nobody kills. They forget and fail on purpose, so it takes
+        its time; but a queue that does not shrink for so long is stuck."""
+        end = time.monotonic() + limit
+        workers, fewest, moved = [], None, time.monotonic()
+        while time.monotonic() < min(end, moved + patience):
             try:
-                if not self.database.sql("select 1 from outbox.queue limit 1"):
+                left = self.database.sql("select count(*) from outbox.queue")[0][0]
+                if left == 0:
                     break
+                if fewest is None or left < fewest:
+                    fewest, moved = left, time.monotonic()
                 if not workers:
-                    workers = [self.start("worker", time.monotonic() + limit) for _ in range(2)]
+                    workers = [self.start("worker", end) for _ in range(2)]
             except psycopg.Error:
                 pass
             time.sleep(0.2)

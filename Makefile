@@ -63,6 +63,7 @@ prove: build-gcc ## the long proof: thousands of kills, and a ledger of every me
 	    OUTBOX_RELAY_CRASHES=20 OUTBOX_RELAY_KILLS=180 OUTBOX_RELAY_STORM=300 \
 	    tools/test stress/doorbell sim/seeds test_sqlite_kills test_versions test_relay_crash test_relay_many \
 	    test_relay_storm
+	@tests/prove/valgrind
 	@tests/prove/run
 
 demo: ## the first minute: a story told by a real outbox

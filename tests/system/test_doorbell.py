@@ -126,12 +126,16 @@ def test_producers_in_line_to_ring_make_a_relay_busy(own_pg_server):
         assert relay.wait(100)[1] == "calm"
         wait_for_standby(db, "nobody")
         try:
+            eventually(lambda: first.execute("show synchronous_standby_names").fetchone() == ("nobody",),
+                       "the first knows of the standby")
             first.execute("set synchronous_commit = on")
             first.execute(ENQUEUE)
             second.execute(ENQUEUE)
             ringers = [threading.Thread(target=conn.commit) for conn in (first, second)]
-            for ringer in ringers:
-                ringer.start()
+            ringers[0].start()
+            eventually(lambda: db.sql("select count(*) from pg_stat_activity where wait_event = 'SyncRep'") == [(1,)],
+                       "the first waits with the lock")
+            ringers[1].start()
             eventually(lambda: db.sql("select count(*) from pg_locks where locktype = 'object' and not granted")
                        == [(1,)], "the second stands in line")
             relay.claimed(300)

@@ -47,6 +47,7 @@ def test_example(prefix, db, tmp_path, compiler, static):
     if static:
         # Only our own library is static: the archive instead of -loutbox, before what it needs.
         flags = [prefix["libdir"] + "/liboutbox.a" if flag == "-loutbox" else flag for flag in flags]
+        flags += [flag for flag in pkg_config(prefix, "--libs", "--static", "outbox") if flag == "-lzstd"]
     run(compiler, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", EXAMPLE, "-o", program, *flags)
     env = {**os.environ, "LD_LIBRARY_PATH": "" if static else prefix["libdir"]}
     first = run(program, db.conninfo(), "42", env=env)
@@ -92,5 +93,5 @@ def test_exports_the_api_and_nothing_else(prefix):
 def test_needs_only_what_it_uses(prefix):
     """The shared library is linked to its clients and the C library, and finds every symbol by itself."""
     needed = set(re.findall(r"NEEDED\s+(\S+)\.so", run("objdump", "-p", prefix["libdir"] + "/liboutbox.so")))
-    assert needed <= {"libpq", "libsqlite3", "libc", "libm", "ld-linux-x86-64"} | {"ld-linux-aarch64"}
+    assert needed <= {"libpq", "libsqlite3", "libzstd", "libc", "libm", "ld-linux-x86-64"} | {"ld-linux-aarch64"}
     assert "undefined symbol" not in run("ldd", "-r", prefix["libdir"] + "/liboutbox.so")

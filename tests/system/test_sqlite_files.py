@@ -85,10 +85,10 @@ def test_full_for_a_worker(outbox):
 
 def test_full_for_the_command_line(outbox):
     """V3: exit 75 and the reason."""
-    done = run_cli("send", "t", json.dumps("x" * 90000), "--store", "sqlite:" + outbox.path, check=False)
+    done = run_cli("send", "t", json.dumps(os.urandom(45000).hex()), "--store", "sqlite:" + outbox.path, check=False)
     assert done.returncode == 0
     outbox.sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    done = subprocess.run([CLI, "send", "t", "-", "--store", "sqlite:" + outbox.path], input=json.dumps("x" * 90000),
+    done = subprocess.run([CLI, "send", "t", "-", "--store", "sqlite:" + outbox.path], input=json.dumps(os.urandom(45000).hex()),
                           text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit_files(32768))
     assert done.returncode == FULL and "no room" in done.stderr, done
     assert outbox.value("SELECT count(*) FROM outbox_messages") == 1

@@ -409,12 +409,12 @@ def test_views_have_the_columns_of_postgresql(outbox, conn):
         "outbox_messages": "id namespace topic tenant_id key seq dedupe_key subject recipient correlation_id status attempts"
                            " spent max_attempts priority next_attempt_at locked_by locked_until parked redriven last_code"
                            " last_error dead_reason created_at updated_at delivered_at expires_at headers content_type"
-                           " payload body".split(),
+                           " payload body encoding".split(),
         "outbox_attempts": "attempt_id message_id attempt_no namespace topic tenant_id key seq subject dedupe_key"
                            " correlation_id outcome worker claimed_at completed_at latency_ms code error reference".split(),
         "outbox_dead_letters": "id namespace topic tenant_id key seq dedupe_key subject recipient correlation_id reason code"
                                " error attempts spent max_attempts priority held created_at died_at expires_at headers"
-                               " content_type payload body".split(),
+                               " content_type payload body encoding".split(),
         "outbox_status": "namespace topic pending due processing stuck parked dead oldest_pending_s paused".split(),
         "outbox_acts": "id at actor action reason message_id tenant_id detail".split(),
     }

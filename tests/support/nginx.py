@@ -9,6 +9,8 @@ import socket
 import subprocess
 import time
 
+from .pgserver import free_port
+
 PROGRAM = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 CONFIG = """
@@ -34,11 +36,6 @@ http {{
     }}
 }}
 """
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 class Nginx:

@@ -6,6 +6,7 @@ user `postgres`. The server is told to stop when the process that started it die
 import glob
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -33,9 +34,16 @@ def find_bindir():
 
 
 def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """Below the ports that the kernel gives to outgoing connections: one of those would be taken again at any moment while
+    a slow server starts."""
+    while True:
+        port = random.SystemRandom().randrange(12000, 32000)
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def child_pids(parent):

@@ -386,10 +386,9 @@ void ob_courier_cancel(outbox_sink *sink, uint64_t handle)
 
 const char *ob_courier_keep(struct ob_arena *arena, const struct ob_options *options, const char *name, bool *failed)
 {
-    const char *text = ob_option_text(options, name);
-    char *copy = text && *text ? ob_arena_strdup(arena, text) : NULL;
-    *failed |= text && *text && !copy;
-    return copy;
+    const char *text;
+    *failed |= ob_option_keep(options, name, arena, &text, NULL) != OUTBOX_OK;
+    return text;
 }
 
 enum outbox_code ob_courier_open(struct ob_courier **out, const struct ob_courier_driver *driver, void *self,

@@ -60,26 +60,6 @@ const struct outbox_sink_setting ob_http_settings[] = {
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-static enum outbox_code keep(struct ob_http_config *config, const struct ob_options *options, const char *name,
-                             const char **text, struct outbox_error *err)
-{
-    const char *given = ob_option_text(options, name);
-    *text = NULL;
-    if (!given || !*given)
-        return OUTBOX_OK;
-    *text = ob_arena_strdup(&config->arena, given);
-    return *text ? OUTBOX_OK : ob_error_nomem(err);
-}
-
-static enum outbox_code keep_file(struct ob_http_config *config, const struct ob_options *options, const char *name,
-                                  const char **text, struct outbox_error *err)
-{
-    enum outbox_code code = keep(config, options, name, text, err);
-    if (!code && *text && access(*text, R_OK) != 0)
-        code = ob_error_set(err, OUTBOX_INVALID, "%s: the file %s cannot be read", name, *text);
-    return code;
-}
-
 static int choice(const struct ob_options *options, const char *name, const char *const words[])
 {
     const char *given = ob_option_text(options, name);
@@ -139,14 +119,14 @@ static enum outbox_code read_headers(struct ob_http_config *config, const struct
             code = fixed_add(config, name, value, err);
     }
     if (!code)
-        code = keep(config, options, "authorization", &config->authorization, err);
+        code = ob_option_keep(options, "authorization", &config->arena, &config->authorization, err);
     if (!code && config->authorization) {
         if (!value_ok(config->authorization))
             return ob_error_set(err, OUTBOX_INVALID, "authorization has control characters");
         code = fixed_add(config, "Authorization", config->authorization, err);
     }
     if (!code)
-        code = keep(config, options, "user_agent", &config->user_agent, err);
+        code = ob_option_keep(options, "user_agent", &config->arena, &config->user_agent, err);
     if (!code && config->user_agent && !value_ok(config->user_agent))
         code = ob_error_set(err, OUTBOX_INVALID, "user_agent has control characters");
     return code;
@@ -184,7 +164,7 @@ static enum outbox_code read_places(struct ob_http_config *config, const struct 
         ob_free(normal);
     }
     if (!code)
-        code = keep(config, options, "url_header", &config->url_header, err);
+        code = ob_option_keep(options, "url_header", &config->arena, &config->url_header, err);
     for (size_t i = 0; !code && (place = ob_option_next(options, "url_allow", &i));)
         code = ob_http_urls_allow(&config->places, place, err);
     for (size_t i = 0; !code && (place = ob_option_next(options, "allow", &i));)
@@ -196,7 +176,7 @@ static enum outbox_code read_places(struct ob_http_config *config, const struct 
     if (config->url_header && !config->places.count)
         return ob_error_set(err, OUTBOX_INVALID,
                             "url_header lets messages say where they go: url_allow must name the places they may");
-    return keep(config, options, "proxy", &config->proxy, err);
+    return ob_option_keep(options, "proxy", &config->arena, &config->proxy, err);
 }
 
 static enum outbox_code read_tls(struct ob_http_config *config, const struct ob_options *options,
@@ -204,13 +184,13 @@ static enum outbox_code read_tls(struct ob_http_config *config, const struct ob_
 {
     static const char *const versions[] = {"1.2", "1.3", NULL};
     config->tls_least = choice(options, "tls.min", versions) ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2;
-    enum outbox_code code = keep_file(config, options, "tls.ca", &config->ca, err);
+    enum outbox_code code = ob_option_keep_file(options, "tls.ca", &config->arena, &config->ca, err);
     if (!code)
-        code = keep_file(config, options, "tls.cert", &config->cert, err);
+        code = ob_option_keep_file(options, "tls.cert", &config->arena, &config->cert, err);
     if (!code)
-        code = keep_file(config, options, "tls.key", &config->key, err);
+        code = ob_option_keep_file(options, "tls.key", &config->arena, &config->key, err);
     if (!code)
-        code = keep(config, options, "tls.key_password", &config->key_password, err);
+        code = ob_option_keep(options, "tls.key_password", &config->arena, &config->key_password, err);
     return code;
 }
 
@@ -218,7 +198,7 @@ static enum outbox_code read_answers(struct ob_http_config *config, const struct
                                      struct outbox_error *err)
 {
     const char *reference, *status, *outcome;
-    enum outbox_code code = keep(config, options, "reference", &reference, err);
+    enum outbox_code code = ob_option_keep(options, "reference", &config->arena, &reference, err);
     if (!code && reference && reference[0] == '/')
         config->reference_pointer = reference;
     else if (!code)

@@ -159,9 +159,7 @@ static void choose_partitioner(struct ob_kafka_config *config, const char *name)
 
 static bool keep(struct ob_kafka_config *config, const struct ob_options *options, const char *name, const char **text)
 {
-    const char *given = ob_option_text(options, name);
-    *text = given && *given ? ob_arena_strdup(&config->arena, given) : NULL;
-    return !given || !*given || *text;
+    return ob_option_keep(options, name, &config->arena, text, NULL) == OUTBOX_OK;
 }
 
 enum outbox_code ob_kafka_config_read(struct ob_kafka_config *config, const struct ob_options *options,

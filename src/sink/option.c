@@ -1,8 +1,11 @@
 /* option.c - see option.h. */
 #include "sink/option.h"
 
+#include "base/error.h"
+
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *ob_option_text(const struct ob_options *options, const char *name)
 {
@@ -28,6 +31,26 @@ bool ob_option_bool(const struct ob_options *options, const char *name, bool fal
 {
     const char *text = ob_option_text(options, name);
     return text ? strcmp(text, "true") == 0 : fallback;
+}
+
+enum outbox_code ob_option_keep(const struct ob_options *options, const char *name, struct ob_arena *arena,
+                                const char **text, struct outbox_error *err)
+{
+    const char *given = ob_option_text(options, name);
+    *text = NULL;
+    if (!given || !*given)
+        return OUTBOX_OK;
+    *text = ob_arena_strdup(arena, given);
+    return *text ? OUTBOX_OK : ob_error_nomem(err);
+}
+
+enum outbox_code ob_option_keep_file(const struct ob_options *options, const char *name, struct ob_arena *arena,
+                                     const char **text, struct outbox_error *err)
+{
+    enum outbox_code code = ob_option_keep(options, name, arena, text, err);
+    if (!code && *text && access(*text, R_OK) != 0)
+        code = ob_error_set(err, OUTBOX_INVALID, "%s: the file %s cannot be read", name, *text);
+    return code;
 }
 
 const char *ob_option_next(const struct ob_options *options, const char *name, size_t *i)

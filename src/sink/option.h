@@ -5,6 +5,8 @@
 #ifndef OB_SINK_OPTION_H
 #define OB_SINK_OPTION_H
 
+#include "base/arena.h"
+
 #include <outbox/sink.h>
 
 struct ob_options {
@@ -19,6 +21,13 @@ const char *ob_option_text_or(const struct ob_options *options, const char *name
 /* Also durations (microseconds) and sizes (bytes). */
 int64_t ob_option_int(const struct ob_options *options, const char *name, int64_t fallback);
 bool ob_option_bool(const struct ob_options *options, const char *name, bool fallback);
+
+/* A copy for those who keep it; NULL when it is not given, or empty. */
+enum outbox_code ob_option_keep(const struct ob_options *options, const char *name, struct ob_arena *arena,
+                                const char **text, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* The same of the name of a file, which must be readable. */
+enum outbox_code ob_option_keep_file(const struct ob_options *options, const char *name, struct ob_arena *arena,
+                                     const char **text, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* Walks the elements of a list: for (size_t i = 0; (text = ob_option_next(options, name, &i));). NULL at the end. */
 const char *ob_option_next(const struct ob_options *options, const char *name, size_t *i);

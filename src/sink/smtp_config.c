@@ -63,23 +63,9 @@ const struct outbox_sink_setting ob_smtp_settings[] = {
 static enum outbox_code keep(struct ob_smtp_config *config, const struct ob_options *options, const char *name,
                              const char **text, struct outbox_error *err)
 {
-    const char *given = ob_option_text(options, name);
-    *text = NULL;
-    if (!given || !*given)
-        return OUTBOX_OK;
-    if (strpbrk(given, "\r\n"))
+    if (strpbrk(ob_option_text_or(options, name, ""), "\r\n"))
         return ob_error_set(err, OUTBOX_INVALID, "%s has line breaks", name);
-    *text = ob_arena_strdup(&config->arena, given);
-    return *text ? OUTBOX_OK : ob_error_nomem(err);
-}
-
-static enum outbox_code keep_file(struct ob_smtp_config *config, const struct ob_options *options, const char *name,
-                                  const char **text, struct outbox_error *err)
-{
-    enum outbox_code code = keep(config, options, name, text, err);
-    if (!code && *text && access(*text, R_OK) != 0)
-        code = ob_error_set(err, OUTBOX_INVALID, "%s: the file %s cannot be read", name, *text);
-    return code;
+    return ob_option_keep(options, name, &config->arena, text, err);
 }
 
 static enum outbox_code keep_address(struct ob_smtp_config *config, const struct ob_options *options, const char *name,
@@ -147,11 +133,11 @@ static enum outbox_code read_server(struct ob_smtp_config *config, const struct 
 static enum outbox_code read_tls(struct ob_smtp_config *config, const struct ob_options *options,
                                  struct outbox_error *err)
 {
-    enum outbox_code code = keep_file(config, options, "tls.ca", &config->ca, err);
+    enum outbox_code code = ob_option_keep_file(options, "tls.ca", &config->arena, &config->ca, err);
     if (!code)
-        code = keep_file(config, options, "tls.cert", &config->cert, err);
+        code = ob_option_keep_file(options, "tls.cert", &config->arena, &config->cert, err);
     if (!code)
-        code = keep_file(config, options, "tls.key", &config->key, err);
+        code = ob_option_keep_file(options, "tls.key", &config->arena, &config->key, err);
     if (!code)
         code = keep(config, options, "tls.key_password", &config->key_password, err);
     return code;

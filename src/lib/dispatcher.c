@@ -175,10 +175,8 @@ static enum outbox_code open_fds(struct outbox_dispatcher *dispatcher, struct ou
 static enum outbox_code open_engine(struct outbox_dispatcher *dispatcher, const struct outbox_dispatch *set,
                                     struct outbox_error *err)
 {
-    char worker[160], host[80] = "host";
-    gethostname(host, sizeof host - 1);
-    snprintf(worker, sizeof worker, "%.60s-%d-%llx", set->worker ? set->worker : host, (int)getpid(),
-             (unsigned long long)ob_clock_wall_us());
+    char worker[OB_WORKER_NAME];
+    ob_worker_name(set->worker, worker);
     struct ob_dest_settings dest = {.concurrency = set->concurrency > 0 ? set->concurrency : 1,
                                     .batch = 1,
                                     .run = 1,

@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WORKER_TEXT = 201, STEP_US = 5000 };
 
@@ -88,6 +89,14 @@ static void on_woken(void *ctx)
 }
 
 /* ---- life ---- */
+
+void ob_worker_name(const char *given, char name[OB_WORKER_NAME])
+{
+    char host[80] = "host";
+    gethostname(host, sizeof host - 1);
+    snprintf(name, OB_WORKER_NAME, "%.60s-%d-%llx", given ? given : host, (int)getpid(),
+             (unsigned long long)ob_clock_wall_us());
+}
 
 enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct ob_engine **out,
                                struct outbox_error *err)

@@ -33,6 +33,10 @@ struct ob_engine_settings {
     const struct ob_log *log; /* borrowed; NULL: none */
 };
 
+enum { OB_WORKER_NAME = 120 };
+/* A name that no other process has, nor this one after a restart; given NULL: made from the host's. */
+void ob_worker_name(const char *given, char name[OB_WORKER_NAME]);
+
 /* Nothing is asked of the store before the first step. */
 enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct ob_engine **out,
                                struct outbox_error *err) OUTBOX_MUST_CHECK;

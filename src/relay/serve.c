@@ -28,7 +28,7 @@ struct serve {
     uv_prepare_t prepare;
     uv_timer_t timer, tick;
     uv_signal_t signals[SIGNALS];
-    char worker[120];
+    char worker[OB_WORKER_NAME];
     unsigned generations;                   /* opened so far */
     bool again;                             /* asked to reload while it reloads */
     struct ob_config *config, *next_config; /* owned */
@@ -46,19 +46,6 @@ struct serve {
 static const struct ob_log *log_of(const struct serve *serve)
 {
     return serve->set.log;
-}
-
-static void name_worker(struct serve *serve)
-{
-    char host[64] = "host";
-    size_t len = sizeof host;
-    uv_os_gethostname(host, &len);
-    if (serve->config->worker)
-        snprintf(serve->worker, sizeof serve->worker, "%.60s-%d-%llx", serve->config->worker, (int)getpid(),
-                 (unsigned long long)ob_clock_wall_us());
-    else
-        snprintf(serve->worker, sizeof serve->worker, "%.60s-%d-%llx", host, (int)getpid(),
-                 (unsigned long long)ob_clock_wall_us());
 }
 
 /* What waits behind a dead message that holds its key is an operator's: it is not waited for. */
@@ -350,7 +337,7 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
     }
     signal(SIGPIPE, SIG_IGN);
     adopt_log(&serve, serve.config);
-    name_worker(&serve);
+    ob_worker_name(serve.config->worker, serve.worker);
     enum outbox_code code = begin(&serve, err);
     if (!code) {
         ob_log(log_of(&serve), OB_LOG_INFO, "relay started", OB_STR("worker", serve.worker),

@@ -112,7 +112,7 @@ class KafkaBroker:
         try:
             partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
             for number in sorted(partitions):
-                low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
+                low, high = self._ends(consumer, TopicPartition(topic, number))
                 consumer.assign([TopicPartition(topic, number, low)])
                 position = low
                 while position < high:
@@ -124,6 +124,19 @@ class KafkaBroker:
         finally:
             consumer.close()
         return records
+
+    def _ends(self, consumer, partition):
+        """The first and the next offset. A partition just made, or of a broker just started, may not have a leader yet."""
+        from confluent_kafka import KafkaError, KafkaException
+        passing = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return consumer.get_watermark_offsets(partition, timeout=30)
+            except KafkaException as refused:
+                if refused.args[0].code() not in passing or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def kill(self):
         """The power goes: the process group gets -9."""

@@ -313,30 +313,53 @@ begin
 end
 $$;
 
--- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked.
+-- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked. runs: of some key more
+-- than one was taken.
 create function @schema@.order_keys(tids tid[], lanes bigint[], denied bigint[], most int, run int, prefetch boolean,
     worker text, attempts_limit int, v_now timestamptz, inout take tid[], inout die tid[], out parked int,
-    out extended boolean)
+    out extended boolean, out runs boolean)
     language plpgsql
 as $$
 #variable_conflict use_column
 declare
     h record; -- the rows held, in parallel arrays
+    k record; -- their keys
     ready bigint[];
     more record;
 begin
+    parked := 0;
     extended := false;
+    runs := false;
     select array_agg(q.ctid) as tids, array_agg(q.sid) as sids, array_agg(q.seq) as seqs, array_agg(q.spent) as spents,
            array_agg(q.spent >= least(q.max_attempts, attempts_limit) or coalesce(q.expires_at <= v_now, false)) as dyings
       into h
       from @schema@.queue q where q.ctid = any (tids) and q.sid is not null;
 
     -- The keys whose first locked row is their first unsettled one. A row out under this very worker counts as taken
-    -- when the worker asked to prefetch.
-    select array_agg(f.sid) into ready
-      from (select g.sid, min(g.seq) as seq from unnest(h.sids, h.seqs) g(sid, seq) group by g.sid) f
+    -- when the worker asked to prefetch. Lone ones are all there is of their key in this batch.
+    select array_agg(f.sid) as ready, array_agg(f.sid) filter (where f.lone) as lone,
+           array_agg(f.tid) filter (where f.lone) as tids
+      into k
+      from (select g.sid, min(g.seq) as seq, max(g.tid) as tid, count(*) = 1 and not bool_or(g.dying) as lone
+              from unnest(h.tids, h.sids, h.seqs, h.dyings) g(tid, sid, seq, dying) group by g.sid) f
      where not exists (select from @schema@.queue p where p.sid = f.sid and p.seq = f.seq - 1
                         and not coalesce(prefetch and p.holder = worker and p.until > v_now, false));
+    ready := k.ready;
+
+    -- Nearly always all are lone, and nothing is left to do. Where the batch has room for runs, they may be longer.
+    if k.lone is not null and (run = 1 or cardinality(h.tids) >= most) then
+        take := take || k.tids;
+        most := most - cardinality(k.tids);
+        if cardinality(k.tids) = cardinality(h.tids) then
+            return;
+        end if;
+        select array_agg(g.tid) as tids, array_agg(g.sid) as sids, array_agg(g.seq) as seqs, array_agg(g.spent) as spents,
+               array_agg(g.dying) as dyings
+          into h
+          from unnest(h.tids, h.sids, h.seqs, h.spents, h.dyings) g(tid, sid, seq, spent, dying)
+         where g.sid not in (select unnest(k.lone));
+        ready := array(select r from unnest(ready) r where r not in (select unnest(k.lone)));
+    end if;
 
     -- A key whose first row is not among them but free comes in with that row: woken, it may be due after those behind it.
     -- One probe of bounded length a key.
@@ -395,8 +418,9 @@ begin
     -- front only, so what is at its end behind one of our own waits for that one.
     select take || coalesce(array_agg(o.tid) filter (where not o.stop and o.n <= most), '{}'),
            die || coalesce(array_agg(o.tid) filter (where o.stop and o.place = 1 and not exists (
-                      select from @schema@.queue p where p.sid = o.sid and p.seq = o.seq - 1)), '{}')
-      into take, die
+                      select from @schema@.queue p where p.sid = o.sid and p.seq = o.seq - 1)), '{}'),
+           coalesce(bool_or(o.place > 1), false)
+      into take, die, runs
       from (select r.*, row_number() over (order by r.stop, r.place, r.tid) as n
               from (select g.tid, g.sid, g.seq, row_number() over w as place, min(g.seq) over w as first_seq,
                            bool_or(g.dying) over w as stop, first_value(g.spent) over w as first_spent
@@ -471,6 +495,7 @@ declare
     v_policies jsonb;
     v_parked int;
     v_extended boolean;
+    v_runs boolean;
     v_count int;
     v_round int := 0;
 begin
@@ -605,8 +630,9 @@ begin
              where q.ctid = any (v_got.tids) and q.sid is null;
         end if;
         v_extended := false;
+        v_runs := false;
         if v_got.keyed then
-            select o.take, o.die, o.parked, o.extended into v_take, v_die, v_parked, v_extended
+            select o.take, o.die, o.parked, o.extended, o.runs into v_take, v_die, v_parked, v_extended, v_runs
               from @schema@.order_keys(v_got.tids, v_lanes, v_denied, "limit" - cardinality(v_take), run, prefetch,
                        worker, claim.max_attempts, v_now, v_take, v_die) o;
         end if;
@@ -650,8 +676,8 @@ begin
           from @schema@.namespace n join @schema@.lane l on l.namespace = n.name
          where n.name <> '*' and (n.retry_base is not null or n.retry_cap is not null);
     end if;
-    -- Step 5. Only a batch with keys pays for keeping the runs of a key together.
-    if not v_got.keyed then
+    -- Step 5. Only a batch with runs pays for keeping each together, and only a parked row for a change of the index.
+    if not (v_runs or v_extended) then
         return query
             with leased as (
                 update @schema@.queue q

@@ -1,6 +1,8 @@
 -- Claim: take what is due, under a lease.
 --
--- One call is one transaction. It never waits for a lock (SKIP LOCKED throughout), and these are its steps:
+-- One call is one transaction. It never waits for a lock (SKIP LOCKED throughout; where a row is changed twice by others
+-- while it is being locked the server waits all the same, and very rarely a settle and a claim meet 40P01: the claim is simply
+-- made again). These are its steps:
 --
 --   1 lock   what is due, oldest first, a probe of the index per (lane, priority, shard)
 --   2 order  of each key keep only the unbroken run from its first unsettled message
@@ -34,14 +36,18 @@
 --     oldest. Looking for tenants may take a twentieth of the time; so with some thousand tenants a turn comes round within
 --     a second, with more of them later. For one tenant, and for claims of one message, twice a second is enough.
 -- What turns do not use goes to the rest. Order per key is a step of its own, and knows nothing of turns.
+--
+-- Depth. Many claimers that each take the first of many keys get in each other's way: what they find next is blocked by what
+-- the others hold, and is parked and woken in vain. So a claimer that has parked much and may take runs looks for fewer
+-- keys and takes more of each, until a batch is not filled that way.
 
 create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz);
 -- A tenant's messages of a lane, priority and shard, and when the first of them is due.
 create type @schema@.turn as (tenant uuid, lane bigint, prio smallint, shard smallint, low timestamptz);
--- full: the last claim took all it could. low_at: since when no lower priority had its turn; turn_at: when tenants have
+-- full: the last claim took all it could. depth: how many of a key it is to take at least, where there are as many. low_at: since when no lower priority had its turn; turn_at: when tenants have
 -- theirs, beginning after turn.
 create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, busy boolean, "full" boolean,
-    low_at timestamptz, turn_at timestamptz, turn @schema@.turn, marks @schema@.mark[]);
+    depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, marks @schema@.mark[]);
 
 -- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md.
 create type @schema@.delivery as (id uuid, token bigint, namespace text, topic text, tenant_id uuid, key text, seq bigint,
@@ -369,14 +375,15 @@ begin
           into more
           from (select g.sid, min(g.seq) as seq from unnest(h.sids, h.seqs) g(sid, seq)
                  where (g.sid in (select unnest(ready))) is not true group by g.sid) b,
+               lateral (select q.seq from @schema@.queue q where q.sid = b.sid and q.seq between b.seq - 64 and b.seq - 1
+                         order by q.sid, q.seq limit 1) f,
                lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.spent >= least(q.max_attempts, attempts_limit)
                                or coalesce(q.expires_at <= v_now, false) as dying
                           from @schema@.queue q
-                         where q.sid = b.sid and q.seq between b.seq - 64 and b.seq - 1
+                         where q.sid = b.sid and q.seq = f.seq
                            and not q.held and (lanes is null or q.lane = any (lanes)) and q.lane <> all (denied)
                            and (q.parked or q.due <= v_now) and (q.until is null or q.until <= v_now)
                            and not exists (select from @schema@.queue p where p.sid = q.sid and p.seq = q.seq - 1)
-                         order by q.seq limit 1
                            for update skip locked) q;
         if more.tids is not null then
             extended := true;
@@ -485,6 +492,9 @@ declare
     v_turns @schema@.turn[];
     v_first @schema@.locked; -- what is taken by turns
     v_share int;
+    v_depth int;
+    v_width int; -- how many rows are looked for
+    v_crowded boolean := false;
     v_looked interval; -- how long turns took
     v_got @schema@.locked;
     v_take tid[] := '{}';
@@ -551,6 +561,8 @@ begin
             v_memory.marks := array(select m from unnest(v_memory.marks) m where m.lane <> all (v_denied));
         end if;
     end if;
+    v_depth := least(coalesce(v_memory.depth, 1), run, "limit");
+    v_width := "limit" / v_depth;
     v_sweep := not coalesce(v_memory.busy and v_now < v_memory.swept_at + greatest('0.5 s', v_memory.cost * 20), false);
 
     loop
@@ -568,7 +580,7 @@ begin
         v_first := null;
         v_looked := '0';
         if tenant is null and v_round = 1 then
-            v_share := "limit" / 16;
+            v_share := v_width / 16;
             if not coalesce(v_memory.full, false) then
                 v_memory.low_at := v_now;
             elsif v_share = 0 and v_now >= v_memory.low_at + interval '1 s' then
@@ -578,12 +590,12 @@ begin
                 v_first := @schema@.lock_lower(v_marks, v_share, claim.max_attempts, v_now);
                 v_memory.low_at := v_now;
             end if;
-            v_share := least(greatest("limit" / 2, 1), "limit" - coalesce(cardinality(v_first.tids), 0));
+            v_share := least(greatest(v_width / 2, 1), v_width - coalesce(cardinality(v_first.tids), 0));
             if v_share > 0 and coalesce(v_memory.full, true) and v_now >= coalesce(v_memory.turn_at, '-infinity') then
                 v_looked := clock_timestamp() - v_now;
                 v_turns := @schema@.turns(v_memory.turn, v_share, 500, v_now);
                 v_looked := clock_timestamp() - v_now - v_looked;
-                v_memory.turn_at := v_now + greatest(least(v_looked * 20, '2 s'), case when "limit" = 1 or v_turns[1].tenant
+                v_memory.turn_at := v_now + greatest(least(v_looked * 20, '2 s'), case when v_width = 1 or v_turns[1].tenant
                     is not distinct from v_turns[cardinality(v_turns)].tenant then interval '0.5 s' end);
                 if cardinality(v_turns) > 0 then
                     v_first := @schema@.together(v_first, @schema@.lock_turns(v_turns, v_lanes, v_denied, v_first.tids,
@@ -593,7 +605,7 @@ begin
             end if;
         end if;
 
-        v_got := @schema@.lock_due(v_marks, tenant, v_first.tids, "limit" - coalesce(cardinality(v_first.tids), 0),
+        v_got := @schema@.lock_due(v_marks, tenant, v_first.tids, v_width - coalesce(cardinality(v_first.tids), 0),
             claim.max_attempts, v_now);
         if v_first.tids is not null then
             v_got := @schema@.together(v_got, v_first);
@@ -636,6 +648,7 @@ begin
               from @schema@.order_keys(v_got.tids, v_lanes, v_denied, "limit" - cardinality(v_take), run, prefetch,
                        worker, claim.max_attempts, v_now, v_take, v_die) o;
         end if;
+        v_crowded := v_crowded or v_parked > v_count / 4;
         if v_got.expired or v_extended then
             perform @schema@.record_lost(v_take || v_die, v_now);
         end if;
@@ -655,8 +668,10 @@ begin
     end loop;
 
     if tenant is null then
-        v_memory.full := v_count >= "limit";
-        v_memory.busy := v_count >= greatest("limit", 100);
+        v_memory.full := v_count >= v_width;
+        v_memory.busy := v_memory.full and "limit" >= 100;
+        v_memory.depth := case when v_crowded then v_depth * 2
+                               when cardinality(v_take) < "limit" / 2 then greatest(v_depth / 2, 1) else v_depth end;
         v_memory.marks := v_memory.marks || v_aside;
         perform set_config(memory_name, v_memory::text, false);
     end if;

@@ -2,6 +2,7 @@
 
 Proves: M10 V7 V8 S6 N2 (settles of the same messages do not deadlock, and each message is settled once).
 """
+import collections
 import random
 import threading
 
@@ -114,3 +115,31 @@ def test_settling_extending_and_claiming_at_once(db):
             conn.close()
     assert len(delivered) == 200 and set(delivered.values()) == {1}
     assert db.sql("SELECT count(*) FROM outbox.queue") == [(0,)]
+
+
+def test_a_crowd_takes_fewer_keys_and_more_of_each(db):
+    """N2 S2: who finds what others block takes runs of few keys next time; where a batch stays small, many keys again."""
+    people(db)
+    db.sql("SELECT count(*) FROM generate_series(0, 1999) n, LATERAL outbox.enqueue('t', to_jsonb(n), key => 'k' || n % 100)")
+    other, worker = (db.connect(user="person_relay", autocommit=True) for _ in range(2))
+
+    def take(conn, run):
+        """A batch, and how often each key is in it."""
+        rows = conn.execute("SELECT id, token, key, seq FROM outbox.claim('w', 50, '1 h', run => %s)", (run,)).fetchall()
+        return rows, collections.Counter(row[2] for row in rows)
+
+    with other, worker:
+        blocked = take(other, 1)[1]
+        held = []
+        while rows := take(worker, 1)[0]:  # at the end all the rest is blocked, and parked
+            held += rows
+        seen, sizes = collections.defaultdict(list), []
+        while held:
+            worker.execute("SELECT * FROM outbox.ack(%s, %s)", ([row[0] for row in held], [row[1] for row in held]))
+            for _, _, key, seq in held:
+                seen[key].append(seq)
+            held, keys = take(worker, 50)
+            sizes.append((len(keys), len(held)))
+        assert any(count <= 25 and size >= 40 for count, size in sizes), sizes
+        assert len(seen) == 100 - len(blocked) and not set(seen) & set(blocked)
+        assert list(seen.values()) == [list(range(1, 21))] * len(seen)

@@ -1,6 +1,7 @@
 /* main.c - from the words typed to the command that runs. */
 #include "cli/cli.h"
 
+#include "core/codec.h"
 #include "sink/registry.h"
 
 #include "relay/config.h"
@@ -75,7 +76,7 @@ int cmd_version(struct ob_cli *cli)
                sqlite ? " sqlite" : "");
         for (size_t i = 0; ob_sink_at(i); i++)
             printf(" %s", ob_sink_at(i)->kind);
-        puts(")");
+        printf("; compression: %s)\n", ob_codec_name() ? ob_codec_name() : "none");
         return OB_EXIT_OK;
     }
     struct ob_buf buf = OB_BUF_INIT;
@@ -94,6 +95,11 @@ int cmd_version(struct ob_cli *cli)
     ob_json_array(&json);
     for (size_t i = 0; ob_sink_at(i); i++)
         ob_json_string(&json, ob_sink_at(i)->kind);
+    ob_json_end(&json);
+    ob_json_key(&json, "compression");
+    ob_json_array(&json);
+    if (ob_codec_name())
+        ob_json_string(&json, ob_codec_name());
     ob_json_end(&json);
     ob_json_end(&json);
     ob_say_json(&buf);

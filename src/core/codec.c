@@ -120,6 +120,15 @@ void ob_codec_show(const char *encoding, struct ob_buf *buf, struct ob_message_r
     row->fault = decoded(fault, room, &row->payload, &row->payload_len, size);
 }
 
+const char *ob_codec_name(void)
+{
+#ifdef HAVE_ZSTD
+    return "zstd";
+#else
+    return NULL;
+#endif
+}
+
 const char *ob_codec_fault_text(enum outbox_fault fault)
 {
     switch (fault) {

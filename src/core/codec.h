@@ -24,6 +24,9 @@ const char *ob_codec_pack(const struct outbox_message *msg, struct ob_buf *frame
 void ob_codec_deliver(const char *encoding, struct ob_arena *arena, struct outbox_delivery *msg);
 void ob_codec_show(const char *encoding, struct ob_buf *buf, struct ob_message_row *row);
 
+/* The encoding that this build knows; NULL: none. */
+const char *ob_codec_name(void);
+
 /* For people; NULL for OUTBOX_FAULT_NONE. */
 const char *ob_codec_fault_text(enum outbox_fault fault);
 

@@ -142,7 +142,9 @@ def test_version():
     version = json.loads(run_cli("version", "--json").stdout)
     assert "postgresql" in version["stores"]
     assert {"null", "stub", "stdout", "file", "exec"} <= set(version["sinks"])
-    assert " sinks: " + " ".join(version["sinks"]) in run_cli("version").stdout
+    assert version["compression"] in ([], ["zstd"])
+    assert " sinks: %s; compression: %s)\n" % (" ".join(version["sinks"]), "".join(version["compression"]) or "none") \
+        in run_cli("version").stdout
     assert run_cli("version").stdout.startswith("outbox " + version["version"])
     assert run_cli("--version").stdout == "outbox %s\n" % version["version"]
 

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from support.database import run_cli
 from support.relay import Relay
 from support.shop import PgShop
 
@@ -26,6 +27,11 @@ def send(shop, tmp_path, payload, *args):
 
 def stored(shop, id_):
     return tuple(shop.sql("select encoding, %s from %s where id = '%s'" % (length(shop), shop.messages, id_))[0])
+
+
+def test_the_version_tells_of_it():
+    """Y7: whether a build compresses can be asked."""
+    assert json.loads(run_cli("version", "--json").stdout)["compression"] == ["zstd"]
 
 
 def test_send_and_show(shop, tmp_path):

@@ -209,6 +209,10 @@ enum outbox_settled {
     OUTBOX_SETTLE_UNKNOWN = 2 /* there is no such message */
 };
 
+/* As a delay: no next attempt. What would be tried again (OUTBOX_RETRY, OUTBOX_UNKNOWN) is dead, its attempts spent,
+ * though the message allows more of them. */
+#define OUTBOX_NEVER INT64_MIN
+
 struct outbox_settle {
     struct outbox_uuid id;
     int64_t token;
@@ -217,7 +221,7 @@ struct outbox_settle {
     const char *error;          /* text for people; NULL for none */
     const char *reference;      /* the receiver's own id for what it accepted */
     const char *output;         /* JSON the sink returned, for outcome hooks; NULL for none */
-    int64_t delay_us;           /* until the next attempt; -1: by the retry policy of the claim */
+    int64_t delay_us;           /* until the next attempt; -1: by the retry policy of the claim; or OUTBOX_NEVER */
     int64_t latency_us;         /* how long the delivery took; -1: not measured */
     enum outbox_settled result; /* out */
     bool dead;                  /* out: the message is a dead letter now */

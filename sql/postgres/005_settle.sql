@@ -10,6 +10,7 @@
 -- meet 40P01 with the settle; each is simply tried again.
 --
 --   outcome   1 delivered  2 retry  3 failed  4 lost  5 limited  6 blocked  7 unknown  8 released
+--   delay     microseconds; null or negative: by policy; the lowest bigint: never, so 2 and 7 are dead of their attempts
 
 -- After rows left the front of their key: the next row of each, if parked, is due now.
 create function @schema@.wake_successors(sids bigint[], seqs bigint[]) returns void
@@ -142,7 +143,8 @@ begin
                    t(id, token, outcome, code, error, ref, delay, latency)
     ), mine as (
         select q.ctid as tid, q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, t.outcome, t.code, t.error, t.ref,
-               t.latency, t.outcome = 3 or (t.outcome in (2, 7) and q.spent >= q.ceiling) as dying,
+               t.latency, t.outcome = 3 or (t.outcome in (2, 7) and (q.spent >= q.ceiling
+                   or coalesce(t.delay = '-9223372036854775808', false))) as dying,
                t.outcome in (5, 6, 8) as unspent,
                coalesce(case when t.delay >= 0 then t.delay * interval '1 microsecond' end,
                         case when t.outcome = 8 then interval '0' end,

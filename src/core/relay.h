@@ -37,7 +37,7 @@ struct ob_note {
     struct outbox_uuid id;
     enum outbox_outcome outcome; /* ENDED, SETTLED */
     const char *code, *error;    /* ENDED, SETTLED */
-    int64_t delay_us;            /* ENDED: until the next attempt; -1: the store decides */
+    int64_t delay_us;            /* ENDED: until the next attempt; -1: the store decides; or OUTBOX_NEVER */
     int64_t queued_us;           /* SENT: from the claim to here. ENDED: from the claim until it was sent */
     int64_t latency_us;          /* ENDED, SETTLED: at the sink; -1: it was never sent */
     bool dead;                   /* SETTLED */

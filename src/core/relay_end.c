@@ -68,21 +68,22 @@ static void release_behind(struct ob_relay *relay, struct ob_key *key, int64_t s
 }
 
 /* Rule 5: what becomes of a failure out of turn. LOST: to be left to its lease. */
-static enum outbox_outcome in_turn(const struct ob_flight *flight, enum outbox_outcome outcome)
+static enum outbox_outcome in_turn(const struct ob_flight *flight, enum outbox_outcome outcome, int64_t delay_us)
 {
     bool nack = outcome == OUTBOX_RETRY || outcome == OUTBOX_UNKNOWN || outcome == OUTBOX_FAILED;
     if (!nack || OB_MUTANT(DIES_OUT_OF_TURN) || !(flight->out_of_turn || ob_key_uncertain(flight)))
         return outcome;
     if (outcome != OUTBOX_UNKNOWN)
         return OUTBOX_RELEASED; /* it was not taken, so it can be tried again in its turn */
-    return flight->spent < flight->msg->max_attempts ? OUTBOX_UNKNOWN : OUTBOX_LOST;
+    bool last = delay_us == OUTBOX_NEVER || flight->spent >= flight->msg->max_attempts;
+    return last ? OUTBOX_LOST : OUTBOX_UNKNOWN;
 }
 
 void ob_relay_end(struct ob_relay *relay, struct ob_flight *flight, enum outbox_outcome outcome, int64_t delay_us)
 {
     struct ob_key *key = flight->key;
     int64_t seq = flight->seq;
-    outcome = in_turn(flight, outcome);
+    outcome = in_turn(flight, outcome, delay_us);
     if (outcome == OUTBOX_LOST) {
         ob_relay_forget(relay, flight);
         return;
@@ -174,7 +175,8 @@ static void failed(struct ob_relay *relay, struct ob_flight *flight, const struc
         answered(relay, flight->dest);
     if (worn_out(relay, flight) && !(open && verdict->outcome == OUTBOX_SINK_RETRY)) {
         relay->stats.failed++;
-        ob_relay_end(relay, flight, OUTBOX_FAILED, -1);
+        ob_relay_end(relay, flight, verdict->outcome == OUTBOX_SINK_UNKNOWN ? OUTBOX_UNKNOWN : OUTBOX_RETRY,
+                     OUTBOX_NEVER);
     } else if (verdict->outcome == OUTBOX_SINK_UNKNOWN) {
         relay->stats.unknown++;
         ob_relay_end(relay, flight, OB_MUTANT(UNKNOWN_RELEASED) ? OUTBOX_RELEASED : OUTBOX_UNKNOWN,

@@ -129,6 +129,25 @@ static void unknown(struct fx *fx)
     expect_attempts(fx, id, "1 unknown w1; 2 unknown w1");
 }
 
+static void never_again(struct fx *fx)
+{
+    struct outbox_uuid retried = put(fx, .max_attempts = 5).id;
+    assert_true(
+        settle(fx, take(fx), .outcome = OUTBOX_RETRY, .code = "503", .error = "busy", .delay_us = OUTBOX_NEVER));
+    expect_state(fx, retried, "dead attempts 1 spent 1");
+    expect_attempts(fx, retried, "1 failed w1 503");
+    assert_string_equal(look(fx, retried)->dead_reason, "attempts");
+    assert_string_equal(look(fx, retried)->last_error, "busy");
+    struct outbox_uuid doubtful = put(fx, .max_attempts = 5).id;
+    assert_true(settle(fx, take(fx), .outcome = OUTBOX_UNKNOWN, .delay_us = OUTBOX_NEVER));
+    expect_attempts(fx, doubtful, "1 unknown w1");
+    assert_string_equal(look(fx, doubtful)->dead_reason, "attempts");
+    struct outbox_uuid held_up = put(fx).id;
+    assert_false(settle(fx, take(fx), .outcome = OUTBOX_LIMITED, .delay_us = OUTBOX_NEVER)); /* by policy */
+    expect_state(fx, held_up, "pending attempts 1 spent 0");
+    claim_none(fx);
+}
+
 static void terminal_states(struct fx *fx)
 {
     struct outbox_uuid sent = put(fx).id;
@@ -196,6 +215,7 @@ const struct contract_test settle_tests[] = {
     {"V7 M6 S1 S7: delivered: out of the queue, on record", delivered},
     {"V7 V9 M11 T3: retry: pending again, due later, the error kept", failed_once},
     {"V7 V9: failed: dead at once, with its reason", terminal},
+    {"V7 V9: never again: dead, and what was spent are its attempts", never_again},
     {"V7: released: back unspent, not on record", given_back},
     {"V9: nothing sent, nothing spent, however often", unspent_for_ever},
     {"V7 S7: limited: later, unspent, on record", limited},

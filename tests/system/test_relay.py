@@ -93,6 +93,7 @@ def test_dead_after_the_attempts_of_the_destination(shop, tmp_path, ledger):
     sent = shop.enqueue(keys=("k",))
     relay.until_empty()
     assert shop.attempts(bad.id) == [(1, "retry"), (2, "failed")]
+    assert shop.message(bad.id, "status", "spent", "dead_reason") == ("dead", 2, "attempts")
     Ledger(sent, read_ledger(ledger)).check()
 
 

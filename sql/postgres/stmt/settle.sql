@@ -1,6 +1,6 @@
 -- settle: says how claimed attempts ended, many at once. An element whose lease is gone is reported and changes nothing.
 -- $1 ids, $2 tokens, $3 outcomes, $4 codes, $5 errors, $6 references, $7 outputs, $8 delays in microseconds (-1: by
--- policy), $9 latencies in microseconds (null: not measured), $10 the places that the claim told; arrays of one length, $4 to
+-- policy; the lowest: never), $9 latencies in microseconds (null: not measured), $10 the places that the claim told; arrays of one length, $4 to
 -- $10 may be null as a whole.
 -- Columns: ord (from 1), result (ok, lost, unknown), dead; no row for what is simply ok.
 -- Locks: the queue rows settled and their keys' successors; waits only for a claim's moment.

@@ -103,11 +103,14 @@ static void put_outputs(struct ob_pg_params *params, const struct outbox_settle 
     ob_pg_array_end(params);
 }
 
-static void put_numbers(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, size_t offset)
+/* Of the numbers below zero only `never` is told; 0: none. */
+static void put_numbers(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, size_t offset,
+                        int64_t never)
 {
 #define NUMBER_AT(i) (*(const int64_t *)(const void *)((const char *)&items[i] + offset))
+#define TOLD_AT(i) (NUMBER_AT(i) >= 0 || NUMBER_AT(i) == never)
     size_t first = 0;
-    while (first < count && NUMBER_AT(first) < 0)
+    while (first < count && !TOLD_AT(first))
         first++;
     if (first == count) {
         ob_pg_put_null(params);
@@ -115,12 +118,13 @@ static void put_numbers(struct ob_pg_params *params, const struct outbox_settle 
     }
     ob_pg_array_begin(params, OB_PG_INT8, count);
     for (size_t i = 0; i < count; i++) {
-        if (NUMBER_AT(i) < 0)
-            ob_pg_array_null(params);
-        else
+        if (TOLD_AT(i))
             ob_pg_array_int8(params, NUMBER_AT(i));
+        else
+            ob_pg_array_null(params);
     }
     ob_pg_array_end(params);
+#undef TOLD_AT
 #undef NUMBER_AT
 }
 
@@ -151,8 +155,8 @@ void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle
     put_texts(params, items, count, offsetof(struct outbox_settle, error), words);
     put_texts(params, items, count, offsetof(struct outbox_settle, reference), words);
     put_outputs(params, items, count, words);
-    put_numbers(params, items, count, offsetof(struct outbox_settle, delay_us));
-    put_numbers(params, items, count, offsetof(struct outbox_settle, latency_us));
+    put_numbers(params, items, count, offsetof(struct outbox_settle, delay_us), OUTBOX_NEVER);
+    put_numbers(params, items, count, offsetof(struct outbox_settle, latency_us), 0);
     put_places(params, items, count);
 }
 

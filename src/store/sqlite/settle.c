@@ -274,8 +274,8 @@ static ob_code back(struct ob_sqlite_store *store, struct settle *settle, const 
 
 static bool is_dying(const struct held *held, const struct outbox_settle *item)
 {
-    return item->outcome == OUTBOX_FAILED ||
-           ((item->outcome == OUTBOX_RETRY || item->outcome == OUTBOX_UNKNOWN) && held->spent >= held->ceiling);
+    return item->outcome == OUTBOX_FAILED || ((item->outcome == OUTBOX_RETRY || item->outcome == OUTBOX_UNKNOWN) &&
+                                              (held->spent >= held->ceiling || item->delay_us == OUTBOX_NEVER));
 }
 
 /* The words in a form that can be stored. False when memory ran out. */

@@ -155,6 +155,29 @@ static void a_failure_releases_the_rest_n2(void **state)
     rig_end(&rig);
 }
 
+/* V9, V11: the destination allows fewer attempts than the message: what the last one came to is told as it was, and that
+ * none follows. */
+static void the_attempts_of_the_destination_v9(void **state)
+{
+    (void)state;
+    static const struct {
+        enum outbox_sink_outcome said;
+        enum outbox_outcome told;
+    } cases[] = {{OUTBOX_SINK_RETRY, OUTBOX_RETRY}, {OUTBOX_SINK_UNKNOWN, OUTBOX_UNKNOWN}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rig rig = {.dests = {{.max_attempts = 1}}};
+        rig_new(&rig);
+        expect(&rig, OB_ACTION_CLAIM);
+        const struct outbox_delivery one = msg(1, NULL, 0, 0);
+        claimed(&rig, &one, 1);
+        expect(&rig, OB_ACTION_DELIVER);
+        verdict(&rig, rig.act.items[0].handle, cases[i].said, false);
+        expect_settle(&rig, 1, cases[i].told);
+        assert_true(rig.act.settles[0].delay_us == OUTBOX_NEVER);
+        rig_end(&rig);
+    }
+}
+
 /* M11: a sink that answers at once gets all there is before the first outcome is settled, but no outcome waits long. */
 static void settles_wait_for_what_can_be_handed_over_m11(void **state)
 {
@@ -498,6 +521,7 @@ int main(void)
         cmocka_unit_test(settles_grow_only_while_one_is_out_m11),
         cmocka_unit_test(settles_wait_for_what_can_be_handed_over_m11),
         cmocka_unit_test(a_failure_releases_the_rest_n2),
+        cmocka_unit_test(the_attempts_of_the_destination_v9),
         cmocka_unit_test(a_claim_behind_a_failure_is_refused_n2),
         cmocka_unit_test(an_unanswered_claim_changes_the_name_n2),
         cmocka_unit_test(leases_m10),

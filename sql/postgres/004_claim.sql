@@ -44,8 +44,8 @@
 create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz);
 -- A tenant's messages of a lane, priority and shard, and when the first of them is due.
 create type @schema@.turn as (tenant uuid, lane bigint, prio smallint, shard smallint, low timestamptz);
--- full: the last claim took all it could. depth: how many of a key it is to take at least, where there are as many. low_at: since when no lower priority had its turn; turn_at: when tenants have
--- theirs, beginning after turn.
+-- full: the last claim took all it could. depth: of how many of a key a batch is to be made, where there are as many.
+-- low_at: since when no lower priority had its turn; turn_at: when tenants have theirs, beginning after turn.
 create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, busy boolean, "full" boolean,
     depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, marks @schema@.mark[]);
 

@@ -8,7 +8,8 @@ create function @schema@.uuid7(at timestamptz) returns uuid
     language sql volatile
 as $$
     select encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
-        placing substring(int8send((extract(epoch from at) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid
+        placing substring(int8send(floor(date_part('epoch', at) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1),
+        'hex')::uuid
 $$;
 
 -- The lowest uuid v7 of a moment: the bound of a partition. There is none before 1970.
@@ -19,8 +20,9 @@ as $$
 $$;
 
 -- 16 bytes that stand for a text. Several texts are joined by chr(31): control characters are refused in all of them.
+-- Stable, as convert_to is: called immutable it would not be inlined, and cost five times as much.
 create function @schema@.digest(joined text) returns uuid
-    language sql immutable
+    language sql stable
 as $$
     select encode(substring(sha256(convert_to(joined, 'UTF8')) from 1 for 16), 'hex')::uuid
 $$;

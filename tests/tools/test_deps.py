@@ -49,6 +49,8 @@ def machine(folder, apt_get):
     fake(tools, "sudo", 'exec "$@"\n')
     for name in ("deb-systemd-helper", "update-rc.d"):
         fake(tools, name, 'echo %s "$@" >> "$OUTBOX_DEPS_ROOT/done"\n' % name)
+    with open(tools / "deb-systemd-helper", "a") as file:  # the real one does nothing otherwise
+        file.write('[ "$DPKG_MAINTSCRIPT_PACKAGE" ] || rm "$OUTBOX_DEPS_ROOT/done"\n')
     fake(tools, "apt-get", 'cd "$OUTBOX_DEPS_ROOT"\ncase "$*" in *update*) exit 0;; esac\n' + apt_get)
     return tools
 

@@ -39,8 +39,8 @@ class Outbox:
     def cli(self, command, *args, **options):
         return run_cli(command, "--store", "sqlite:" + self.path, *args, **options)
 
-    def actor(self, verb, *args, check=True, timeout=60, **options):
-        done = subprocess.run([ACTOR, verb, self.path, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    def actor(self, verb, *args, check=True, timeout=60, program=ACTOR, **options):
+        done = subprocess.run([program, verb, self.path, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, timeout=timeout, **options)
         if check and done.returncode != 0:
             raise AssertionError("%s: exit %d\n%s%s" % (verb, done.returncode, done.stdout, done.stderr))

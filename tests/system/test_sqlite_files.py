@@ -6,6 +6,7 @@ Proves: N1 (the embedded default), M1 V3 (fail closed), N11 (versions).
 import json
 import os
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -13,7 +14,7 @@ import subprocess
 import pytest
 
 from support.database import CLI, run_cli
-from support.sqlite_file import Outbox, needs_sqlite
+from support.sqlite_file import ACTOR, Outbox, needs_sqlite
 
 pytestmark = needs_sqlite
 
@@ -122,7 +123,8 @@ def test_read_only_file(outbox, tmp_path, nobody):
         if os.stat(parent).st_uid == os.geteuid() and parent != parent.parent and os.stat(parent).st_mode & 0o777 == 0o700:
             os.chmod(parent, 0o755)
     before = bytes_of(outbox.path)
-    done = outbox.actor("claim", 1, 1, check=False, preexec_fn=nobody)
+    program = shutil.copy(ACTOR, tmp_path)  # the build may be where others cannot go
+    done = outbox.actor("claim", 1, 1, check=False, program=program, preexec_fn=nobody)
     assert done.returncode == READONLY and "READONLY" in done.stderr, done
     assert bytes_of(outbox.path) == before
     os.chmod(outbox.path, 0o644)

@@ -27,11 +27,24 @@ as $$
     select encode(substring(sha256(convert_to(joined, 'UTF8')) from 1 for 16), 'hex')::uuid
 $$;
 
+-- The session's tenant, null for none. Nearly always there is none.
 create function @schema@.current_tenant() returns uuid
-    language sql stable
+    language plpgsql stable
     set search_path = pg_catalog, pg_temp -- the views call it with the reader's rights, and must not with the reader's path
 as $$
-    select nullif(current_setting('app.current_tenant_id', true), '')::uuid
+declare
+    v_text constant text := current_setting('app.current_tenant_id', true);
+begin
+    if v_text <> '' then
+        -- All that the type takes; to try the cast would cost a subtransaction.
+        if v_text !~* '^([0-9a-f]{4}(-?[0-9a-f]{4}){7}|\{[0-9a-f]{4}(-?[0-9a-f]{4}){7}\})$' then
+            raise exception 'app.current_tenant_id is "%", which is no uuid', left(v_text, 100) using errcode = 'OB002',
+                hint = 'Set it to the uuid of the tenant, or to '''' for none.';
+        end if;
+        return v_text::uuid;
+    end if;
+    return null;
+end
 $$;
 
 -- The doorbell's lock class and channel: one pair per outbox, whatever its schema is called.
@@ -190,11 +203,13 @@ create function @schema@.tenant_for(given uuid) returns uuid
     language plpgsql stable
 as $$
 declare
-    session constant uuid := nullif(current_setting('app.current_tenant_id', true), '')::uuid;
+    session uuid;
 begin
-    if session is null then
+    if coalesce(current_setting('app.current_tenant_id', true), '') = '' then
         return given;
-    elsif given is null or given = session then
+    end if;
+    session := @schema@.current_tenant();
+    if given is null or given = session then
         return session;
     end if;
     raise exception 'tenant_id % is not the session''s tenant %', given, session using errcode = 'OB002',

@@ -350,7 +350,7 @@ declare
 begin
     if tenant is null then
         raise exception '"tenant" is missing' using errcode = 'OB001', hint = 'Give the tenant''s uuid.';
-    elsif v_before <> '' and v_before::uuid <> tenant then
+    elsif @schema@.current_tenant() <> tenant then
         raise exception 'the session''s tenant is another one' using errcode = 'OB002',
             hint = 'A session with app.current_tenant_id erases that tenant only.';
     end if;

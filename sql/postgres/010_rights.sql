@@ -54,7 +54,7 @@ grant select on @schema@.attempt_default, @schema@.period to @api@;
 grant execute on function @schema@.call_hook to @api@;
 -- owner: what retention and erasure call.
 grant execute on function @schema@.uuid_at, @schema@.default_holds, @schema@.keep_messages, @schema@.keep_attempts,
-    @schema@.sweep_leftovers, @schema@.attempts_needed, @schema@.record, @schema@.append_only to @owner@;
+    @schema@.sweep_leftovers, @schema@.attempts_needed, @schema@.record, @schema@.append_only, @schema@.current_tenant to @owner@;
 
 grant execute on function @schema@.enqueue, @schema@.enqueue_bytes, @schema@.enqueue_many to @producer@;
 

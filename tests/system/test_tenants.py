@@ -103,20 +103,37 @@ def test_the_owner_is_held_too(db):
         assert conn.execute("DELETE FROM outbox.queue").rowcount == 0
 
 
-@pytest.mark.parametrize("setting", ["nobody", "1", "'; DROP TABLE x; --"])
+@pytest.mark.parametrize("setting", ["nobody", "1", "'; DROP TABLE x; --", "%s\n" % ONE, "{%s" % ONE])
 def test_a_senseless_tenant_sees_nothing_and_sends_nothing(db, setting):
-    """V1: what is no uuid is an error, never everybody's rows."""
+    """V1: what is no uuid is an error, never everybody's rows. It says which setting, and what to do."""
     fill(db)
     before = db.sql("SELECT count(*) FROM outbox.messages")
     crowd = people(db)
-    for group, statement in [("tenant", "SELECT * FROM outbox.messages"), ("operator", "SELECT * FROM outbox.message"),
+    for group, statement in [("tenant", "SELECT * FROM outbox.messages"),
                              ("operator", "SELECT outbox.retry(before => now())"),
+                             ("operator", "SELECT outbox.pause('n')"),
+                             ("operator", "SELECT outbox.erase_tenant('%s')" % ONE),
                              ("relay", "SELECT * FROM outbox.claim('w')"),
-                             ("producer", "SELECT outbox.enqueue('t', '1')")]:
+                             ("producer", "SELECT outbox.enqueue('t', '1')"),
+                             ("producer", "SELECT outbox.enqueue_many('[{\"topic\": \"t\", \"payload\": 1}]')")]:
         with crowd.connect(group) as conn:
-            conn.execute("SELECT set_config('app.current_tenant_id', %s, false)", (setting,))
-            assert error_of(conn, statement).sqlstate == "22P02", (group, statement)
+            set_tenant(conn, setting)
+            error = error_of(conn, statement)
+            assert error.sqlstate == "OB002", (group, statement)
+            assert 'app.current_tenant_id is "%s", which is no uuid' % setting in error.message_primary
+            assert "uuid of the tenant" in error.message_hint
+    with crowd.connect("operator") as conn:  # the tables themselves, with no function between
+        set_tenant(conn, setting)
+        refused(conn, "SELECT * FROM outbox.message", code="22P02")
     assert db.sql("SELECT count(*) FROM outbox.messages") == before
+
+
+@pytest.mark.parametrize("setting", [ONE.hex.upper(), "{%s}" % ONE, "-".join(ONE.hex[i:i + 4] for i in range(0, 32, 4))])
+def test_every_way_to_write_a_uuid(db, setting):
+    """V1: a session's tenant may be written in every way that PostgreSQL reads."""
+    with db.connect() as conn:
+        set_tenant(conn, setting)
+        assert conn.execute("SELECT outbox.current_tenant(), %s::uuid", (setting,)).fetchone() == (ONE, ONE)
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------

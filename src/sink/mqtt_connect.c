@@ -24,6 +24,8 @@ static bool fail(struct ob_mqtt *mqtt, struct ob_ruling *ruling, int error, int 
     ob_ruling_set(ruling, tls ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_RETRY, "mqtt", tls ? "tls" : "connect", "%s",
                   error == MOSQ_ERR_ERRNO ? strerror(number) : mosquitto_strerror(error));
     ruling->unreachable = !tls;
+    if (error == MOSQ_ERR_NOMEM)
+        ob_ruling_shortage(ruling);
     ob_mqtt_disconnect(mqtt);
     return false;
 }

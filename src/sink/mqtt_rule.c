@@ -63,7 +63,7 @@ void ob_mqtt_rule_library(struct ob_ruling *ruling, int error)
     case MOSQ_ERR_RETAIN_NOT_SUPPORTED:
         ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "mqtt", "not_supported", "%s", mosquitto_strerror(error));
         break;
-    case MOSQ_ERR_NOMEM: ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "out", "of_memory", "out of memory"); break;
+    case MOSQ_ERR_NOMEM: ob_ruling_shortage(ruling); break;
     case MOSQ_ERR_NO_CONN: /* it would go out with the next connection, but we give up this client */
         ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "mqtt", "lost", "%s", mosquitto_strerror(error));
         ruling->unreachable = true;

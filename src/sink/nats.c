@@ -70,13 +70,18 @@ static void nats_send(void *self, struct ob_parcel *parcel)
     natsMsg_Destroy(msg);
     if (status == NATS_OK)
         return;
-    if (!made || status == NATS_MAX_PAYLOAD || status == NATS_INVALID_SUBJECT || status == NATS_NO_MEMORY) {
-        ob_nats_rule(&parcel->ruling, made ? status : NATS_NO_MEMORY, 0, NULL, parcel->attempt,
-                     nats->courier->one_address);
-        ob_parcel_end(nats->courier, parcel);
+    if (status == NATS_NO_MEMORY) {
+        ob_ruling_shortage(&parcel->ruling);
+    } else if (!made) {
+        ob_ruling_set(&parcel->ruling, OUTBOX_SINK_TERMINAL, "nats", "message",
+                      "no message of NATS can be made of it: %s", natsStatus_GetText(status));
+    } else if (status == NATS_MAX_PAYLOAD || status == NATS_INVALID_SUBJECT) {
+        ob_nats_rule(&parcel->ruling, status, 0, NULL, parcel->attempt, nats->courier->one_address);
     } else {
         ob_courier_lost(nats->courier, "lost", "publishing to NATS: %s", natsStatus_GetText(status));
+        return;
     }
+    ob_parcel_end(nats->courier, parcel);
 }
 
 /* ---- what came of it ---- */

@@ -53,7 +53,9 @@ static void rule_status(struct ob_ruling *ruling, natsStatus status, const char 
     case NATS_INVALID_SUBJECT:
         ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "nats", "address", "not a subject of NATS");
         break;
-    case NATS_NO_MEMORY: ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "out", "of_memory", "out of memory"); break;
+    case NATS_NO_MEMORY: /* for the answer: the message has left */
+        ob_ruling_set(ruling, OUTBOX_SINK_UNKNOWN, "out", "of_memory", "out of memory");
+        break;
     case NATS_TIMEOUT:
         ob_ruling_set(ruling, OUTBOX_SINK_UNKNOWN, "nats", "timeout", "no acknowledgement in time");
         ruling->unreachable = true;
@@ -82,6 +84,7 @@ void ob_nats_rule_connect(struct ob_ruling *ruling, natsStatus status, const cha
     case NATS_SSL_ERROR:
     case NATS_SECURE_CONNECTION_WANTED:
     case NATS_SECURE_CONNECTION_REQUIRED: ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "nats", "tls", "%s", text); break;
+    case NATS_NO_MEMORY: ob_ruling_shortage(ruling); break;
     case NATS_INVALID_ARG: ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "nats", "setting", "%s", text); break;
     default: ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "nats", "connect", "%s", text); ruling->unreachable = true;
     }

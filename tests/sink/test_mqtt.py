@@ -10,7 +10,7 @@ from support.broker import voyage
 from support.mosquittoserver import PROGRAM, Mosquitto, Scripted, Subscriber
 from support.nginx import free_port
 from support.relay import wait_for
-from support.sinkdrive import Drive, OpenError, drive, needs_kind
+from support.sinkdrive import Drive, OpenError, drive, needs_kind, preload
 
 pytestmark = [needs_kind("mqtt"), pytest.mark.skipif(not PROGRAM, reason="there is no mosquitto")]
 
@@ -292,3 +292,32 @@ def test_nothing_is_lost_when_the_broker_restarts_and_dies(tmp_path):
             server.thaw()
         voyage(tmp_path, {"kind": "mqtt", "url": server.url(), "topic": "{{@topic}}/{{n}}", "ack_timeout": "400ms"},
                lambda: [int(n) for n in server.received("orders/")], [server.restart, server.kill_and_start, stall])
+
+
+# ---- our own lack of memory
+
+NO_MEMORY = """
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <mosquitto.h>
+static int calls;
+int mosquitto_publish_v5(struct mosquitto *mosq, int *mid, const char *topic, int len, const void *payload, int qos,
+                         bool retain, const mosquitto_property *properties)
+{
+    int (*publish)(struct mosquitto *, int *, const char *, int, const void *, int, bool, const mosquitto_property *) =
+        dlsym(RTLD_NEXT, "mosquitto_publish_v5");
+    return ++calls == 1 ? MOSQ_ERR_NOMEM : publish(mosq, mid, topic, len, payload, qos, retain, properties);
+}
+"""
+
+
+def test_out_of_memory_spends_nothing(server, seen, tmp_path):
+    """S13: nothing was tried; the next one goes out."""
+    with Drive("mqtt", {"url": server.url()}, env=preload(tmp_path, "memory", NO_MEMORY)) as sink:
+        sink.send(MESSAGE)
+        verdict = sink.verdict()
+        assert (verdict["outcome"], verdict["code"]) == ("not_sent", "out_of_memory")
+        assert verdict["not_before_ms"] > 0
+        sink.send(MESSAGE)
+        assert sink.verdict()["outcome"] == "accepted"
+    arrived(seen, 1)

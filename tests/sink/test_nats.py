@@ -9,7 +9,7 @@ import pytest
 
 from support.broker import voyage
 from support.natsserver import PROGRAM, Nats
-from support.sinkdrive import Drive, OpenError, drive, needs_kind
+from support.sinkdrive import Drive, OpenError, drive, needs_kind, preload
 
 pytestmark = [needs_kind("nats"), pytest.mark.skipif(not PROGRAM, reason="there is no nats-server")]
 
@@ -323,3 +323,35 @@ def test_nothing_is_lost_when_the_server_restarts_and_dies(tmp_path):
                        lambda: [json.loads(data)["n"] for _, _, data in server.messages("ORDERS")],
                        [server.restart, server.kill_and_start, stall])
         assert twice == 0
+
+
+# ---- our own lack of memory
+
+NO_MEMORY = """
+#include <dlfcn.h>
+#include <nats/nats.h>
+static int calls;
+natsStatus natsMsg_Create(natsMsg **msg, const char *subject, const char *reply, const char *data, int len)
+{
+    natsStatus (*make)(natsMsg **, const char *, const char *, const char *, int) = dlsym(RTLD_NEXT, "natsMsg_Create");
+    return ++calls == 1 ? NATS_NO_MEMORY : make(msg, subject, reply, data, len);
+}
+natsStatus js_PublishMsgAsync(jsCtx *js, natsMsg **msg, jsPubOptions *options)
+{
+    natsStatus (*publish)(jsCtx *, natsMsg **, jsPubOptions *) = dlsym(RTLD_NEXT, "js_PublishMsgAsync");
+    return calls == 2 ? NATS_NO_MEMORY : publish(js, msg, options);
+}
+"""
+
+
+def test_out_of_memory_spends_nothing(server, tmp_path):
+    """S13: whether the message cannot be made or not be published, nothing was tried; the next one goes out."""
+    with Drive("nats", {"servers": server.url()}, env=preload(tmp_path, "memory", NO_MEMORY)) as sink:
+        for _ in range(2):
+            sink.send(MESSAGE)
+            verdict = sink.verdict()
+            assert (verdict["outcome"], verdict["code"]) == ("not_sent", "out_of_memory")
+            assert verdict["not_before_ms"] > 0
+        sink.send(MESSAGE)
+        assert sink.verdict()["outcome"] == "accepted"
+    assert len(server.messages("ORDERS")) == 1

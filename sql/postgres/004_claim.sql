@@ -276,6 +276,7 @@ as $$
 #variable_conflict use_column
 declare
     got @schema@.locked;
+    more boolean; -- some gave all they were asked for
 begin
     if tenant is null then
         select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(not c.keyed),
@@ -310,11 +311,28 @@ begin
                                  where q.tenant_id = tenant and q.lane = p.lane and q.prio = p.prio
                                    and q.shard = p.shard and not q.parked
                                    and q.due between p.low and v_now and (q.until is null or q.until <= v_now)
+                                   and (taken is null or q.ctid not in (select unnest(taken)))
                                  order by q.due limit p.share
                                    for update skip locked) c
                  limit most) c;
     end if;
     got.tids := coalesce(got.tids, '{}');
+    -- Where some had less than their share, the rest is for those that have more: a batch that is not full says that nothing
+    -- is left.
+    if cardinality(got.tids) between 1 and most - 1 and cardinality(marks) > 1 then
+        select array_agg(row (m.lane, m.prio, m.shard, case when g.count >= m.share then g.due else 'infinity' end)::@schema@.mark
+                         order by m.ordinality), bool_or(g.count >= m.share)
+          into marks, more
+          from (select m.*, case when m.low <= v_now then ceil(most / least(count(*) filter (where m.low <= v_now)
+                                over (partition by m.prio), 8.0)) end as share
+                  from unnest(marks) with ordinality m) m
+          left join (select g.probe, count(*), max(g.due) as due from unnest(got.probes, got.dues) g(probe, due)
+                      group by g.probe) g on g.probe = m.ordinality;
+        if more then
+            got := @schema@.together(got, @schema@.lock_due(marks, tenant, taken || got.tids, most - cardinality(got.tids),
+                attempts_limit, v_now));
+        end if;
+    end if;
     return got;
 end
 $$;
@@ -495,6 +513,8 @@ declare
     v_depth int;
     v_width int; -- how many rows are looked for
     v_crowded boolean := false;
+    v_found int := 0; -- how many it may take of those
+    v_more @schema@.locked;
     v_looked interval; -- how long turns took
     v_got @schema@.locked;
     v_take tid[] := '{}';
@@ -619,14 +639,6 @@ begin
                 v_memory.busy := false;
                 v_memory.marks := v_marks;
             end if;
-            if v_count > 0 then
-                v_memory.marks := array(
-                    select row (m.lane, m.prio, m.shard, greatest(m.low, g.due))::@schema@.mark
-                      from unnest(v_marks) with ordinality m
-                      left join (select g.probe, max(g.due) as due from unnest(v_got.probes, v_got.dues) g(probe, due)
-                                  group by g.probe) g on g.probe = m.ordinality
-                     order by m.prio desc, greatest(m.low, g.due));
-            end if;
         end if;
 
         v_take := v_got.tids;
@@ -649,6 +661,30 @@ begin
                        worker, claim.max_attempts, v_now, v_take, v_die) o;
         end if;
         v_crowded := v_crowded or v_parked > v_count / 4;
+        v_found := cardinality(v_take);
+        -- Depth is for keys: what their runs leave of the batch is for messages without one.
+        if v_depth > 1 and v_found < "limit" then
+            v_more := @schema@.lock_due(array(
+                select row (m.lane, m.prio, m.shard, case when m.shard = -1 then m.low else 'infinity' end)::@schema@.mark
+                  from unnest(v_marks) with ordinality m order by m.ordinality),
+                null, v_got.tids, "limit" - v_found, claim.max_attempts, v_now);
+            select v_take || coalesce(array_agg(q.ctid) filter (where not x.dying), '{}'),
+                   v_die || coalesce(array_agg(q.ctid) filter (where x.dying), '{}')
+              into v_take, v_die
+              from @schema@.queue q,
+                   lateral (select q.spent >= least(q.max_attempts, claim.max_attempts)
+                                or coalesce(q.expires_at <= v_now, false) as dying) x
+             where q.ctid = any (v_more.tids);
+            v_got := @schema@.together(v_got, v_more);
+        end if;
+        if tenant is null and v_count > 0 then
+            v_memory.marks := array(
+                select row (m.lane, m.prio, m.shard, greatest(m.low, g.due))::@schema@.mark
+                  from unnest(v_marks) with ordinality m
+                  left join (select g.probe, max(g.due) as due from unnest(v_got.probes, v_got.dues) g(probe, due)
+                              group by g.probe) g on g.probe = m.ordinality
+                 order by m.prio desc, greatest(m.low, g.due));
+        end if;
         if v_got.expired or v_extended then
             perform @schema@.record_lost(v_take || v_die, v_now);
         end if;
@@ -671,7 +707,7 @@ begin
         v_memory.full := v_count >= v_width;
         v_memory.busy := v_memory.full and "limit" >= 100;
         v_memory.depth := case when v_crowded then v_depth * 2
-                               when cardinality(v_take) < "limit" / 2 then greatest(v_depth / 2, 1) else v_depth end;
+                               when v_found <= "limit" / 2 then greatest(v_depth / 2, 1) else v_depth end;
         v_memory.marks := v_memory.marks || v_aside;
         perform set_config(memory_name, v_memory::text, false);
     end if;

@@ -143,3 +143,36 @@ def test_a_crowd_takes_fewer_keys_and_more_of_each(db):
         assert sizes[0][0] <= 30 and sizes[0][1] >= 40, sizes
         assert len(seen) == 100 - len(blocked) and not set(seen) & set(blocked)
         assert list(seen.values()) == [list(range(1, 21))] * len(seen)
+
+
+def test_a_crowd_of_keys_does_not_shorten_batches_without_keys(db):
+    """N2 S2: who looks for few keys still fills its batch with messages that have none, and goes back to many keys. A
+    relay takes a batch that is not full for the end of the work, and sleeps."""
+    people(db)
+    db.sql("SELECT count(*) FROM generate_series(0, 1999) n, LATERAL outbox.enqueue('t', to_jsonb(n), key => 'k' || n % 100)")
+    other, worker = (db.connect(user="person_relay", autocommit=True) for _ in range(2))
+
+    def take(conn, limit, run):
+        return conn.execute("SELECT id, key FROM outbox.claim('w', %s, '1 h', run => %s)", (limit, run)).fetchall()
+
+    with other, worker:
+        take(other, 50, 1)
+        while take(worker, 50, 1):  # at the end all the rest is blocked, and parked: the next claim goes deep
+            pass
+        db.sql("SELECT count(*) FROM generate_series(1, 1000) n, LATERAL outbox.enqueue('u', to_jsonb(n))")
+        db.sql("SELECT count(*) FROM generate_series(1, 200) n, LATERAL outbox.enqueue('u', to_jsonb(n), key => 'x' || n)")
+        assert [len(take(worker, 50, 16)) for _ in range(10)] == [50] * 10
+
+
+@pytest.mark.parametrize("tenant", [None, "6b4a3c1e-0000-4000-8000-000000000001"])
+def test_a_full_batch_where_one_topic_has_nearly_all(db, tenant):
+    """T1 N2: topics share a batch, but what some do not need is for the others. A relay takes a batch that is not full for
+    the end of the work, and sleeps."""
+    people(db)
+    db.sql("SELECT count(*) FROM generate_series(1, 1000) n, LATERAL outbox.enqueue('big', to_jsonb(n), tenant_id => %s::uuid)", tenant)
+    with db.connect(user="person_relay", autocommit=True) as worker:
+        for _ in range(4):
+            db.sql("SELECT count(*) FROM generate_series(1, 9) n, LATERAL outbox.enqueue('small' || n, '1', tenant_id => %s::uuid)", tenant)
+            rows = worker.execute("SELECT topic FROM outbox.claim('w', 100, '1 h', tenant => %s::uuid)", (tenant,)).fetchall()
+            assert len(rows) == 100
+            assert len({topic for topic, in rows}) == 10

@@ -1,4 +1,7 @@
-/* config_expand.c - references in values: ${VAR}, ${VAR:-default}, $$, and file:PATH for secrets.
+/* config_expand.c - references in values: ${VAR}, ${VAR:-default}, and file:PATH for secrets.
+ *
+ * A dollar sign stands for itself, as in a shell's $$ and $HOME, unless a brace follows: there $$ is one dollar sign, so
+ * that $${VAR} is no reference.
  *
  * They are resolved in scalar values after YAML was parsed, never in the text of the file, so that what a variable holds
  * cannot become structure. What was put in is not looked at again. */
@@ -29,7 +32,7 @@ static bool expand_one(struct ob_loader *ld, const char **at, const struct ob_co
     size_t len = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
     if (!close || len == 0 || (name[len] != '}' && strncmp(name + len, ":-", 2) != 0)) {
         ob_loader_problem(ld, true, place, key, NULL, NULL,
-                          "a reference is written ${NAME} or ${NAME:-default}, and a dollar sign $$");
+                          "a reference is written ${NAME} or ${NAME:-default}; a ${ that is none is written $${");
         return false;
     }
     const char *variable = ob_loader_printf(ld, "%.*s", (int)len, name);
@@ -41,8 +44,9 @@ static bool expand_one(struct ob_loader *ld, const char **at, const struct ob_co
         ob_buf_put(out, name + len + 2, (size_t)(close - name) - len - 2);
     else {
         ob_loader_problem(ld, true, place, key, NULL, NULL,
-                          "the environment variable %s is not set; set it, or write ${%s:-default}", variable,
-                          variable);
+                          "the environment variable %s is not set; set it, or write ${%s:-default}, or $${%s} if it is "
+                          "meant for another",
+                          variable, variable, variable);
         return false;
     }
     return true;
@@ -58,16 +62,14 @@ bool ob_config_expand(struct ob_loader *ld, const char *raw, const struct ob_con
     if (!strchr(raw, '$'))
         return true;
     for (const char *at = raw; *at && ok;) {
-        size_t plain = strcspn(at, "$");
-        ob_buf_put(&out, at, plain);
-        at += plain;
-        if (strncmp(at, "${", 2) == 0) {
-            at += 2;
+        size_t plain = strcspn(at, "$"), dollars = strspn(at + plain, "$");
+        bool brace = at[plain + dollars] == '{';
+        ob_buf_put(&out, at, plain + (brace ? dollars / 2 : dollars));
+        at += plain + dollars;
+        if (brace && dollars % 2) {
+            at++;
             *changed = true;
             ok = expand_one(ld, &at, place, key, &out);
-        } else if (*at) { /* "$$", or a dollar sign that begins nothing */
-            ob_buf_putc(&out, '$');
-            at += at[1] == '$' ? 2 : 1;
         }
     }
     if (!ob_buf_ok(&out))

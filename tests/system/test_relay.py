@@ -97,6 +97,17 @@ def test_dead_after_the_attempts_of_the_destination(shop, tmp_path, ledger):
     Ledger(sent, read_ledger(ledger)).check()
 
 
+def test_an_inline_command_has_its_dollar_signs(shop, tmp_path, ledger):
+    """V11: the shell of an exec sink sees its own $$ and $NAME; ${NAME} is the relay's variable, $${NAME} the shell's."""
+    text = 'test $(cut -d" " -f4 /proc/$$/stat) = $PPID && echo ${WHERE} $${OUTBOX_TOPIC} $OUTBOX_TOPIC > ${WHERE}'
+    relay = make(tmp_path, shop, ledger)
+    relay.config["sinks"]["out"] = {"kind": "exec", "command": ["/bin/sh", "-c", text]}
+    relay.write()
+    shop.enqueue(topic="orders.paid")
+    relay.until_empty(WHERE=str(tmp_path / "said"))
+    assert (tmp_path / "said").read_text() == "%s orders.paid orders.paid\n" % (tmp_path / "said")
+
+
 def test_terminal_is_dead_at_once(shop, tmp_path, ledger):
     """S13: this message is wrong: one attempt."""
     relay = make(tmp_path, shop, ledger, script="terminal:bad_address")

@@ -194,7 +194,7 @@ static void references(void **state)
                     "  allow: [\"${HOST}\", b]}}\nroutes: [{sink: s}]\n");
     assert_int_equal(config->relay.lease_us, 40000000);
     assert_int_equal(config->relay.poll_us, 300000);
-    assert_string_equal(config->worker, "a$bh: {x: y}c$"); /* what is put in is not parsed */
+    assert_string_equal(config->worker, "a$$bh: {x: y}c$"); /* what is put in is not parsed */
     assert_string_equal(fx_option(config, "url"), "${HOST}");
     assert_string_equal(fx_option(config, "headers.Authorization"), "Bearer h: {x: y}");
     assert_string_equal(fx_option(config, "allow"), "h: {x: y}");
@@ -206,6 +206,33 @@ static void references(void **state)
     fx_says(fx, "o.yaml:2: error: relay.lease: the environment variable GONE is not set");
     fx_says(fx, "o.yaml:3: error: relay.worker: a reference is written");
     fx_says(fx, "o.yaml:4: error: relay.poll: a reference is written");
+}
+
+/* V11: a dollar sign is one, as shells use it; before a brace two are one, and one is a reference. */
+static void dollar_signs(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const env[] = {"HOST=h", NULL};
+    static const struct {
+        const char *written, *meant;
+    } cases[] = {
+        {"kill $$", "kill $$"},
+        {"$", "$"},
+        {"$HOST $1 $(id)", "$HOST $1 $(id)"},
+        {"$${HOST}", "${HOST}"},
+        {"$$${HOST}", "$h"},
+        {"$$$${HOST}", "$${HOST}"},
+        {"$$ {HOST}", "$$ {HOST}"},
+        {"$${", "${"},
+        {"${HOST}$$", "h$$"},
+        {"$$$", "$$$"},
+    };
+    fx->in.env = (char *const *)env;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "sinks: {s: {kind: fake, url: \"%s\"}}\nroutes: [{sink: s}]\n", cases[i].written);
+        assert_string_equal(fx_option(fx_good(fx, text), "url"), cases[i].meant);
+    }
 }
 
 /* V11: secrets come from files, and are never shown. */
@@ -379,9 +406,10 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FX_TEST(defaults),      FX_TEST(all_kinds),   FX_TEST(precedence), FX_TEST(every_variable),
-        FX_TEST(references),    FX_TEST(secrets),     FX_TEST(stores),     FX_TEST(adapter_options),
-        FX_TEST(loose_adapter), FX_TEST(differences), FX_TEST(sample),     FX_TEST(no_memory),
+        FX_TEST(defaults),        FX_TEST(all_kinds),     FX_TEST(precedence),  FX_TEST(every_variable),
+        FX_TEST(references),      FX_TEST(dollar_signs),  FX_TEST(secrets),     FX_TEST(stores),
+        FX_TEST(adapter_options), FX_TEST(loose_adapter), FX_TEST(differences), FX_TEST(sample),
+        FX_TEST(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ static struct ob_config *load(void *ctx)
 int cmd_run(struct ob_cli *cli)
 {
     struct run run = {.cli = cli, .log = {.level = OB_LOG_INFO, .file = stderr}};
+    ob_serve_hold_signals();
     ob_crash_arm();
     struct ob_config *config = load(&run);
     if (!config) {

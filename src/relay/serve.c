@@ -317,7 +317,6 @@ static enum outbox_code begin(struct serve *serve, struct outbox_error *err)
     if (!code)
         code = ob_generation_start(serve->now, err);
     if (!code) {
-        uv_prepare_start(&serve->prepare, on_prepare);
         uv_timer_start(&serve->tick, on_tick, 0, 1000);
         ob_health_set_phase(serve->health, OB_HEALTH_RUNNING);
         ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, serve->config->enabled);
@@ -326,6 +325,29 @@ static enum outbox_code begin(struct serve *serve, struct outbox_error *err)
         ob_systemd_ready("delivering");
     }
     return code;
+}
+
+static void mask_signals(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaddset(&set, signals[i]);
+    pthread_sigmask(how, &set, NULL);
+}
+
+void ob_serve_hold_signals(void)
+{
+    mask_signals(SIG_BLOCK);
+}
+
+/* What was sent while the relay began comes first: a turn without work, then the turns that claim. */
+static void run(struct serve *serve)
+{
+    mask_signals(SIG_UNBLOCK);
+    uv_run(&serve->loop, UV_RUN_NOWAIT);
+    uv_prepare_start(&serve->prepare, on_prepare);
+    uv_run(&serve->loop, UV_RUN_DEFAULT);
 }
 
 enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_error *err)
@@ -343,7 +365,7 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
         ob_log(log_of(&serve), OB_LOG_INFO, "relay started", OB_STR("worker", serve.worker),
                OB_INT("stores", (int64_t)serve.config->store_count),
                OB_INT("sinks", (int64_t)serve.config->sink_count));
-        uv_run(&serve.loop, UV_RUN_DEFAULT);
+        run(&serve);
         ob_log(log_of(&serve), OB_LOG_INFO, "relay stopped");
         code = serve.fault.code;
         if (code && err)

@@ -4,6 +4,8 @@ Proves: V7 (states), V9 M12 T3 (retries, then dead), V12 (log lines), V17 (disab
 duplicate: never delivered), M15 (finishes or gives back what it holds), N2 (order), N9 (two stores in one process),
 S9 (polling alone drives it), T5 (tuned while it runs), Y9 (unrouted: waits visibly, or dead).
 """
+import json
+import os
 import signal
 import time
 
@@ -215,6 +217,50 @@ def test_second_sigterm_stops_at_once(shop, tmp_path, ledger):
         began = time.monotonic()
     assert time.monotonic() - began < 5
     assert shop.attempts(sent.id) == [(1, "unknown")]
+
+
+def start_by_fifo(relay):
+    """A relay that reads its configuration from a FIFO, and has come so far as to wait for it; and that FIFO, to write."""
+    relay.path.unlink()
+    os.mkfifo(relay.path)
+    relay.start()
+    return open(relay.path, "w")  # waits for a reader
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_before_it_started(shop, tmp_path, ledger, number):
+    """M15: a signal while it still reads its configuration: a clean end, with words, and nothing was claimed."""
+    relay = make(tmp_path, shop, ledger)
+    (sent,) = shop.enqueue()
+    try:
+        with start_by_fifo(relay) as file:
+            relay.signal(number)
+            json.dump(relay.config, file)
+        assert relay.wait() == 0
+    finally:
+        relay.kill()
+    assert "msg=claimed" not in relay.log() and 'msg="relay stopped"' in relay.log()
+    assert shop.message(sent.id, "status", "attempts") == ("pending", 0)
+    assert read_ledger(ledger) == []
+
+
+def test_reloaded_before_it_started(shop, tmp_path, ledger):
+    """M21: SIGHUP while it still reads its configuration: it reads it again, and delivers by the new one only."""
+    relay = make(tmp_path, shop, ledger)
+    (sent,) = shop.enqueue()
+    old = {**relay.config, "sinks": {"out": stub(tmp_path / "old")}}
+    try:
+        with start_by_fifo(relay) as file:
+            relay.signal(signal.SIGHUP)
+            json.dump(old, file)
+        wait_for(relay.started)  # the first reader is gone
+        with open(relay.path, "w") as file:
+            json.dump(relay.config, file)
+        shop.wait(delivered=1)
+        relay.stop()
+    finally:
+        relay.kill()
+    assert [entry["id"] for entry in read_ledger(ledger)] == [sent.id] and read_ledger(tmp_path / "old") == []
 
 
 # ---- changes ----

@@ -186,7 +186,7 @@ static ob_code do_discard(struct ob_store *store, const struct ob_filter *filter
 
 int cmd_retry(struct ob_cli *cli)
 {
-    return on_dead_letters(cli, &(struct act){"retry", "on their way again", do_retry, false});
+    return on_dead_letters(cli, &(struct act){"retry", "pending again", do_retry, false});
 }
 
 int cmd_discard(struct ob_cli *cli)

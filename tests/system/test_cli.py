@@ -326,9 +326,9 @@ def test_retry_by_filter(box):
         return [box.show(id_)["message"]["status"] for id_ in ids]
     assert "Would retry 2 dead letters" in box.cli("retry", "--topic", "a", "--dry-run").stderr
     assert states() == ["dead"] * 3
-    box.cli("retry", "--topic", "a", "--code", "c2", "--yes")
+    assert "1 dead letter pending again" in box.cli("retry", "--topic", "a", "--code", "c2", "--yes").stderr
     assert states() == ["dead", "pending", "dead"]
-    assert "2 dead letters on their way again" in box.cli("retry", "--all", "--yes").stderr
+    assert "2 dead letters pending again" in box.cli("retry", "--all", "--yes").stderr
     assert states() == ["pending"] * 3
     assert "0 dead letters" in box.cli("retry", "--all").stderr
 

@@ -2,6 +2,13 @@
 JOBS ?= 2
 PREFIX ?= /usr/local
 
+# The size of the proof; a small one: make prove KILLS=50 SECONDS=20 VERSIONS= ADAPTERS=null
+KILLS ?= 2000
+SECONDS ?= 600
+VERSIONS ?= 13,14,16,17
+ADAPTERS ?=
+percent = $(shell n=$$(($(1) * $(2) / 100)); echo $$((n > 1 ? n : 1)))
+
 .DEFAULT_GOAL := build-gcc
 .PHONY: help build-gcc build-clang build-asan build-tsan test lint format asan tsan bench demo prove matrix docs install clean
 
@@ -57,14 +64,16 @@ bench: build-gcc ## measurements; results go to bench/results
 	@tools/deps bench
 	@bench/run
 
-prove: build-gcc ## the long proof: thousands of kills, and a ledger of every message
+prove: build-gcc ## the long proof: thousands of kills, a ledger of every message, valgrind; KILLS=50 SECONDS=20: a short one
 	@tools/deps test
-	@OUTBOX_STRESS_SECONDS=60 OUTBOX_SIM_SEEDS=50000 OUTBOX_SQLITE_KILLS=100 OUTBOX_TEST_PG_VERSIONS=13,14,16,17 \
-	    OUTBOX_RELAY_CRASHES=20 OUTBOX_RELAY_KILLS=180 OUTBOX_RELAY_STORM=300 \
+	@OUTBOX_STRESS_SECONDS=$(call percent,$(SECONDS),10) OUTBOX_RELAY_STORM=$(call percent,$(SECONDS),50) \
+	    OUTBOX_SIM_SEEDS=$(call percent,$(KILLS),2500) OUTBOX_SQLITE_KILLS=$(call percent,$(KILLS),5) \
+	    OUTBOX_RELAY_CRASHES=$(call percent,$(KILLS),1) OUTBOX_RELAY_KILLS=$(call percent,$(KILLS),9) \
+	    OUTBOX_TEST_PG_VERSIONS=$(VERSIONS) \
 	    tools/test stress/doorbell sim/seeds test_sqlite_kills test_versions test_relay_crash test_relay_many \
 	    test_relay_storm
-	@tests/prove/valgrind
-	@tests/prove/run
+	@tests/prove/valgrind $(ADAPTERS)
+	@tests/prove/run --kills $(KILLS) --crashes $(call percent,$(KILLS),3) --seconds $(SECONDS)
 
 demo: ## the first minute: a story told by a real outbox
 	@tools/deps demo

@@ -9,6 +9,7 @@ from support.exim import Exim, needs_exim
 from support.mailserver import text_of
 from support.receiver import certificate
 from support.sinkdrive import Drive, drive, needs_kind
+from support.under import PATIENCE
 
 pytestmark = [needs_kind("smtp"), needs_exim]
 
@@ -68,7 +69,7 @@ def test_server_goes_away_and_comes_back(kill):
         (exim.process.kill if kill else exim.process.terminate)()
         exim.process.wait(timeout=10)
         exim.process.stderr.close()
-        end, left = time.monotonic() + 30, set(range(10, 20))
+        end, left = time.monotonic() + 30 * PATIENCE, set(range(10, 20))
         started = False
         while left and time.monotonic() < end:
             sent = sorted(left)

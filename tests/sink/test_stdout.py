@@ -8,6 +8,7 @@ import time
 import pytest
 
 from support.sinkdrive import command, needs_sinks
+from support.under import PATIENCE
 
 pytestmark = needs_sinks
 
@@ -36,7 +37,7 @@ class Stdout:
     def finish(self):
         self.process.stdin.close()
         rest = [json.loads(line) for line in self.verdicts]
-        assert self.process.wait(timeout=20) == 0
+        assert self.process.wait(timeout=20 * PATIENCE) == 0
         self.verdicts.close()
         return rest
 
@@ -55,7 +56,7 @@ def lines_for(options, *messages):
         assert {v["outcome"] for v in verdicts} == {"accepted"}
         sink.process.stdin.close()
         out = sink.process.stdout.read().decode()
-        assert sink.process.wait(timeout=10) == 0
+        assert sink.process.wait(timeout=10 * PATIENCE) == 0
         return out.splitlines()
 
 
@@ -110,14 +111,14 @@ def test_a_slow_reader_holds_nobody_up():
     with Stdout({"format": "payload"}) as sink:
         sink.send({"topic": "t", "payload": big, "repeat": 20})
         accepted = 0
-        while select.select([sink.verdicts], [], [], 0.3)[0]:
+        while select.select([sink.verdicts], [], [], 0.3 * PATIENCE)[0]:
             assert sink.verdict()["outcome"] == "accepted"
             accepted += 1
         assert 1 <= accepted < 20
         sink.send({"probe": True})  # still answers
         assert sink.verdict()["handle"] == 21
         got = b""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 20 * PATIENCE
         while got.count(b"\n") < 20 and time.monotonic() < deadline:
             got += os.read(sink.process.stdout.fileno(), 65536)
         assert got == ('"%s"\n' % big).encode() * 20

@@ -15,10 +15,12 @@ import urllib.request
 
 from support.database import CLI
 from support.pgserver import free_port
+from support.under import PATIENCE, watched
 
 
 def wait_for(condition, timeout=20, what="the condition"):
     """Polls until condition() is truthy, and returns it."""
+    timeout *= PATIENCE
     end = time.monotonic() + timeout
     while True:
         value = condition()
@@ -55,7 +57,7 @@ class Relay:
 
     def start(self, *args, **env):
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([CLI, "run", "--config", str(self.path), *args], stderr=log,
+            self.process = subprocess.Popen(watched(CLI, "run", "--config", str(self.path), *args), stderr=log,
                                             stdout=subprocess.DEVNULL, env={**os.environ, **self.env, **env})
         return self
 
@@ -85,12 +87,12 @@ class Relay:
         self.process.send_signal(number)
 
     def wait(self, timeout=30):
-        return self.process.wait(timeout)
+        return self.process.wait(timeout * PATIENCE)
 
     def stop(self, timeout=30):
         """As an operator does; a relay that ends in another way is a defect."""
         self.process.terminate()
-        status = self.process.wait(timeout)
+        status = self.process.wait(timeout * PATIENCE)
         assert status == 0, "the relay ended with %s:\n%s" % (status, self.log()[-3000:])
 
     def kill(self):
@@ -102,7 +104,7 @@ class Relay:
     def until_empty(self, timeout=60, **env):
         self.start("--until-empty", **env)
         try:
-            status = self.process.wait(timeout)
+            status = self.process.wait(timeout * PATIENCE)
         finally:
             self.kill()
         assert status == 0, "the relay ended with %s:\n%s" % (status, self.log()[-3000:])

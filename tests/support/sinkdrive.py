@@ -18,6 +18,7 @@ import threading
 import pytest
 
 from support.database import BUILD
+from support.under import PATIENCE, watched
 
 PROGRAM = os.path.join(BUILD, "tests", "sink", "sink-drive")
 
@@ -34,13 +35,9 @@ def needs_kind(kind):
     return pytest.mark.skipif(not (os.path.exists(PROGRAM) and has_kind(kind)), reason="this build has no sink " + kind)
 
 
-# What the program runs under, for tests/prove/valgrind; it is slower then, so everything may take longer.
-UNDER = os.environ.get("OUTBOX_SINK_UNDER", "").split()
-PATIENCE = 8 if UNDER else 1
-
-
-def command(kind, options, deadline):
-    words = [*UNDER, PROGRAM, "--kind", kind, "--deadline", str(int(deadline * PATIENCE * 1000))]
+def command(kind, options, deadline, watch=True):
+    words = [PROGRAM, "--kind", kind, "--deadline", str(int(deadline * PATIENCE * 1000))]
+    words = watched(*words) if watch else words
     for name, value in (options or {}).items():
         for element in value if isinstance(value, (list, tuple)) else [value]:
             text = str(element).lower() if isinstance(element, bool) else str(element)
@@ -62,11 +59,12 @@ class OpenError(Exception):
 
 
 class Drive:
-    """A running sink-drive. Verdicts come in the order in which the sink gave them."""
+    """A running sink-drive. Verdicts come in the order in which the sink gave them. With a prefix (strace) it is alone: what a
+    second watcher does would be seen too."""
 
     def __init__(self, kind, options=None, deadline=10, env=None, prefix=()):
         self.deadline = deadline * PATIENCE
-        self.process = subprocess.Popen([*prefix, *command(kind, options, deadline)], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([*prefix, *command(kind, options, deadline, not prefix)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         env={**os.environ, **(env or {})})
         self.log = []

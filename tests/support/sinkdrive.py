@@ -9,18 +9,21 @@
 
 A value that is a list gives one option per element. True and False are written as in YAML.
 """
+import functools
 import json
 import os
 import queue
+import re
 import subprocess
 import threading
 
 import pytest
 
 from support.database import BUILD
-from support.under import PATIENCE, watched
+from support.under import PATIENCE, UNDER, watched
 
 PROGRAM = os.path.join(BUILD, "tests", "sink", "sink-drive")
+LIMITS = ("connect_timeout", "response_timeout", "ack_timeout", "delivery_timeout")
 
 needs_sinks = pytest.mark.skipif(not os.path.exists(PROGRAM), reason="this build has no sinks")
 
@@ -35,10 +38,21 @@ def needs_kind(kind):
     return pytest.mark.skipif(not (os.path.exists(PROGRAM) and has_kind(kind)), reason="this build has no sink " + kind)
 
 
+@functools.lru_cache
+def longer_limits(kind):
+    """The time limits of an adapter as a slow program needs them; what a test says itself stays."""
+    if not UNDER:
+        return {}
+    done = subprocess.run([PROGRAM, "--kind", kind, "--describe"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    rows = {row["name"]: row["fallback"] for row in map(json.loads, done.stdout.splitlines()) if "name" in row}
+    limits = {name: re.fullmatch(r"(\d+)(ms|s|m)", rows.get(name) or "") for name in LIMITS}
+    return {name: "%d%s" % (int(limit[1]) * PATIENCE, limit[2]) for name, limit in limits.items() if limit}
+
+
 def command(kind, options, deadline, watch=True):
     words = [PROGRAM, "--kind", kind, "--deadline", str(int(deadline * PATIENCE * 1000))]
     words = watched(*words) if watch else words
-    for name, value in (options or {}).items():
+    for name, value in {**longer_limits(kind), **(options or {})}.items():
         for element in value if isinstance(value, (list, tuple)) else [value]:
             text = str(element).lower() if isinstance(element, bool) else str(element)
             words += ["--set", "%s=%s" % (name, text)]

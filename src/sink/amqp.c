@@ -13,7 +13,6 @@
  * Thread: the courier's, but for amqp_check, amqp_interrupt and open. */
 #include "sink/amqp_int.h"
 
-#include "base/alloc.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -261,30 +260,11 @@ static void amqp_probe(void *self, struct ob_ruling *ruling)
              amqp->exchange[0] ? "the exchange " : "the default exchange", amqp->exchange);
 }
 
-static void amqp_free(void *self)
+static void amqp_fini(void *self)
 {
     struct ob_amqp *amqp = self;
-    ob_amqp_disconnect(amqp);
     pthread_mutex_destroy(&amqp->mutex);
-    ob_arena_fini(&amqp->arena);
-    ob_free(amqp);
 }
-
-static const struct ob_courier_driver driver = {
-    .prefix = "amqp",
-    .wire = &ob_wire_amqp,
-    .address = "routing_key",
-    .check = amqp_check,
-    .connect = ob_amqp_connect,
-    .disconnect = ob_amqp_disconnect,
-    .fd = amqp_fd,
-    .send = amqp_send,
-    .serve = amqp_serve,
-    .probe = amqp_probe,
-    .interrupt = amqp_interrupt,
-    .free = amqp_free,
-    .tick_us = 500000,
-};
 
 /* ---- settings ---- */
 
@@ -311,16 +291,22 @@ static const struct outbox_sink_setting settings[] = {
     {NULL},
 };
 
-static enum outbox_code read_settings(struct ob_amqp *amqp, const struct ob_options *options, struct outbox_error *err)
+static enum outbox_code read_settings(void *self, struct ob_courier *courier, const struct ob_options *options,
+                                      struct outbox_error *err)
 {
+    struct ob_amqp *amqp = self;
     bool failed = false;
-    const char *exchange = ob_courier_keep(&amqp->arena, options, "exchange", &failed);
+    amqp->courier = courier;
+    amqp->window = courier->window;
+    amqp->fd = -1;
+    pthread_mutex_init(&amqp->mutex, NULL);
+    const char *exchange = ob_courier_keep(courier, options, "exchange", &failed);
     amqp->exchange = exchange ? exchange : "";
-    amqp->username = ob_courier_keep(&amqp->arena, options, "username", &failed);
-    amqp->password = ob_courier_keep(&amqp->arena, options, "password", &failed);
-    amqp->ca = ob_courier_keep(&amqp->arena, options, "tls.ca", &failed);
-    amqp->cert = ob_courier_keep(&amqp->arena, options, "tls.cert", &failed);
-    amqp->key = ob_courier_keep(&amqp->arena, options, "tls.key", &failed);
+    amqp->username = ob_courier_keep(courier, options, "username", &failed);
+    amqp->password = ob_courier_keep(courier, options, "password", &failed);
+    amqp->ca = ob_courier_keep(courier, options, "tls.ca", &failed);
+    amqp->cert = ob_courier_keep(courier, options, "tls.cert", &failed);
+    amqp->key = ob_courier_keep(courier, options, "tls.key", &failed);
     amqp->persistent = ob_option_bool(options, "persistent", true);
     amqp->mandatory = ob_option_bool(options, "mandatory", true);
     amqp->unroutable_terminal = strcmp(ob_option_text_or(options, "unroutable", ""), "terminal") == 0;
@@ -341,42 +327,34 @@ static enum outbox_code read_settings(struct ob_amqp *amqp, const struct ob_opti
     return OUTBOX_OK;
 }
 
+static const struct ob_courier_driver driver = {
+    .size = sizeof(struct ob_amqp),
+    .open = read_settings,
+    .prefix = "amqp",
+    .wire = &ob_wire_amqp,
+    .address = "routing_key",
+    .check = amqp_check,
+    .connect = ob_amqp_connect,
+    .disconnect = ob_amqp_disconnect,
+    .fd = amqp_fd,
+    .send = amqp_send,
+    .serve = amqp_serve,
+    .probe = amqp_probe,
+    .interrupt = amqp_interrupt,
+    .fini = amqp_fini,
+    .tick_us = 500000,
+};
+
 static enum outbox_code amqp_open(const struct outbox_sink_option *options, size_t count,
                                   const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
 {
-    const struct ob_options given = {options, count};
-    struct ob_amqp *amqp = ob_calloc(1, sizeof *amqp);
-    struct ob_courier *courier;
-    *sink = NULL;
-    if (!amqp)
-        return ob_error_nomem(err);
-    amqp->fd = -1;
-    pthread_mutex_init(&amqp->mutex, NULL);
-    ob_arena_init(&amqp->arena, 0);
-    enum outbox_code code = read_settings(amqp, &given, err);
-    if (code) {
-        amqp_free(amqp);
-        return code;
-    }
-    code = ob_courier_open(&courier, &driver, amqp, &given, host, err);
-    if (code)
-        return code;
-    amqp->courier = courier;
-    amqp->window = courier->window;
-    *sink = (outbox_sink *)(void *)courier;
-    return OUTBOX_OK;
+    return ob_courier_open(&driver, options, count, host, sink, err);
 }
 
 const struct outbox_sink_ops ob_sink_amqp = {
-    .abi = OUTBOX_SINK_ABI,
+    OB_COURIER_OPS,
     .kind = "amqp",
-    .keeps_order = true, /* see courier.h */
     .open = amqp_open,
-    .deliver = ob_courier_deliver,
-    .cancel = ob_courier_cancel,
-    .step = ob_courier_step,
-    .close = ob_courier_close,
     .settings = settings,
-    .probe = ob_courier_probe,
     .summary = "publishes to RabbitMQ (AMQP 0-9-1)",
 };

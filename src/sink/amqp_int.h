@@ -12,7 +12,6 @@ enum { OB_AMQP_CHANNEL = 1 };
 
 struct ob_amqp {
     struct ob_courier *courier;
-    struct ob_arena arena;
     struct ob_broker_url url;
     const char *username, *password, *vhost, *exchange, *ca, *cert, *key;
     bool tls, persistent, mandatory, unroutable_terminal;

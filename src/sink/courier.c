@@ -234,8 +234,12 @@ void ob_courier_free(struct ob_courier *courier)
 {
     if (!courier)
         return;
-    if (courier->self)
-        courier->driver->free(courier->self);
+    if (courier->self) {
+        courier->driver->disconnect(courier->self);
+        if (courier->driver->fini)
+            courier->driver->fini(courier->self);
+        ob_free(courier->self);
+    }
     OB_LIST_EACH_SAFE (it, &courier->live)
         ob_parcel_free(OB_CONTAINER(it, struct ob_parcel, live));
     ob_template_free(courier->address);
@@ -384,28 +388,42 @@ void ob_courier_cancel(outbox_sink *sink, uint64_t handle)
 
 /* ---- life ---- */
 
-const char *ob_courier_keep(struct ob_arena *arena, const struct ob_options *options, const char *name, bool *failed)
+const char *ob_courier_keep(struct ob_courier *courier, const struct ob_options *options, const char *name,
+                            bool *failed)
 {
     const char *text;
-    *failed |= ob_option_keep(options, name, arena, &text, NULL) != OUTBOX_OK;
+    *failed |= ob_option_keep(options, name, &courier->arena, &text, NULL) != OUTBOX_OK;
     return text;
 }
 
-enum outbox_code ob_courier_open(struct ob_courier **out, const struct ob_courier_driver *driver, void *self,
-                                 const struct ob_options *options, const struct outbox_sink_host *host,
+static enum outbox_code read_settings(struct ob_courier *courier, const struct ob_options *options,
+                                      struct outbox_error *err)
+{
+    const struct ob_courier_driver *driver = courier->driver;
+    const char *address = driver->address ? ob_option_text_or(options, driver->address, "") : "";
+    courier->connect_timeout_us = ob_option_int(options, "connect_timeout", 3000000);
+    courier->ack_timeout_us = ob_option_int(options, "ack_timeout", 5000000);
+    courier->window = (size_t)ob_option_int(options, "in_flight", 256);
+    courier->one_address = !strstr(address, "{{");
+    for (const char *at = address; (at = strstr(at, "{{")); at += 2)
+        courier->reads_payload |= at[2 + strspn(at + 2, " ")] != '@';
+    enum outbox_code code = driver->open(courier->self, courier, options, err);
+    if (!code && !ob_render_read(&courier->render, options, &courier->arena))
+        code = ob_error_nomem(err);
+    return code ? code : ob_template_new(address, OB_ESCAPE_NONE, &courier->address, err);
+}
+
+enum outbox_code ob_courier_open(const struct ob_courier_driver *driver, const struct outbox_sink_option *options,
+                                 size_t count, const struct outbox_sink_host *host, outbox_sink **sink,
                                  struct outbox_error *err)
 {
     struct ob_courier *courier = ob_calloc(1, sizeof *courier);
-    const char *address = driver->address ? ob_option_text_or(options, driver->address, "") : "";
-    enum outbox_code code = OUTBOX_OK;
     int number;
-    *out = NULL;
-    if (!courier) {
-        driver->free(self);
+    *sink = NULL;
+    if (!courier)
         return ob_error_nomem(err);
-    }
     courier->driver = driver;
-    courier->self = self;
+    courier->self = ob_calloc(1, driver->size);
     courier->host = host;
     courier->event_fd = -1;
     ob_arena_init(&courier->arena, 0);
@@ -415,16 +433,8 @@ enum outbox_code ob_courier_open(struct ob_courier **out, const struct ob_courie
     ob_list_init(&courier->todo);
     ob_list_init(&courier->out);
     pthread_mutex_init(&courier->mutex, NULL);
-    courier->connect_timeout_us = ob_option_int(options, "connect_timeout", 3000000);
-    courier->ack_timeout_us = ob_option_int(options, "ack_timeout", 5000000);
-    courier->window = (size_t)ob_option_int(options, "in_flight", 256);
-    courier->one_address = !strstr(address, "{{");
-    for (const char *at = address; (at = strstr(at, "{{")); at += 2)
-        courier->reads_payload |= at[2 + strspn(at + 2, " ")] != '@';
-    if (!ob_render_read(&courier->render, options, &courier->arena))
-        code = ob_error_nomem(err);
-    if (!code)
-        code = ob_template_new(address, OB_ESCAPE_NONE, &courier->address, err);
+    enum outbox_code code =
+        courier->self ? read_settings(courier, &(const struct ob_options){options, count}, err) : ob_error_nomem(err);
     if (!code && (courier->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         code = ob_error_set(err, OUTBOX_INVALID, "no descriptor for the sink: %s", strerror(errno));
     if (!code && (number = pthread_create(&courier->thread, NULL, ob_courier_run, courier)))
@@ -433,7 +443,7 @@ enum outbox_code ob_courier_open(struct ob_courier **out, const struct ob_courie
         ob_courier_free(courier);
         return code;
     }
-    *out = courier;
+    *sink = (outbox_sink *)(void *)courier;
     return OUTBOX_OK;
 }
 

@@ -60,16 +60,20 @@ struct ob_parcel {
     struct ob_ruling ruling;
 };
 
-/* How one protocol is spoken. All but check run on the courier's thread. */
+/* How one protocol is spoken. All but open, check and fini run on the courier's thread. */
 struct ob_courier_driver {
+    size_t size;                /* of what the driver keeps: self, which begins as zeros */
     const char *prefix;         /* of codes: "redis" */
     const struct ob_wire *wire; /* of headers */
     const char *address;        /* name of the setting with the template of addresses */
+    /* Reads its settings, before there is a thread; texts may be kept in the courier's arena. */
+    enum outbox_code (*open)(void *self, struct ob_courier *courier, const struct ob_options *options,
+                             struct outbox_error *err);
     /* May this address and this body go out? False after it filled the ruling. On the loop's thread. */
     bool (*check)(void *self, const struct ob_parcel *parcel, struct ob_ruling *ruling);
     /* May wait, within connect_timeout_us. False after it filled the ruling. */
     bool (*connect)(void *self, struct ob_ruling *ruling);
-    void (*disconnect)(void *self);
+    void (*disconnect)(void *self);       /* once more at the end, connected or not */
     int (*fd)(void *self, short *events); /* to be polled; -1: none */
     /* Ends in ob_parcel_end, now or later, or in ob_courier_lost. */
     void (*send)(void *self, struct ob_parcel *parcel);
@@ -80,7 +84,7 @@ struct ob_courier_driver {
     void (*probe)(void *self, struct ob_ruling *ruling);
     /* From another thread: makes whatever waits return. May be NULL. */
     void (*interrupt)(void *self);
-    void (*free)(void *self);
+    void (*fini)(void *self); /* after the last disconnect, also when open failed; may be NULL */
     int64_t tick_us;
 };
 
@@ -132,16 +136,24 @@ struct ob_courier {
         .doc = "so many messages may be out without an answer" \
     }
 
-/* Reads the settings above, those of render.h and the address. Owns self from now on, also when it fails. */
-enum outbox_code ob_courier_open(struct ob_courier **out, const struct ob_courier_driver *driver, void *self,
-                                 const struct ob_options *options, const struct outbox_sink_host *host,
-                                 struct outbox_error *err);
 /* For ops of sinks, whose handle is the courier. */
+#define OB_COURIER_OPS \
+    .abi = OUTBOX_SINK_ABI, .keeps_order = true, .deliver = ob_courier_deliver, .cancel = ob_courier_cancel, \
+    .step = ob_courier_step, .close = ob_courier_close, .probe = ob_courier_probe
+
+/* Reads the settings above, those of render.h, the address and the driver's own. */
+enum outbox_code ob_courier_open(const struct ob_courier_driver *driver, const struct outbox_sink_option *options,
+                                 size_t count, const struct outbox_sink_host *host, outbox_sink **sink,
+                                 struct outbox_error *err);
 void ob_courier_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count);
 void ob_courier_cancel(outbox_sink *sink, uint64_t handle);
 void ob_courier_step(outbox_sink *sink);
 void ob_courier_close(outbox_sink *sink);
 void ob_courier_probe(outbox_sink *sink, uint64_t handle);
+
+/* For open: the text of a setting, copied; NULL for none. *failed becomes true when memory ran out. */
+const char *ob_courier_keep(struct ob_courier *courier, const struct ob_options *options, const char *name,
+                            bool *failed);
 
 /* ---- for drivers, on the courier's thread ---- */
 
@@ -154,8 +166,6 @@ void ob_ruling_shortage(struct ob_ruling *ruling);
 void ob_parcel_end(struct ob_courier *courier, struct ob_parcel *parcel);
 /* text: what is to be said about it; NULL for nothing. */
 void ob_parcel_accepted(struct ob_courier *courier, struct ob_parcel *parcel, const char *reference, const char *text);
-/* The text of a setting, copied; NULL for none. */
-const char *ob_courier_keep(struct ob_arena *arena, const struct ob_options *options, const char *name, bool *failed);
 /* It was certainly not taken, and goes out once more before all that waits. */
 void ob_parcel_again(struct ob_courier *courier, struct ob_parcel *parcel);
 /* The connection is no good: what is out is unknown. */

@@ -9,7 +9,6 @@
  * Thread: the courier's, but for mqtt_check and open; the library has no thread of its own here. */
 #include "sink/mqtt_int.h"
 
-#include "base/alloc.h"
 #include "base/error.h"
 
 #include <poll.h>
@@ -106,29 +105,6 @@ static void mqtt_probe(void *self, struct ob_ruling *ruling)
     snprintf(ruling->text, sizeof ruling->text, "connected to %s", mqtt->url.host);
 }
 
-static void mqtt_free(void *self)
-{
-    struct ob_mqtt *mqtt = self;
-    ob_mqtt_disconnect(mqtt);
-    ob_arena_fini(&mqtt->arena);
-    ob_free(mqtt);
-}
-
-static const struct ob_courier_driver driver = {
-    .prefix = "mqtt",
-    .wire = &ob_wire_mqtt,
-    .address = "topic",
-    .check = mqtt_check,
-    .connect = ob_mqtt_connect,
-    .disconnect = ob_mqtt_disconnect,
-    .fd = mqtt_fd,
-    .send = mqtt_send,
-    .serve = mqtt_serve,
-    .probe = mqtt_probe,
-    .free = mqtt_free,
-    .tick_us = 500000,
-};
-
 /* ---- settings ---- */
 
 static const struct outbox_sink_setting settings[] = {
@@ -154,16 +130,20 @@ static const struct outbox_sink_setting settings[] = {
     {NULL},
 };
 
-static enum outbox_code read_settings(struct ob_mqtt *mqtt, const struct ob_options *options, struct outbox_error *err)
+static enum outbox_code read_settings(void *self, struct ob_courier *courier, const struct ob_options *options,
+                                      struct outbox_error *err)
 {
+    struct ob_mqtt *mqtt = self;
     bool failed = false;
+    mqtt->courier = courier;
+    mqtt->window = courier->window;
     const char *url = ob_option_text_or(options, "url", "");
-    mqtt->username = ob_courier_keep(&mqtt->arena, options, "username", &failed);
-    mqtt->password = ob_courier_keep(&mqtt->arena, options, "password", &failed);
-    mqtt->client_id = ob_courier_keep(&mqtt->arena, options, "client_id", &failed);
-    mqtt->ca = ob_courier_keep(&mqtt->arena, options, "tls.ca", &failed);
-    mqtt->cert = ob_courier_keep(&mqtt->arena, options, "tls.cert", &failed);
-    mqtt->key = ob_courier_keep(&mqtt->arena, options, "tls.key", &failed);
+    mqtt->username = ob_courier_keep(courier, options, "username", &failed);
+    mqtt->password = ob_courier_keep(courier, options, "password", &failed);
+    mqtt->client_id = ob_courier_keep(courier, options, "client_id", &failed);
+    mqtt->ca = ob_courier_keep(courier, options, "tls.ca", &failed);
+    mqtt->cert = ob_courier_keep(courier, options, "tls.cert", &failed);
+    mqtt->key = ob_courier_keep(courier, options, "tls.key", &failed);
     mqtt->qos = (int)ob_option_int(options, "qos", 1);
     mqtt->retain = ob_option_bool(options, "retain", false);
     mqtt->keepalive = (int)(ob_option_int(options, "keepalive", 30000000) / 1000000);
@@ -176,40 +156,28 @@ static enum outbox_code read_settings(struct ob_mqtt *mqtt, const struct ob_opti
     return !code && failed ? ob_error_nomem(err) : code;
 }
 
+static const struct ob_courier_driver driver = {
+    .size = sizeof(struct ob_mqtt),
+    .open = read_settings,
+    .prefix = "mqtt",
+    .wire = &ob_wire_mqtt,
+    .address = "topic",
+    .check = mqtt_check,
+    .connect = ob_mqtt_connect,
+    .disconnect = ob_mqtt_disconnect,
+    .fd = mqtt_fd,
+    .send = mqtt_send,
+    .serve = mqtt_serve,
+    .probe = mqtt_probe,
+    .tick_us = 500000,
+};
+
 static enum outbox_code mqtt_open(const struct outbox_sink_option *options, size_t count,
                                   const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
 {
-    const struct ob_options given = {options, count};
-    struct ob_mqtt *mqtt = ob_calloc(1, sizeof *mqtt);
-    struct ob_courier *courier;
-    *sink = NULL;
-    if (!mqtt)
-        return ob_error_nomem(err);
-    ob_arena_init(&mqtt->arena, 0);
-    enum outbox_code code = read_settings(mqtt, &given, err);
-    if (code) {
-        mqtt_free(mqtt);
-        return code;
-    }
-    code = ob_courier_open(&courier, &driver, mqtt, &given, host, err);
-    if (code)
-        return code;
-    mqtt->courier = courier;
-    mqtt->window = courier->window;
-    *sink = (outbox_sink *)(void *)courier;
-    return OUTBOX_OK;
+    return ob_courier_open(&driver, options, count, host, sink, err);
 }
 
 const struct outbox_sink_ops ob_sink_mqtt = {
-    .abi = OUTBOX_SINK_ABI,
-    .kind = "mqtt",
-    .keeps_order = true, /* see courier.h */
-    .open = mqtt_open,
-    .deliver = ob_courier_deliver,
-    .cancel = ob_courier_cancel,
-    .step = ob_courier_step,
-    .close = ob_courier_close,
-    .settings = settings,
-    .probe = ob_courier_probe,
-    .summary = "publishes to an MQTT 5 broker",
+    OB_COURIER_OPS, .kind = "mqtt", .open = mqtt_open, .settings = settings, .summary = "publishes to an MQTT 5 broker",
 };

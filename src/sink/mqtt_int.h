@@ -10,7 +10,6 @@
 
 struct ob_mqtt {
     struct ob_courier *courier;
-    struct ob_arena arena;
     struct ob_broker_url url;
     const char *username, *password, *client_id, *ca, *cert, *key;
     bool tls, retain;

@@ -23,7 +23,6 @@ enum { SERVERS = 16, SPARE_US = 500000 };
 
 struct nats {
     struct ob_courier *courier;
-    struct ob_arena arena;
     const char *servers[SERVERS];
     int server_count;
     const char *username, *password, *token, *credentials, *stream, *domain, *prefix, *ca, *cert, *key, *hostname;
@@ -264,28 +263,6 @@ static bool nats_check(void *self, const struct ob_parcel *parcel, struct ob_rul
     return false;
 }
 
-static void nats_free(void *self)
-{
-    struct nats *nats = self;
-    nats_disconnect(nats);
-    ob_arena_fini(&nats->arena);
-    ob_free(nats);
-}
-
-static const struct ob_courier_driver driver = {
-    .prefix = "nats",
-    .wire = &ob_wire_nats,
-    .address = "subject",
-    .check = nats_check,
-    .connect = nats_connect,
-    .disconnect = nats_disconnect,
-    .fd = nats_fd,
-    .send = nats_send,
-    .serve = nats_serve,
-    .probe = nats_probe,
-    .free = nats_free,
-};
-
 /* ---- settings ---- */
 
 static const struct outbox_sink_setting settings[] = {
@@ -319,17 +296,17 @@ static enum outbox_code add_server(struct nats *nats, const char *text, bool *se
     if (nats->server_count == SERVERS)
         return ob_error_set(err, OUTBOX_INVALID, "more than %d servers", SERVERS);
     nats->tls |= strcmp(url.scheme, "tls") == 0;
-    if (!nats->hostname && !(nats->hostname = ob_arena_strdup(&nats->arena, url.host)))
+    if (!nats->hostname && !(nats->hostname = ob_arena_strdup(&nats->courier->arena, url.host)))
         return ob_error_nomem(err);
     *several |= strcmp(nats->hostname, url.host) != 0;
-    nats->servers[nats->server_count] = ob_arena_strdup(&nats->arena, text);
+    nats->servers[nats->server_count] = ob_arena_strdup(&nats->courier->arena, text);
     return nats->servers[nats->server_count++] ? OUTBOX_OK : ob_error_nomem(err);
 }
 
 static enum outbox_code read_servers(struct nats *nats, const struct ob_options *options, struct outbox_error *err)
 {
     bool failed = false, several = false;
-    const char *text, *hostname = ob_courier_keep(&nats->arena, options, "tls.hostname", &failed);
+    const char *text, *hostname = ob_courier_keep(nats->courier, options, "tls.hostname", &failed);
     enum outbox_code code = OUTBOX_OK;
     nats->tls = nats->ca || nats->cert;
     for (size_t i = 0; !code && (text = ob_option_next(options, "servers", &i));)
@@ -349,52 +326,48 @@ static enum outbox_code read_servers(struct nats *nats, const struct ob_options 
     return OUTBOX_OK;
 }
 
-static enum outbox_code nats_open(const struct outbox_sink_option *options, size_t count,
-                                  const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
+static enum outbox_code read_settings(void *self, struct ob_courier *courier, const struct ob_options *options,
+                                      struct outbox_error *err)
 {
-    const struct ob_options given = {options, count};
-    struct nats *nats = ob_calloc(1, sizeof *nats);
-    struct ob_courier *courier;
+    struct nats *nats = self;
     bool failed = false;
-    *sink = NULL;
-    if (!nats)
-        return ob_error_nomem(err);
-    ob_arena_init(&nats->arena, 0);
-    nats->username = ob_courier_keep(&nats->arena, &given, "username", &failed);
-    nats->password = ob_courier_keep(&nats->arena, &given, "password", &failed);
-    nats->token = ob_courier_keep(&nats->arena, &given, "token", &failed);
-    nats->credentials = ob_courier_keep(&nats->arena, &given, "credentials", &failed);
-    nats->stream = ob_courier_keep(&nats->arena, &given, "expect_stream", &failed);
-    nats->domain = ob_courier_keep(&nats->arena, &given, "domain", &failed);
-    nats->prefix = ob_courier_keep(&nats->arena, &given, "api_prefix", &failed);
-    nats->ca = ob_courier_keep(&nats->arena, &given, "tls.ca", &failed);
-    nats->cert = ob_courier_keep(&nats->arena, &given, "tls.cert", &failed);
-    nats->key = ob_courier_keep(&nats->arena, &given, "tls.key", &failed);
-    enum outbox_code code = failed ? ob_error_nomem(err) : read_servers(nats, &given, err);
-    if (code) {
-        nats_free(nats);
-        return code;
-    }
-    code = ob_courier_open(&courier, &driver, nats, &given, host, err);
-    if (code)
-        return code;
     nats->courier = courier;
     nats->ack_ms = courier->ack_timeout_us / 1000;
     courier->ack_timeout_us += SPARE_US; /* the library says which message it is, and comes first */
-    *sink = (outbox_sink *)(void *)courier;
-    return OUTBOX_OK;
+    nats->username = ob_courier_keep(courier, options, "username", &failed);
+    nats->password = ob_courier_keep(courier, options, "password", &failed);
+    nats->token = ob_courier_keep(courier, options, "token", &failed);
+    nats->credentials = ob_courier_keep(courier, options, "credentials", &failed);
+    nats->stream = ob_courier_keep(courier, options, "expect_stream", &failed);
+    nats->domain = ob_courier_keep(courier, options, "domain", &failed);
+    nats->prefix = ob_courier_keep(courier, options, "api_prefix", &failed);
+    nats->ca = ob_courier_keep(courier, options, "tls.ca", &failed);
+    nats->cert = ob_courier_keep(courier, options, "tls.cert", &failed);
+    nats->key = ob_courier_keep(courier, options, "tls.key", &failed);
+    return failed ? ob_error_nomem(err) : read_servers(nats, options, err);
+}
+
+static const struct ob_courier_driver driver = {
+    .size = sizeof(struct nats),
+    .open = read_settings,
+    .prefix = "nats",
+    .wire = &ob_wire_nats,
+    .address = "subject",
+    .check = nats_check,
+    .connect = nats_connect,
+    .disconnect = nats_disconnect,
+    .fd = nats_fd,
+    .send = nats_send,
+    .serve = nats_serve,
+    .probe = nats_probe,
+};
+
+static enum outbox_code nats_open(const struct outbox_sink_option *options, size_t count,
+                                  const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
+{
+    return ob_courier_open(&driver, options, count, host, sink, err);
 }
 
 const struct outbox_sink_ops ob_sink_nats = {
-    .abi = OUTBOX_SINK_ABI,
-    .kind = "nats",
-    .keeps_order = true, /* see courier.h */
-    .open = nats_open,
-    .deliver = ob_courier_deliver,
-    .cancel = ob_courier_cancel,
-    .step = ob_courier_step,
-    .close = ob_courier_close,
-    .settings = settings,
-    .probe = ob_courier_probe,
-    .summary = "publishes to NATS JetStream",
+    OB_COURIER_OPS, .kind = "nats", .open = nats_open, .settings = settings, .summary = "publishes to NATS JetStream",
 };

@@ -375,29 +375,6 @@ static bool redis_check(void *self, const struct ob_parcel *parcel, struct ob_ru
     return true;
 }
 
-static void redis_free(void *self)
-{
-    struct ob_redis *redis = self;
-    redis_disconnect(redis);
-    ob_arena_fini(&redis->arena);
-    ob_free(redis);
-}
-
-static const struct ob_courier_driver driver = {
-    .prefix = "redis",
-    .wire = &wire,
-    .address = "stream",
-    .check = redis_check,
-    .connect = redis_connect,
-    .disconnect = redis_disconnect,
-    .fd = redis_fd,
-    .send = redis_send,
-    .flush = redis_flush,
-    .serve = redis_serve,
-    .probe = redis_probe,
-    .free = redis_free,
-};
-
 /* ---- settings ---- */
 
 static const struct outbox_sink_setting settings[] = {
@@ -436,7 +413,7 @@ static enum outbox_code read_place(struct ob_redis *redis, const struct ob_optio
                             "this build speaks no TLS to Redis: put a proxy such as stunnel before "
                             "the server and use redis://");
     if (strncmp(url, "unix://", 7) == 0) {
-        redis->path = ob_arena_strdup(&redis->arena, url + 7);
+        redis->path = ob_arena_strdup(&redis->courier->arena, url + 7);
         return redis->path ? OUTBOX_OK : ob_error_nomem(err);
     }
     enum outbox_code code = ob_broker_url_parse(&redis->url, url, "redis unix", 6379, err);
@@ -449,60 +426,58 @@ static enum outbox_code read_place(struct ob_redis *redis, const struct ob_optio
     return code;
 }
 
-static enum outbox_code redis_open(const struct outbox_sink_option *options, size_t count,
-                                   const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
+static enum outbox_code read_settings(void *self, struct ob_courier *courier, const struct ob_options *options,
+                                      struct outbox_error *err)
 {
-    const struct ob_options given = {options, count};
-    struct ob_redis *redis = ob_calloc(1, sizeof *redis);
+    struct ob_redis *redis = self;
     bool failed = false;
-    *sink = NULL;
-    if (!redis)
-        return ob_error_nomem(err);
-    ob_arena_init(&redis->arena, 0);
+    redis->courier = courier;
     ob_list_init(&redis->expected);
-    redis->username = ob_courier_keep(&redis->arena, &given, "username", &failed);
-    redis->password = ob_courier_keep(&redis->arena, &given, "password", &failed);
-    redis->field = ob_courier_keep(&redis->arena, &given, "field", &failed);
-    redis->producer = ob_courier_keep(&redis->arena, &given, "producer", &failed);
-    redis->db = ob_option_int(&given, "db", 0);
-    redis->maxlen = ob_option_int(&given, "maxlen", 0);
-    redis->exact = ob_option_bool(&given, "maxlen_exact", false);
-    redis->create = ob_option_bool(&given, "create", true);
-    redis->by_seq = strcmp(ob_option_text_or(&given, "entry_id", ""), "seq") == 0;
-    redis->replicas = ob_option_int(&given, "wait_replicas", 0);
-    redis->wait_us = ob_option_int(&given, "wait_timeout", 1000000);
-    const char *dedupe = ob_option_text_or(&given, "dedupe", "auto");
+    redis->username = ob_courier_keep(courier, options, "username", &failed);
+    redis->password = ob_courier_keep(courier, options, "password", &failed);
+    redis->field = ob_courier_keep(courier, options, "field", &failed);
+    redis->producer = ob_courier_keep(courier, options, "producer", &failed);
+    redis->db = ob_option_int(options, "db", 0);
+    redis->maxlen = ob_option_int(options, "maxlen", 0);
+    redis->exact = ob_option_bool(options, "maxlen_exact", false);
+    redis->create = ob_option_bool(options, "create", true);
+    redis->by_seq = strcmp(ob_option_text_or(options, "entry_id", ""), "seq") == 0;
+    redis->replicas = ob_option_int(options, "wait_replicas", 0);
+    redis->wait_us = ob_option_int(options, "wait_timeout", 1000000);
+    const char *dedupe = ob_option_text_or(options, "dedupe", "auto");
     redis->dedupe = strcmp(dedupe, "idmp") == 0   ? OB_REDIS_IDMP
                     : strcmp(dedupe, "none") == 0 ? OB_REDIS_NONE
                                                   : OB_REDIS_AUTO;
-    enum outbox_code code = read_place(redis, &given, err);
+    enum outbox_code code = read_place(redis, options, err);
     if (!code && failed)
         code = ob_error_nomem(err);
     if (!code && (!redis->field || !redis->producer))
         code = ob_error_set(err, OUTBOX_INVALID, "field and producer must not be empty");
-    if (code) {
-        redis_free(redis);
-        return code;
-    }
-    struct ob_courier *courier;
-    code = ob_courier_open(&courier, &driver, redis, &given, host, err);
-    if (!code) {
-        redis->courier = courier;
-        *sink = (outbox_sink *)(void *)courier;
-    }
     return code;
 }
 
+static const struct ob_courier_driver driver = {
+    .size = sizeof(struct ob_redis),
+    .open = read_settings,
+    .prefix = "redis",
+    .wire = &wire,
+    .address = "stream",
+    .check = redis_check,
+    .connect = redis_connect,
+    .disconnect = redis_disconnect,
+    .fd = redis_fd,
+    .send = redis_send,
+    .flush = redis_flush,
+    .serve = redis_serve,
+    .probe = redis_probe,
+};
+
+static enum outbox_code redis_open(const struct outbox_sink_option *options, size_t count,
+                                   const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
+{
+    return ob_courier_open(&driver, options, count, host, sink, err);
+}
+
 const struct outbox_sink_ops ob_sink_redis = {
-    .abi = OUTBOX_SINK_ABI,
-    .kind = "redis",
-    .keeps_order = true, /* see courier.h */
-    .open = redis_open,
-    .deliver = ob_courier_deliver,
-    .cancel = ob_courier_cancel,
-    .step = ob_courier_step,
-    .close = ob_courier_close,
-    .settings = settings,
-    .probe = ob_courier_probe,
-    .summary = "adds to Redis Streams",
+    OB_COURIER_OPS, .kind = "redis", .open = redis_open, .settings = settings, .summary = "adds to Redis Streams",
 };

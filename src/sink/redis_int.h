@@ -11,7 +11,6 @@ enum ob_redis_dedupe { OB_REDIS_NONE, OB_REDIS_IDMP, OB_REDIS_AUTO };
 
 struct ob_redis {
     struct ob_courier *courier;
-    struct ob_arena arena;
     struct ob_broker_url url;
     const char *username, *password, *field, *producer, *path;
     int64_t db, maxlen, replicas, wait_us;

@@ -8,9 +8,8 @@
  * A line that could not be written whole is cut off again; where that fails, the next line begins on a new one. */
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/list.h"
 #include "sink/append.h"
-#include "sink/line.h"
+#include "sink/line_queue.h"
 #include "sink/option.h"
 
 #include <errno.h>
@@ -26,22 +25,12 @@
 
 extern const struct outbox_sink_ops ob_sink_file;
 
-struct entry {
-    struct ob_list node;
-    uint64_t handle;
-    bool follows, cancelled;
-    struct ob_buf line;
-    enum outbox_sink_outcome outcome;
-    int number; /* errno, when it went wrong */
-};
-
 struct outbox_sink {
-    const struct outbox_sink_host *host;
     char *path;
-    enum ob_line format;
     bool sync;
     mode_t mode;
-    struct ob_list queue, job;
+    struct ob_line_queue queue;
+    struct ob_list job; /* of entries */
     uv_work_t work;
     bool working, closing;
     int fd;    /* the thread's while working; -1: not open */
@@ -58,19 +47,6 @@ static const struct outbox_sink_setting settings[] = {
     {.name = "mode", .type = OUTBOX_OPTION_TEXT, .fallback = "0640", .doc = "rights of a file that is created, octal"},
     {0},
 };
-
-static void entry_free(struct entry *entry)
-{
-    ob_buf_fini(&entry->line);
-    ob_free(entry);
-}
-
-static void list_free(struct ob_list *list)
-{
-    struct ob_list *node;
-    while ((node = ob_list_shift(list)))
-        entry_free(OB_CONTAINER(node, struct entry, node));
-}
 
 /* ---- on the thread ---- */
 
@@ -147,7 +123,7 @@ static void run_job(uv_work_t *work)
     int number = open_file(sink);
     bool failed = false;
     OB_LIST_EACH (it, &sink->job) {
-        struct entry *entry = OB_CONTAINER(it, struct entry, node);
+        struct ob_line_entry *entry = OB_CONTAINER(it, struct ob_line_entry, node);
         if (!number)
             number = write_line(sink, &entry->line);
         entry->number = number;
@@ -162,7 +138,7 @@ static void run_job(uv_work_t *work)
     int lost = errno;
     close_file(sink);
     OB_LIST_EACH (it, &sink->job) {
-        struct entry *entry = OB_CONTAINER(it, struct entry, node);
+        struct ob_line_entry *entry = OB_CONTAINER(it, struct ob_line_entry, node);
         if (entry->outcome == OUTBOX_SINK_ACCEPTED)
             entry->outcome = OUTBOX_SINK_UNKNOWN, entry->number = lost;
     }
@@ -172,25 +148,10 @@ static void run_job(uv_work_t *work)
 
 static void start_job(outbox_sink *sink);
 
-static void say(outbox_sink *sink, uint64_t handle, enum outbox_sink_outcome outcome, int number)
-{
-    char code[OB_ERRNO_CODE], text[PATH_MAX + 128];
-    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
-    verdict.outcome = outcome;
-    verdict.scope = OUTBOX_SCOPE_DESTINATION;
-    verdict.unreachable = outcome == OUTBOX_SINK_RETRY || outcome == OUTBOX_SINK_UNKNOWN;
-    if (number) {
-        snprintf(text, sizeof text, "%s: %s", sink->path, strerror(number));
-        verdict.code = ob_errno_code("file", number, code);
-        verdict.text = text;
-    }
-    sink->host->done(sink->host->ctx, handle, &verdict);
-}
-
 static void free_sink(outbox_sink *sink)
 {
-    list_free(&sink->queue);
-    list_free(&sink->job);
+    ob_line_entries_free(&sink->queue.entries);
+    ob_line_entries_free(&sink->job);
     close_file(sink);
     ob_free(sink->path);
     ob_free(sink);
@@ -199,7 +160,6 @@ static void free_sink(outbox_sink *sink)
 static void end_job(uv_work_t *work, int status)
 {
     outbox_sink *sink = work->data;
-    struct ob_list *node;
     (void)status;
     sink->working = false;
     if (sink->closing) {
@@ -207,11 +167,9 @@ static void end_job(uv_work_t *work, int status)
         return;
     }
     sink->working = true; /* verdicts may bring new lines in: those wait for the end of this */
-    while ((node = ob_list_shift(&sink->job))) {
-        struct entry *entry = OB_CONTAINER(node, struct entry, node), gone = *entry;
-        entry_free(entry);
-        if (!gone.cancelled)
-            say(sink, gone.handle, gone.outcome, gone.number);
+    while (!ob_list_empty(&sink->job)) {
+        struct ob_line_entry *entry = OB_CONTAINER(sink->job.next, struct ob_line_entry, node);
+        ob_line_entry_end(&sink->queue, entry, entry->outcome, entry->number);
     }
     sink->working = false;
     start_job(sink);
@@ -220,72 +178,29 @@ static void end_job(uv_work_t *work, int status)
 static void start_job(outbox_sink *sink)
 {
     struct ob_list *node;
-    if (sink->working || ob_list_empty(&sink->queue))
+    if (sink->working || ob_list_empty(&sink->queue.entries))
         return;
-    while ((node = ob_list_shift(&sink->queue)))
+    while ((node = ob_list_shift(&sink->queue.entries)))
         ob_list_push(&sink->job, node);
     sink->working = true;
-    uv_queue_work(sink->host->loop, &sink->work, run_job, end_job);
+    uv_queue_work(sink->queue.host->loop, &sink->work, run_job, end_job);
 }
 
 static void file_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
 {
-    bool lost = false; /* a line of this key could not be made */
-    for (size_t i = 0; i < count; i++) {
-        struct entry *entry = ob_calloc(1, sizeof *entry);
-        if (entry) {
-            ob_line_put(&entry->line, sink->format, items[i].msg);
-            entry->handle = items[i].handle;
-            entry->follows = items[i].follows;
-        }
-        lost = (lost && items[i].follows) || !entry || !ob_buf_ok(&entry->line);
-        if (!lost) {
-            ob_list_push(&sink->queue, &entry->node);
-            continue;
-        }
-        if (entry)
-            entry_free(entry);
-        say(sink, items[i].handle, OUTBOX_SINK_NOT_SENT, ENOMEM);
-    }
+    ob_line_queue_add(&sink->queue, items, count);
     start_job(sink);
-}
-
-/* What waits behind a line that will not be written: it stands right behind it in the queue. */
-static void drop_followers(outbox_sink *sink, struct ob_list *node)
-{
-    struct ob_list lost, *next;
-    ob_list_init(&lost);
-    for (; node != &sink->queue && OB_CONTAINER(node, struct entry, node)->follows; node = next) {
-        next = node->next;
-        ob_list_remove(node);
-        ob_list_push(&lost, node);
-    }
-    while ((node = ob_list_shift(&lost))) {
-        struct entry *entry = OB_CONTAINER(node, struct entry, node);
-        uint64_t handle = entry->handle;
-        entry_free(entry);
-        say(sink, handle, OUTBOX_SINK_NOT_SENT, 0);
-    }
 }
 
 /* A line in a job is written all the same; nobody hears of it. */
 static void file_cancel(outbox_sink *sink, uint64_t handle)
 {
     OB_LIST_EACH (it, &sink->job) {
-        struct entry *entry = OB_CONTAINER(it, struct entry, node);
+        struct ob_line_entry *entry = OB_CONTAINER(it, struct ob_line_entry, node);
         if (entry->handle == handle)
             entry->cancelled = true;
     }
-    OB_LIST_EACH_SAFE (it, &sink->queue) {
-        struct entry *entry = OB_CONTAINER(it, struct entry, node);
-        if (entry->handle == handle) {
-            struct ob_list *behind = it->next;
-            ob_list_remove(it);
-            entry_free(entry);
-            drop_followers(sink, behind);
-            return;
-        }
-    }
+    ob_line_queue_cancel(&sink->queue, handle);
 }
 
 /* Looks for the rights only: a probe does not create the file. */
@@ -296,7 +211,7 @@ static void file_probe(outbox_sink *sink, uint64_t handle)
     int number = access(sink->path, W_OK) == 0 ? 0 : errno;
     if (number == ENOENT)
         number = access(dirname(copy), W_OK | X_OK) == 0 ? 0 : errno;
-    say(sink, handle, number ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_ACCEPTED, number);
+    ob_line_say(&sink->queue, handle, number ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_ACCEPTED, number);
 }
 
 static void file_close(outbox_sink *sink)
@@ -327,14 +242,16 @@ static enum outbox_code file_open(const struct outbox_sink_option *options, size
     outbox_sink *sink = ob_calloc(1, sizeof *sink);
     if (!sink)
         return ob_error_nomem(err);
-    ob_list_init(&sink->queue);
+    ob_list_init(&sink->queue.entries);
     ob_list_init(&sink->job);
-    sink->host = host;
     sink->fd = -1;
     sink->work.data = sink;
-    sink->format = ob_line_parse(ob_option_text(&get, "format"));
     sink->sync = ob_option_bool(&get, "fsync", true);
     sink->path = ob_strdup(ob_option_text_or(&get, "path", ""));
+    sink->queue.host = host;
+    sink->queue.prefix = "file";
+    sink->queue.name = sink->path;
+    sink->queue.format = ob_line_parse(ob_option_text(&get, "format"));
     enum outbox_code code =
         sink->path ? read_mode(sink, ob_option_text_or(&get, "mode", "0640"), err) : ob_error_nomem(err);
     if (!code && sink->path && (!*sink->path || strlen(sink->path) >= PATH_MAX))

@@ -5,9 +5,8 @@
  * as they are. A line is accepted when all of it is written. Lines go out one after the other, in the order given. */
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/list.h"
 #include "sink/append.h"
-#include "sink/line.h"
+#include "sink/line_queue.h"
 #include "sink/option.h"
 
 #include <errno.h>
@@ -21,18 +20,8 @@
 
 extern const struct outbox_sink_ops ob_sink_stdout;
 
-struct entry {
-    struct ob_list node;
-    uint64_t handle;
-    bool follows, cancelled;
-    struct ob_buf line;
-    size_t written;
-};
-
 struct outbox_sink {
-    const struct outbox_sink_host *host;
-    enum ob_line format;
-    struct ob_list queue;
+    struct ob_line_queue queue;
     int fd; /* our own number for standard output, so that several sinks can wait for it */
     uv_poll_t poll;
     bool can_poll; /* a file is always ready, and epoll does not know it */
@@ -41,45 +30,22 @@ struct outbox_sink {
 
 static const struct outbox_sink_setting settings[] = {OB_LINE_SETTING, {0}};
 
-static void entry_free(struct entry *entry)
-{
-    ob_buf_fini(&entry->line);
-    ob_free(entry);
-}
-
-static void say(outbox_sink *sink, uint64_t handle, enum outbox_sink_outcome outcome, const char *code,
-                const char *text)
-{
-    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
-    verdict.outcome = outcome;
-    verdict.scope = OUTBOX_SCOPE_DESTINATION;
-    verdict.unreachable = outcome == OUTBOX_SINK_RETRY || outcome == OUTBOX_SINK_UNKNOWN;
-    verdict.code = code;
-    verdict.text = text;
-    sink->host->done(sink->host->ctx, handle, &verdict);
-}
-
 /* Nobody reads any more, or the disk behind it is full. What was begun may have been read. */
 static void fail(outbox_sink *sink, int number)
 {
-    char code[OB_ERRNO_CODE];
     struct ob_list failed, *node;
     enum outbox_sink_outcome outcome =
         number == ENOSPC || number == EDQUOT || number == EIO ? OUTBOX_SINK_RETRY : OUTBOX_SINK_BLOCKED;
-    ob_errno_code("stdout", number, code);
     ob_list_init(&failed);
-    while ((node = ob_list_shift(&sink->queue)))
+    while ((node = ob_list_shift(&sink->queue.entries)))
         ob_list_push(&failed, node);
-    while ((node = ob_list_shift(&failed))) {
-        struct entry *entry = OB_CONTAINER(node, struct entry, node);
-        enum outbox_sink_outcome said = entry->written   ? OUTBOX_SINK_UNKNOWN
-                                        : entry->follows ? OUTBOX_SINK_NOT_SENT
-                                                         : outcome;
-        uint64_t handle = entry->handle;
-        bool cancelled = entry->cancelled;
-        entry_free(entry);
-        if (!cancelled)
-            say(sink, handle, said, code, strerror(number));
+    while (!ob_list_empty(&failed)) {
+        struct ob_line_entry *entry = OB_CONTAINER(failed.next, struct ob_line_entry, node);
+        ob_line_entry_end(&sink->queue, entry,
+                          entry->written   ? OUTBOX_SINK_UNKNOWN
+                          : entry->follows ? OUTBOX_SINK_NOT_SENT
+                                           : outcome,
+                          number);
     }
 }
 
@@ -100,7 +66,7 @@ static void wait_for_room(outbox_sink *sink)
 }
 
 /* One line, as far as it goes. True: it is out. */
-static bool write_entry(outbox_sink *sink, struct entry *entry, int *number)
+static bool write_entry(outbox_sink *sink, struct ob_line_entry *entry, int *number)
 {
     while (entry->written < entry->line.len) {
         size_t left = entry->line.len - entry->written, put;
@@ -128,8 +94,8 @@ static void write_queue(outbox_sink *sink)
     if (sink->writing || sink->polling)
         return;
     sink->writing = true;
-    while (!ob_list_empty(&sink->queue)) {
-        struct entry *entry = OB_CONTAINER(sink->queue.next, struct entry, node);
+    while (!ob_list_empty(&sink->queue.entries)) {
+        struct ob_line_entry *entry = OB_CONTAINER(sink->queue.entries.next, struct ob_line_entry, node);
         if (!write_entry(sink, entry, &number)) {
             if (!number)
                 break;
@@ -137,12 +103,7 @@ static void write_queue(outbox_sink *sink)
             number = 0;
             continue;
         }
-        uint64_t handle = entry->handle;
-        bool cancelled = entry->cancelled;
-        ob_list_remove(&entry->node);
-        entry_free(entry);
-        if (!cancelled)
-            say(sink, handle, OUTBOX_SINK_ACCEPTED, NULL, NULL);
+        ob_line_entry_end(&sink->queue, entry, OUTBOX_SINK_ACCEPTED, 0);
     }
     sink->writing = false;
 }
@@ -159,69 +120,20 @@ static void on_room(uv_poll_t *poll, int status, int events)
 
 static void stdout_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
 {
-    bool lost = false; /* a line of this key could not be made */
-    for (size_t i = 0; i < count; i++) {
-        struct entry *entry = ob_calloc(1, sizeof *entry);
-        if (entry) {
-            ob_line_put(&entry->line, sink->format, items[i].msg);
-            entry->handle = items[i].handle;
-            entry->follows = items[i].follows;
-        }
-        lost = (lost && items[i].follows) || !entry || !ob_buf_ok(&entry->line);
-        if (!lost) {
-            ob_list_push(&sink->queue, &entry->node);
-            continue;
-        }
-        if (entry)
-            entry_free(entry);
-        say(sink, items[i].handle, OUTBOX_SINK_NOT_SENT, "out_of_memory", "out of memory");
-    }
+    ob_line_queue_add(&sink->queue, items, count);
     write_queue(sink);
 }
 
-/* What waits behind a line that will not be written: it stands right behind it in the queue. */
-static void drop_followers(outbox_sink *sink, struct ob_list *node)
-{
-    struct ob_list lost, *next;
-    ob_list_init(&lost);
-    for (; node != &sink->queue && OB_CONTAINER(node, struct entry, node)->follows; node = next) {
-        next = node->next;
-        ob_list_remove(node);
-        ob_list_push(&lost, node);
-    }
-    while ((node = ob_list_shift(&lost))) {
-        struct entry *entry = OB_CONTAINER(node, struct entry, node);
-        uint64_t handle = entry->handle;
-        entry_free(entry);
-        say(sink, handle, OUTBOX_SINK_NOT_SENT, NULL, NULL);
-    }
-}
-
-/* A line that is begun must be ended, or it would run into the next. */
 static void stdout_cancel(outbox_sink *sink, uint64_t handle)
 {
-    OB_LIST_EACH_SAFE (it, &sink->queue) {
-        struct entry *entry = OB_CONTAINER(it, struct entry, node);
-        if (entry->handle != handle)
-            continue;
-        struct ob_list *behind = it->next;
-        entry->cancelled = true;
-        if (entry->written == 0) {
-            ob_list_remove(&entry->node);
-            entry_free(entry);
-            drop_followers(sink, behind);
-        }
-        return;
-    }
+    ob_line_queue_cancel(&sink->queue, handle);
 }
 
 static void stdout_probe(outbox_sink *sink, uint64_t handle)
 {
     struct pollfd fd = {.fd = sink->fd, .events = POLLOUT};
-    if (poll(&fd, 1, 0) > 0 && (fd.revents & (POLLERR | POLLHUP | POLLNVAL)))
-        say(sink, handle, OUTBOX_SINK_BLOCKED, "stdout_epipe", "standard output is closed");
-    else
-        say(sink, handle, OUTBOX_SINK_ACCEPTED, NULL, NULL);
+    bool closed = poll(&fd, 1, 0) > 0 && (fd.revents & (POLLERR | POLLHUP | POLLNVAL));
+    ob_line_say(&sink->queue, handle, closed ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_ACCEPTED, closed ? EPIPE : 0);
 }
 
 static void free_sink(outbox_sink *sink)
@@ -237,11 +149,9 @@ static void on_closed(uv_handle_t *handle)
 
 static void stdout_close(outbox_sink *sink)
 {
-    struct ob_list *node;
     if (!sink)
         return;
-    while ((node = ob_list_shift(&sink->queue)))
-        entry_free(OB_CONTAINER(node, struct entry, node));
+    ob_line_entries_free(&sink->queue.entries);
     if (sink->can_poll)
         uv_close((uv_handle_t *)&sink->poll, on_closed);
     else
@@ -252,7 +162,7 @@ static void stdout_close(outbox_sink *sink)
 static bool poll_init(outbox_sink *sink)
 {
     int flags = fcntl(sink->fd, F_GETFL);
-    if (uv_guess_handle(sink->fd) == UV_FILE || uv_poll_init(sink->host->loop, &sink->poll, sink->fd))
+    if (uv_guess_handle(sink->fd) == UV_FILE || uv_poll_init(sink->queue.host->loop, &sink->poll, sink->fd))
         return false;
     sink->poll.data = sink;
     fcntl(sink->fd, F_SETFL, flags);
@@ -266,9 +176,11 @@ static enum outbox_code stdout_open(const struct outbox_sink_option *options, si
     *sink = ob_calloc(1, sizeof **sink);
     if (!*sink)
         return ob_error_nomem(err);
-    (*sink)->host = host;
-    (*sink)->format = ob_line_parse(ob_option_text(&get, "format"));
-    ob_list_init(&(*sink)->queue);
+    (*sink)->queue = (struct ob_line_queue){.host = host,
+                                            .prefix = "stdout",
+                                            .name = "standard output",
+                                            .format = ob_line_parse(ob_option_text(&get, "format"))};
+    ob_list_init(&(*sink)->queue.entries);
     (*sink)->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     if ((*sink)->fd < 0) {
         ob_free(*sink);

@@ -21,6 +21,20 @@ static void log_problems(const struct ob_log *log, const struct ob_config_report
     }
 }
 
+/* What other commands can use, and a relay cannot: without a store or a sink it would sit there and deliver nothing. NULL:
+ * it can be used. */
+static const char *useless(const struct ob_config *config)
+{
+    if (!config->file)
+        return "there is no configuration: give --config FILE, or write ./outbox.yaml or /etc/outbox/outbox.yaml; "
+               "outbox config --sample prints one to begin with";
+    if (config->store_count == 0)
+        return "a relay needs a store: write `store: URL`, set OUTBOX_STORE or give --store";
+    if (config->sink_count == 0)
+        return "a relay needs a sink, and a route to it: write `sinks:` and `routes:`";
+    return NULL;
+}
+
 static struct ob_config *load(void *ctx)
 {
     struct run *run = ctx;
@@ -32,6 +46,12 @@ static struct ob_config *load(void *ctx)
     if (code == OUTBOX_NOMEM)
         ob_log(&run->log, OB_LOG_ERROR, "no memory for the configuration");
     ob_config_report_fini(&report);
+    const char *why = config ? useless(config) : NULL;
+    if (why) {
+        ob_log(&run->log, OB_LOG_ERROR, "configuration", OB_STR("problem", why));
+        ob_config_free(config);
+        return NULL;
+    }
     return config;
 }
 
@@ -42,7 +62,8 @@ int cmd_run(struct ob_cli *cli)
     ob_crash_arm();
     struct ob_config *config = load(&run);
     if (!config) {
-        ob_error_set(&cli->err, OUTBOX_CONFIG, "the relay was not started; outbox validate lists the problems again");
+        ob_error_set(&cli->err, OUTBOX_CONFIG,
+                     "the relay was not started: its configuration cannot be used, see above");
         return ob_cli_fail(cli);
     }
     struct ob_serve_options options = {.config = config,

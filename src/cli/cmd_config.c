@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "relay/config.h"
+#include "relay/probe.h"
 #ifdef HAVE_SINKS
 #include "sink/registry.h"
 #endif
@@ -75,6 +76,31 @@ static void json_report(struct ob_json *json, const char *file, const struct ob_
 
 /* ---- validate ---------------------------------------------------------------------------------------------------- */
 
+struct check {
+    struct ob_config_report *report;
+    bool nomem;
+};
+
+static void on_sink(void *ctx, const struct ob_probe *probe)
+{
+    struct check *check = ctx;
+    struct ob_config_place place = {.source = OB_CONFIG_FILE, .from = probe->sink->file, .line = probe->sink->line};
+    char key[160];
+    snprintf(key, sizeof key, "sinks.%s", probe->sink->name);
+    if (!ob_config_report_error(check->report, &place, key, probe->error))
+        check->nomem = true;
+}
+
+/* A relay opens its sinks before anything else, so what they refuse belongs to what is wrong with the file. */
+static enum outbox_code check_sinks(struct ob_cli *cli, const struct ob_config *config, struct ob_config_report *report)
+{
+    struct check check = {.report = report};
+    enum outbox_code code = ob_probe_settings(config, on_sink, &check, &cli->err);
+    if (code || check.nomem)
+        return code ? code : OUTBOX_NOMEM;
+    return report->errors ? OUTBOX_CONFIG : OUTBOX_OK;
+}
+
 int cmd_validate(struct ob_cli *cli)
 {
     if (cli->args.json_schema)
@@ -83,8 +109,11 @@ int cmd_validate(struct ob_cli *cli)
     struct ob_config *config = NULL;
     struct ob_config_report report;
     enum outbox_code code = ob_config_load(&input, &config, &report);
-    if (code == OUTBOX_NOMEM) {
-        ob_error_nomem(&cli->err);
+    if (!code)
+        code = check_sinks(cli, config, &report);
+    if (code && code != OUTBOX_CONFIG) {
+        if (code == OUTBOX_NOMEM)
+            ob_error_nomem(&cli->err);
         ob_cli_fail(cli);
     } else if (cli->args.json) {
         struct ob_buf buf = OB_BUF_INIT;
@@ -96,7 +125,7 @@ int cmd_validate(struct ob_cli *cli)
         ob_say_json(&buf);
     } else {
         say_problems(cli, &report);
-        if (config)
+        if (!code)
             ob_cli_note(cli, "%s: good (%zu store%s, %zu sink%s, %zu route%s)", input.path ? input.path : "no file",
                         config->store_count, config->store_count == 1 ? "" : "s", config->sink_count,
                         config->sink_count == 1 ? "" : "s", config->route_count, config->route_count == 1 ? "" : "s");

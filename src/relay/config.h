@@ -109,6 +109,9 @@ struct ob_config_report {
 
 void ob_config_report_init(struct ob_config_report *report);
 void ob_config_report_fini(struct ob_config_report *report);
+/* One more error, found by others than the reader; false without memory. Texts are copied. */
+bool ob_config_report_error(struct ob_config_report *report, const struct ob_config_place *place, const char *key,
+                            const char *text);
 /* `outbox.yaml:7: error: sinks.billing.concurency: unknown option; did you mean "concurrency"?`, without a newline. */
 void ob_config_problem_text(const struct ob_config_problem *problem, struct ob_buf *buf);
 /* "default", "outbox.yaml:7", "env OUTBOX_RELAY_POLL", "flag --set". */

@@ -132,6 +132,14 @@ void ob_loader_problem(struct ob_loader *ld, bool error, const struct ob_config_
     insert(report, problem);
 }
 
+bool ob_config_report_error(struct ob_config_report *report, const struct ob_config_place *place, const char *key,
+                            const char *text)
+{
+    struct ob_loader ld = {.report = report};
+    ob_loader_problem(&ld, true, place, key, NULL, NULL, "%s", text);
+    return !ld.nomem;
+}
+
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
 void ob_config_place_text(const struct ob_config_place *place, struct ob_buf *buf)

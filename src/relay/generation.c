@@ -39,7 +39,8 @@ static enum outbox_code open_sink(struct ob_generation *generation, size_t i, st
     struct outbox_error cause = {0};
     enum outbox_code code = ob_sink_load(sink->kind, sink->library, &ops, &cause);
     if (code)
-        return ob_error_set(err, code, "%s:%d: sinks.%s: %s", sink->file, sink->line, sink->name, cause.text);
+        return ob_error_set(err, code == OUTBOX_INVALID ? OUTBOX_CONFIG : code, "%s:%d: sinks.%s: %s", sink->file,
+                            sink->line, sink->name, cause.text);
     struct ob_outlet_settings outlet = {.sink = sink,
                                         .ops = ops,
                                         .loop = generation->set.loop,
@@ -48,7 +49,8 @@ static enum outbox_code open_sink(struct ob_generation *generation, size_t i, st
                                         .done = on_verdict};
     code = ob_outlet_open(&outlet, &generation->outlets[i], &cause);
     if (code)
-        return ob_error_set(err, code, "%s:%d: sinks.%s: %s", sink->file, sink->line, sink->name, cause.text);
+        return ob_error_set(err, code == OUTBOX_INVALID ? OUTBOX_CONFIG : code, "%s:%d: sinks.%s: %s", sink->file,
+                            sink->line, sink->name, cause.text);
     return OUTBOX_OK;
 }
 

@@ -51,7 +51,7 @@ static void on_timeout(uv_timer_t *timer)
     uv_stop(timer->loop);
 }
 
-static void ask(struct round *round, size_t i)
+static bool open_sink(struct round *round, size_t i)
 {
     const struct ob_config_sink *sink = &round->config->sinks[i];
     struct ob_outlet_settings settings = {.sink = sink, .loop = &round->loop, .ctx = round, .done = on_answer};
@@ -59,10 +59,15 @@ static void ask(struct round *round, size_t i)
     enum outbox_code code = ob_sink_load(sink->kind, sink->library, &settings.ops, &err);
     if (!code)
         code = ob_outlet_open(&settings, &round->asked[i].outlet, &err);
-    if (code) {
+    if (code)
         tell(round, i, OB_PROBE_CLOSED, NULL, err.text);
+    return !code;
+}
+
+static void ask(struct round *round, size_t i)
+{
+    if (!open_sink(round, i))
         return;
-    }
     round->asked[i].open = true;
     round->left++;
     if (!ob_outlet_probe(round->asked[i].outlet, i + 1)) {
@@ -79,18 +84,53 @@ static void close_handle(uv_handle_t *handle, void *ctx)
         uv_close(handle, NULL);
 }
 
+static enum outbox_code begin(struct round *round, struct outbox_error *err)
+{
+    round->began_us = ob_clock_boot_us();
+    round->asked = ob_calloc(round->config->sink_count + 1, sizeof *round->asked);
+    if (!round->asked)
+        return ob_error_nomem(err);
+    if (uv_loop_init(&round->loop) == 0)
+        return OUTBOX_OK;
+    ob_free(round->asked);
+    return ob_error_set(err, OUTBOX_INTERNAL, "cannot make a loop");
+}
+
+static void end(struct round *round)
+{
+    for (size_t i = 0; i < round->config->sink_count; i++) {
+        if (round->asked[i].open)
+            tell(round, i, OB_PROBE_SILENT, NULL, NULL);
+        round->asked[i].open = false;
+        ob_outlet_close(round->asked[i].outlet);
+    }
+    uv_walk(&round->loop, close_handle, NULL);
+    uv_run(&round->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&round->loop);
+    ob_free(round->asked);
+}
+
+enum outbox_code ob_probe_settings(const struct ob_config *config, void (*tell_fn)(void *ctx, const struct ob_probe *),
+                                   void *ctx, struct outbox_error *err)
+{
+    struct round round = {.config = config, .tell = tell_fn, .ctx = ctx};
+    enum outbox_code code = begin(&round, err);
+    if (code)
+        return code;
+    for (size_t i = 0; i < config->sink_count; i++)
+        open_sink(&round, i);
+    end(&round);
+    return OUTBOX_OK;
+}
+
 enum outbox_code ob_probe_sinks(const struct ob_config *config, int64_t timeout_us,
                                 void (*tell_fn)(void *ctx, const struct ob_probe *probe), void *ctx,
                                 struct outbox_error *err)
 {
-    struct round round = {.config = config, .tell = tell_fn, .ctx = ctx, .began_us = ob_clock_boot_us()};
-    round.asked = ob_calloc(config->sink_count + 1, sizeof *round.asked);
-    if (!round.asked)
-        return ob_error_nomem(err);
-    if (uv_loop_init(&round.loop)) {
-        ob_free(round.asked);
-        return ob_error_set(err, OUTBOX_INTERNAL, "cannot make a loop");
-    }
+    struct round round = {.config = config, .tell = tell_fn, .ctx = ctx};
+    enum outbox_code code = begin(&round, err);
+    if (code)
+        return code;
     uv_timer_init(&round.loop, &round.timer);
     uv_timer_start(&round.timer, on_timeout, (uint64_t)timeout_us / 1000, 0);
     for (size_t i = 0; i < config->sink_count; i++)
@@ -98,15 +138,6 @@ enum outbox_code ob_probe_sinks(const struct ob_config *config, int64_t timeout_
     round.waiting = true;
     if (round.left > 0)
         uv_run(&round.loop, UV_RUN_DEFAULT);
-    for (size_t i = 0; i < config->sink_count; i++) {
-        if (round.asked[i].open)
-            tell(&round, i, OB_PROBE_SILENT, NULL, NULL);
-        round.asked[i].open = false;
-        ob_outlet_close(round.asked[i].outlet);
-    }
-    uv_walk(&round.loop, close_handle, NULL);
-    uv_run(&round.loop, UV_RUN_DEFAULT);
-    uv_loop_close(&round.loop);
-    ob_free(round.asked);
+    end(&round);
     return OUTBOX_OK;
 }

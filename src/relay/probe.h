@@ -1,4 +1,5 @@
-/* probe.h - asks every configured sink whether it would take messages, without sending one. For `outbox doctor`. */
+/* probe.h - asks every configured sink whether it would take messages, without sending one. For `outbox doctor` and
+ * `outbox validate`. */
 #ifndef OB_RELAY_PROBE_H
 #define OB_RELAY_PROBE_H
 
@@ -25,5 +26,11 @@ struct ob_probe {
 enum outbox_code ob_probe_sinks(const struct ob_config *config, int64_t timeout_us,
                                 void (*tell)(void *ctx, const struct ob_probe *probe), void *ctx,
                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* Opens every sink and closes it again, and tells of those that cannot be opened: their settings are wrong in a way that
+ * only the adapter knows. Nothing is asked of anybody. */
+enum outbox_code ob_probe_settings(const struct ob_config *config,
+                                   void (*tell)(void *ctx, const struct ob_probe *probe), void *ctx,
+                                   struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 #endif

@@ -91,6 +91,34 @@ def test_poll_above_a_third_of_the_lease_is_warned_about(file):
     assert cli("validate", file(), env={"OUTBOX_RELAY_POLL": "9s", "LEASE": "27s"}).stdout == ""
 
 
+@pytest.mark.parametrize("sink, told", [
+    ("kind: http", "set url"),
+    ("kind: http, url: 'ftp://a'", "neither http nor https"),
+    ("kind: http, url: 'https://a.example', secret: short", "whsec_"),
+    ("kind: smtp, url: 'smtp://a.example', from: nobody", "no email address"),
+])
+def test_what_only_the_adapter_knows(file, sink, told):
+    """V11: validate and run agree on what can be used; nothing is sent for it."""
+    path = file("store: sqlite:x.db\nsinks: {a: {%s}}\nroutes: [{sink: a}]\n" % sink)
+    done = cli("validate", path)
+    assert done.returncode == 78 and "good" not in done.stderr
+    assert done.stdout.startswith("%s:2: error: sinks.a: " % path) and told in done.stdout
+    assert json.loads(cli("validate", path, "--json").stdout)["ok"] is False
+    ran = cli("run", "--config", path)
+    assert ran.returncode == 78 and told in ran.stderr
+
+
+@pytest.mark.parametrize("text, told", [
+    (None, "no configuration"),
+    ("", "needs a store"),
+    ("store: sqlite:x.db\n", "needs a sink"),
+])
+def test_a_relay_with_nothing_to_do_does_not_start(file, text, told):
+    """V11 N6: it would sit there and deliver nothing, and nobody would know why."""
+    done = cli("run", *(["--config", file(text)] if text is not None else []))
+    assert done.returncode == 78 and told in done.stderr
+
+
 def test_a_kind_that_is_not_known(file):
     """V11: those of the build are named."""
     done = cli("validate", file("sinks: {a: {kind: nul}}\nroutes: [{sink: a}]\n"))

@@ -68,6 +68,18 @@ int ob_cli_validate_payload(struct ob_cli *cli);
 /* Who acts, for the record. Borrowed. */
 struct ob_actor ob_cli_actor(const struct ob_cli *cli);
 
+/* The pauses in force. name_space, topic and destination name one to look for, json an array to write them into; the rest
+ * is what was read. Zero it first, and free the text. */
+struct ob_pauses {
+    const char *name_space, *topic, *destination;
+    struct ob_json *json; /* NULL: not wanted */
+    struct ob_buf text;   /* "everything, default/orders, destination billing" */
+    int count;
+    bool found;
+};
+enum outbox_code ob_pauses_read(struct ob_store *store, struct ob_pauses *pauses,
+                                struct outbox_error *err) OUTBOX_MUST_CHECK;
+
 void ob_help_all(FILE *file);
 void ob_help_command(FILE *file, const struct ob_command *command);
 

@@ -4,11 +4,12 @@
 
 #include "lib/migrate.h"
 #include "relay/probe.h"
+#include "relay/route.h"
 
 #include <signal.h>
 #include <string.h>
 
-enum { PROBE_US = 10000000 };
+enum { PROBE_US = 10000000, NAMED_MOST = 5 };
 
 enum finding { GOOD, NOTE, BAD };
 
@@ -70,6 +71,54 @@ static bool count_relays(void *ctx, const struct ob_relay_row *row)
     return true;
 }
 
+/* A topic that waits for a route is not claimed and fails nowhere: nobody else would tell. */
+struct unrouted {
+    const struct ob_config *config;
+    struct ob_buf names;
+    int topics;
+    int64_t pending;
+};
+
+static bool find_unrouted(void *ctx, const struct ob_status_row *row)
+{
+    struct unrouted *all = ctx;
+    if (row->pending == 0 || ob_route_lane(all->config, row->name_space, row->topic) != OB_ROUTE_NONE)
+        return true;
+    all->pending += row->pending;
+    if (all->topics++ < NAMED_MOST)
+        ob_buf_printf(&all->names, "%s%s/%s", all->topics > 1 ? ", " : "", row->name_space, row->topic);
+    return true;
+}
+
+static void look_for_routes(struct exam *exam, const struct ob_config *config, const char *name, struct ob_store *store)
+{
+    struct unrouted all = {.config = config};
+    struct outbox_error err = {0};
+    char text[1200];
+    if (config->sink_count == 0) /* that was said already */
+        return;
+    if (store->ops->status(store, find_unrouted, &all, &err)) {
+        find(exam, BAD, "store", name, err.text, NULL);
+    } else if (all.topics) {
+        snprintf(text, sizeof text, "%lld pending in %d topic%s that no route leads from: %s%s", (long long)all.pending,
+                 all.topics, all.topics == 1 ? "" : "s", ob_buf_text(&all.names),
+                 all.topics > NAMED_MOST ? " ..." : "");
+        find(exam, NOTE, "routes", name, text, "add a route for it, if no other relay has one");
+    }
+    ob_buf_fini(&all.names);
+}
+
+static void look_for_pauses(struct exam *exam, const char *name, struct ob_store *store)
+{
+    struct ob_pauses pauses = {0};
+    struct outbox_error err = {0};
+    if (ob_pauses_read(store, &pauses, &err))
+        find(exam, BAD, "store", name, err.text, NULL);
+    else if (pauses.count)
+        find(exam, NOTE, "pauses", name, ob_buf_text(&pauses.text), "to undo one: outbox resume, with its options");
+    ob_buf_fini(&pauses.text);
+}
+
 static void look_inside(struct exam *exam, const char *name, struct ob_store *store)
 {
     struct ob_gauges_row total = {0};
@@ -91,7 +140,7 @@ static void look_inside(struct exam *exam, const char *name, struct ob_store *st
                       : NULL);
 }
 
-static void examine_store(struct exam *exam, const struct ob_config_store *set)
+static void examine_store(struct exam *exam, const struct ob_config *config, const struct ob_config_store *set)
 {
     struct ob_open options = {.schema = set->schema, .application = "outbox doctor"};
     struct outbox_error err = {0};
@@ -117,6 +166,8 @@ static void examine_store(struct exam *exam, const struct ob_config_store *set)
         return;
     }
     look_inside(exam, set->name, store);
+    look_for_pauses(exam, set->name, store);
+    look_for_routes(exam, config, set->name, store);
     store->ops->close(store);
 }
 
@@ -125,7 +176,7 @@ static void examine_store(struct exam *exam, const struct ob_config_store *set)
 static const char *todo_for(const struct outbox_verdict *verdict)
 {
     switch (verdict->outcome) {
-    case OUTBOX_SINK_BLOCKED: return "check its credentials, address and account in the configuration";
+    case OUTBOX_SINK_BLOCKED: return "check its settings in the configuration: address, path, credentials";
     case OUTBOX_SINK_LIMITED: return "it asks to slow down: lower rate or concurrency, or wait";
     case OUTBOX_SINK_TERMINAL: return "check its settings in the configuration";
     default: return verdict->unreachable ? "check that it runs, and that this machine can reach it" : NULL;
@@ -176,7 +227,7 @@ int cmd_doctor(struct ob_cli *cli)
     ob_json_array(&exam.json);
     find(&exam, GOOD, "config", config->file ? config->file : "(no file)", "can be used", NULL);
     for (size_t i = 0; i < config->store_count; i++)
-        examine_store(&exam, &config->stores[i]);
+        examine_store(&exam, config, &config->stores[i]);
     enum outbox_code code = ob_probe_sinks(config, PROBE_US, on_probe, &exam, &cli->err);
     ob_json_end(&exam.json);
     ob_json_count(&exam.json, "bad", exam.bad);

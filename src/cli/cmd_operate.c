@@ -210,6 +210,20 @@ static void say_scope(struct ob_cli *cli, const char *action, const char *name_s
     ob_say_json(&buf);
 }
 
+/* What a resume came to: it undoes one pause, and others may still hold the same messages. */
+static void tell_resumed(struct ob_cli *cli, bool was_paused, const char *scope)
+{
+    struct ob_pauses left = {0};
+    struct outbox_error err;
+    if (was_paused)
+        ob_cli_note(cli, "Resumed: %s.", scope);
+    else
+        ob_cli_note(cli, "Nothing to undo: there is no pause of %s.", scope);
+    if (!ob_pauses_read(cli->store, &left, &err) && left.count)
+        ob_cli_note(cli, "Still paused: %s.", ob_buf_text(&left.text));
+    ob_buf_fini(&left.text);
+}
+
 static int on_scope(struct ob_cli *cli, bool pausing)
 {
     const struct ob_args *args = &cli->args;
@@ -223,16 +237,27 @@ static int on_scope(struct ob_cli *cli, bool pausing)
         return ob_cli_fail(cli);
     struct ob_actor actor = ob_cli_actor(cli);
     const struct ob_store_ops *ops = cli->store->ops;
+    struct ob_pauses before = {.name_space = name_space, .topic = args->topic, .destination = args->destination};
+    char scope[800];
+    snprintf(scope, sizeof scope, "%s%s%s%s",
+             args->destination            ? "destination "
+             : name_space && !args->topic ? "namespace "
+                                          : "",
+             everything          ? "everything"
+             : args->destination ? args->destination
+                                 : name_space,
+             args->topic ? "/" : "", args->topic ? args->topic : "");
+    if (!pausing && ob_pauses_read(cli->store, &before, &cli->err))
+        before.found = true; /* who cannot be told whether there was one is not told that there was none */
+    ob_buf_fini(&before.text);
     if ((pausing ? ops->pause : ops->resume)(cli->store, name_space, args->topic, args->destination, &actor, &cli->err))
         return ob_cli_fail(cli);
     if (args->json)
         say_scope(cli, pausing ? "pause" : "resume", name_space);
+    else if (pausing)
+        ob_cli_note(cli, "Paused: %s.", scope);
     else
-        ob_cli_note(cli, "%s: %s%s%s.", pausing ? "Paused" : "Resumed",
-                    everything          ? "everything"
-                    : args->destination ? args->destination
-                                        : name_space,
-                    args->topic ? "/" : "", args->topic ? args->topic : "");
+        tell_resumed(cli, before.found, scope);
     return OB_EXIT_OK;
 }
 

@@ -19,13 +19,13 @@ static void status_line(struct ob_cli *cli, const struct ob_status_row *row)
     char dead[32];
     snprintf(dead, sizeof dead, "%9lld", (long long)row->dead);
     ob_say_text(cli, dead, 0, row->dead ? OB_COLOR_RED : OB_COLOR_NONE);
-    printf(" %9s ", age);
+    printf(" %9s", age);
     if (row->paused)
-        ob_say_text(cli, " paused", 0, OB_COLOR_YELLOW);
+        ob_say_text(cli, "  paused", 0, OB_COLOR_YELLOW);
     if (row->stuck)
-        printf(" %lld stuck", (long long)row->stuck);
+        printf("  %lld stuck", (long long)row->stuck);
     if (row->parked)
-        printf(" %lld behind their key", (long long)row->parked);
+        printf("  %lld behind their key", (long long)row->parked);
     putchar('\n');
 }
 
@@ -78,6 +78,15 @@ int cmd_status(struct ob_cli *cli)
         return ob_cli_fail(cli);
     }
     ob_json_end(&json);
+    struct ob_pauses pauses = {.json = &json};
+    ob_json_key(&json, "pauses");
+    ob_json_array(&json);
+    if (ob_pauses_read(cli->store, &pauses, &cli->err)) {
+        ob_buf_fini(&pauses.text);
+        ob_buf_fini(&buf);
+        return ob_cli_fail(cli);
+    }
+    ob_json_end(&json);
     ob_json_count(&json, "pending", totals.pending);
     ob_json_count(&json, "due", totals.due);
     ob_json_count(&json, "processing", totals.processing);
@@ -93,6 +102,9 @@ int cmd_status(struct ob_cli *cli)
         ob_cli_note(cli, "Nothing was ever enqueued here. Try: outbox send hello '{\"world\": 1}'");
     else if (totals.dead)
         ob_cli_note(cli, "Dead letters wait for a decision: outbox list --status dead");
+    if (pauses.count && !cli->args.json)
+        ob_cli_note(cli, "Paused: %s. To undo one: outbox resume, with its options", ob_buf_text(&pauses.text));
+    ob_buf_fini(&pauses.text);
     ob_buf_fini(&buf);
     return OB_EXIT_OK;
 }

@@ -399,6 +399,26 @@ def test_pause_and_resume(box):
     assert box.worker("acts") == ["pause ann moving", "resume bob -"]
 
 
+def test_pauses_are_told(box):
+    """V13 N6: what is paused is seen, and a resume does not pretend to undo a pause that it did not find."""
+    box.send("a", "1")
+    assert box.json("status")["pauses"] == []
+    assert "aused" not in box.cli("status").stderr
+    box.cli("pause", "--topic", "a")
+    box.cli("pause", "--destination", "bill\x1bing")
+    assert sorted(box.json("status")["pauses"], key=str) == [
+        {"namespace": "default", "topic": "a", "destination": None},
+        {"namespace": None, "topic": None, "destination": "bill\x1bing"}]
+    both = ("default/a, destination bill\\x1bing.", "destination bill\\x1bing, default/a.")
+    told = box.cli("status").stderr
+    assert "Paused: " + both[0] in told or "Paused: " + both[1] in told
+    told = box.cli("resume").stderr
+    assert "no pause of everything" in told and told.rstrip().endswith(both)
+    told = box.cli("resume", "--topic", "a").stderr
+    assert "Resumed: default/a." in told and "Still paused: destination bill\\x1bing." in told
+    assert "Still" not in box.cli("resume", "--destination", "bill\x1bing").stderr
+
+
 def test_pause_everything_needs_a_yes(box):
     """V13."""
     assert box.cli("pause", check=False).returncode == 2

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { TAG_SHIFT = 20, UNROUTED = -1, BY_HEADERS = -2 };
+enum { TAG_SHIFT = 20, UNROUTED = -1, BY_HEADERS = -2, UNROUTED_TOLD = 10 };
 static const uint64_t tag_mask = (uint64_t)OB_STATION_MAX << TAG_SHIFT;
 
 struct lane {
@@ -35,6 +35,10 @@ struct ob_station {
     struct lane *lanes;
     size_t lane_count, unrouted;
     struct outbox_lane *chosen; /* of the last claim */
+    struct ob_arena told_names;
+    struct outbox_lane told[UNROUTED_TOLD]; /* lanes without a route that the log has named */
+    size_t told_count;
+    bool told_all; /* it says no more of them */
 };
 
 /* ---- what the engine asks for ---- */
@@ -114,6 +118,39 @@ static void choose_lanes(void *ctx, int only, const bool *shut, struct outbox_cl
 
 /* ---- lanes ---- */
 
+static bool was_told(const struct ob_station *station, const struct outbox_lane *name)
+{
+    for (size_t i = 0; i < station->told_count; i++)
+        if (strcmp(station->told[i].topic, name->topic) == 0 &&
+            strcmp(station->told[i].name_space, name->name_space) == 0)
+            return true;
+    return false;
+}
+
+/* Messages that wait for a route wait in silence: they are not even claimed. So the first such lanes are told of, each
+ * once, and that there are more. */
+static void tell_unrouted(struct ob_station *station, const struct lane *lanes, size_t count)
+{
+    const struct ob_config *config = station->set.config;
+    const char *store = config->stores[station->set.index].name;
+    for (size_t i = 0; i < count && !station->told_all && !config->relay.unrouted_dead; i++) {
+        const struct outbox_lane *name = &lanes[i].name;
+        if (lanes[i].dest != UNROUTED || was_told(station, name))
+            continue;
+        struct outbox_lane copy = {ob_arena_strdup(&station->told_names, name->name_space),
+                                   ob_arena_strdup(&station->told_names, name->topic)};
+        station->told_all = station->told_count == UNROUTED_TOLD || !copy.name_space || !copy.topic;
+        if (station->told_all) {
+            ob_log(station->set.log, OB_LOG_WARN, "no route leads from further topics: outbox doctor names them",
+                   OB_STR("store", store));
+            return;
+        }
+        station->told[station->told_count++] = copy;
+        ob_log(station->set.log, OB_LOG_WARN, "no route leads from this topic: its messages wait",
+               OB_STR("store", store), OB_STR("namespace", name->name_space), OB_STR("topic", name->topic));
+    }
+}
+
 void ob_station_lanes(struct ob_station *station, const struct outbox_lane *lanes, size_t count)
 {
     struct lane *made = ob_calloc(count + 1, sizeof *made);
@@ -135,6 +172,7 @@ void ob_station_lanes(struct ob_station *station, const struct outbox_lane *lane
         ob_free(chosen);
         return;
     }
+    tell_unrouted(station, made, count);
     ob_arena_fini(&station->names);
     ob_free(station->lanes);
     ob_free(station->chosen);
@@ -266,6 +304,7 @@ enum outbox_code ob_station_open(const struct ob_station_settings *settings, str
         return ob_error_nomem(err);
     station->set = *settings;
     ob_arena_init(&station->names, 0);
+    ob_arena_init(&station->told_names, 0);
     station->dests = ob_calloc(config->sink_count + 1, sizeof *station->dests);
     station->tuned = ob_calloc(config->sink_count + 1, sizeof *station->tuned);
     station->paused = ob_calloc(config->sink_count + 1, sizeof *station->paused);
@@ -299,6 +338,7 @@ static void free_all(struct ob_station *station)
 {
     ob_engine_free(station->engine);
     ob_arena_fini(&station->names);
+    ob_arena_fini(&station->told_names);
     ob_free(station->lanes);
     ob_free(station->chosen);
     ob_free(station->dests);

@@ -153,6 +153,8 @@ def test_unrouted_waits_visibly(shop, tmp_path, ledger):
     with relay.running():
         shop.wait(delivered=1, pending=1)
         wait_for(lambda: relay.metric("outbox_unrouted_topics") == 1)
+        wait_for(lambda: relay.logged('msg="no route leads from this topic: its messages wait" store=default '
+                                      'namespace=default topic=unknown'))
         assert shop.message(lone.id, "status", "spent") == ("pending", 0)
         relay.config["routes"].append({"sink": "out"})
         relay.write()
@@ -297,9 +299,10 @@ def test_reload_under_load_loses_nothing(shop, tmp_path, ledger):
     Ledger(sent, read_ledger(ledger)).check()
 
 
-@pytest.mark.parametrize("wrong", ["sinks: [", '{"sinks": {"out": {"kind": "pigeon"}}, "routes": []}'])
+@pytest.mark.parametrize("wrong", ["sinks: [", '{"sinks": {"out": {"kind": "pigeon"}}, "routes": []}', "",
+                                   '{"store": "sqlite:x.db"}', '{"store": "sqlite:x.db", "sinks": {"out": {"kind": "http"}}}'])
 def test_bad_configuration_keeps_the_old(shop, tmp_path, ledger, wrong):
-    """A reload of nonsense says so, and the relay goes on as it was."""
+    """V11: a reload of nonsense says so, and the relay goes on as it was; also where other commands could use the file."""
     relay = make(tmp_path, shop, ledger, admin=True)
     with relay.running():
         wait_for(lambda: relay.logged("relay started"))
@@ -310,6 +313,7 @@ def test_bad_configuration_keeps_the_old(shop, tmp_path, ledger, wrong):
         shop.enqueue(2)
         shop.wait(delivered=2)
         assert relay.metric("outbox_up") == 1
+        assert relay.metric("outbox_store_reconnects_total") == 0  # V12: the connections are still the first
 
 
 def test_disabled_gathers_then_drains(shop, tmp_path, ledger):

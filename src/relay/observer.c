@@ -4,9 +4,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
+#include <stdio.h>
+
 struct destination {
     char *name;
     struct ob_series *series;
+    char code[64]; /* of the last attempt that failed */
+    bool down;     /* left alone, and that was said */
 };
 
 struct ob_observer {
@@ -26,7 +30,7 @@ struct ob_observer {
     int lines;
 };
 
-static const struct destination *destination_of(const struct ob_observer *observer, int dest)
+static struct destination *destination_of(const struct ob_observer *observer, int dest)
 {
     return dest >= 0 && dest < observer->destination_count ? &observer->destinations[dest] : NULL;
 }
@@ -124,9 +128,11 @@ static bool again(enum outbox_outcome outcome)
 
 static void on_ended(struct ob_observer *observer, const struct ob_note *note, int64_t now)
 {
-    const struct destination *to = destination_of(observer, note->dest);
+    struct destination *to = destination_of(observer, note->dest);
     if (to && note->latency_us >= 0)
         ob_series_observe(to->series, OB_METRIC_delivery, note->latency_us);
+    if (to && again(note->outcome))
+        snprintf(to->code, sizeof to->code, "%s", note->code ? note->code : "");
     if (again(note->outcome))
         say(observer, OB_LOG_DEBUG, "attempt failed", note, now);
 }
@@ -164,6 +170,7 @@ static void on_settled(struct ob_observer *observer, const struct ob_note *note,
     }
 }
 
+/* A destination that stays away is tried again and again: that it went is worth a line, that it still is not. */
 static void on_breaker(struct ob_observer *observer, const struct ob_note *note)
 {
     static const char *const texts[OB_BREAKER_STATE_COUNT] = {
@@ -173,11 +180,17 @@ static void on_breaker(struct ob_observer *observer, const struct ob_note *note)
     };
     static const enum ob_log_level levels[OB_BREAKER_STATE_COUNT] = {
         [OB_BREAKER_CLOSED] = OB_LOG_INFO, [OB_BREAKER_OPEN] = OB_LOG_WARN, [OB_BREAKER_HALF_OPEN] = OB_LOG_DEBUG};
-    const struct destination *to = destination_of(observer, note->dest);
-    if (to)
+    struct destination *to = destination_of(observer, note->dest);
+    enum ob_log_level level = levels[note->breaker];
+    bool open = note->breaker == OB_BREAKER_OPEN;
+    if (to) {
         ob_series_set_state(to->series, OB_METRIC_breaker, (int)note->breaker);
-    ob_log(observer->log, levels[note->breaker], texts[note->breaker], OB_STR("store", observer->store),
-           OB_STR("destination", to ? to->name : NULL), OB_STR("breaker", ob_breaker_state_name(note->breaker)));
+        level = open && to->down ? OB_LOG_DEBUG : level;
+        to->down = open || (to->down && note->breaker == OB_BREAKER_HALF_OPEN);
+    }
+    ob_log(observer->log, level, texts[note->breaker], OB_STR("store", observer->store),
+           OB_STR("destination", to ? to->name : NULL), OB_STR("breaker", ob_breaker_state_name(note->breaker)),
+           OB_STR("code", open && to && to->code[0] ? to->code : NULL));
 }
 
 void ob_observer_note(void *ctx, const struct ob_note *note)

@@ -123,6 +123,32 @@ static void test_lines(void **state)
     assert_null(strstr(lines, "secret@"));
 }
 
+static int count_lines(const char *with)
+{
+    int count = 0;
+    for (const char *at = strstr(lines, with); at; at = strstr(at + 1, with))
+        count++;
+    return count;
+}
+
+/* V12: a destination that goes away is worth one warning, with the code; that it is still away is not. */
+static void test_left_alone_once(void **state)
+{
+    (void)state;
+    NOTE(.kind = OB_NOTE_ENDED, .dest = 1, .outcome = OUTBOX_RETRY, .latency_us = 1, .code = "smtp_connect");
+    for (int i = 0; i < 3; i++) {
+        NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .dest = 1, .breaker = OB_BREAKER_OPEN);
+        NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .dest = 1, .breaker = OB_BREAKER_HALF_OPEN);
+    }
+    assert_int_equal(
+        count_lines("level=warn msg=\"destination is left alone\" store=shop destination=mail breaker=open "
+                    "code=smtp_connect\n"),
+        1);
+    NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .dest = 1, .breaker = OB_BREAKER_CLOSED);
+    NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .dest = 1, .breaker = OB_BREAKER_OPEN);
+    assert_int_equal(count_lines("level=warn msg=\"destination is left alone\""), 2);
+}
+
 /* V12: as JSON, a line is a document. */
 static void test_json(void **state)
 {
@@ -235,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_left_alone_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_json, setup, teardown),
         cmocka_unit_test_setup_teardown(test_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ticks, setup, teardown),

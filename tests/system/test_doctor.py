@@ -53,6 +53,7 @@ def test_well_and_not_well(tmp_path, receiver):
         "gone": {**loopback, "url": "http://127.0.0.1:%d/hook" % free_port()},
         "inside": {"kind": "http", "url": "http://127.0.0.1:%d/hook" % server.server_address[1]},
         "none": {"kind": "null"},
+        "program": {"kind": "exec", "command": ["no such"]},
     }), status=1)
     assert found["default"]["finding"] == "ok" and "0 pending" in found["default"]["text"]
     assert found["up"]["finding"] == "ok"
@@ -60,6 +61,8 @@ def test_well_and_not_well(tmp_path, receiver):
     assert found["gone"]["finding"] == "bad" and "http_connect" in found["gone"]["text"]
     assert "reach it" in found["gone"]["todo"]
     assert found["inside"]["finding"] == "bad" and "http_address_refused" in found["inside"]["text"]
+    assert "`allow`" in found["inside"]["text"]
+    assert found["program"]["finding"] == "bad" and '"no such"' in found["program"]["text"]
     assert requests == []  # nothing was sent
 
 
@@ -79,3 +82,27 @@ def test_dead_letters_are_noted(tmp_path, db):
     db.sql("SELECT outbox.settle(array_agg(id), array_agg(token), array[3]) FROM outbox.claim('w')")
     found = findings(write(tmp_path, db.url(), {"none": {"kind": "null"}}), status=0)
     assert found["default"]["finding"] == "note" and "--status dead" in found["default"]["todo"]
+
+
+def test_what_waits_in_silence(tmp_path, db):
+    """V13 Y9: a pause, and a topic that no route leads from, fail nowhere; so they are noted."""
+    config = write(tmp_path, db.url(), {"none": {"kind": "null"}})
+    db.cli("send", "none.a", "{}")
+    rows = json.loads(run_cli("doctor", "--config", config, "--json").stdout)["findings"]
+    assert [row["what"] for row in rows] == ["config", "store", "sink"]
+    db.cli("send", "other", "{}")
+    db.cli("pause", "--destination", "none")
+    rows = json.loads(run_cli("doctor", "--config", config, "--json").stdout)["findings"]
+    pauses, routes = rows[2:4]
+    assert (pauses["what"], pauses["finding"], pauses["text"]) == ("pauses", "note", "destination none")
+    assert (routes["what"], routes["finding"]) == ("routes", "note") and routes["text"].endswith(": default/other")
+
+
+def test_a_missing_right_is_never_the_owners(tmp_path, db):
+    """N6: a login without rights is told the relay's role, never one that roles.md says to grant to nobody."""
+    db.sql("CREATE ROLE nobody_yet LOGIN")
+    try:
+        found = findings(write(tmp_path, db.url("nobody_yet"), {"none": {"kind": "null"}}), status=1)
+        assert 'GRANT "outbox_relay" TO "nobody_yet"' in found["default"]["text"]
+    finally:
+        db.sql("DROP ROLE nobody_yet")

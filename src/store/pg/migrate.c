@@ -26,6 +26,7 @@ struct run {
     struct ob_buf sql; /* the statement under way, rendered */
     bool migrated;     /* the table of migrations exists */
     bool *applied;     /* per embedded migration */
+    const char *role;  /* of ours, that may do all this: what is granted to whoever may not */
 };
 
 static int version_of(const struct ob_sql_file *file)
@@ -73,7 +74,7 @@ static ob_code query(struct run *run, const char *file, struct ob_pg_params *par
                            : PQexec(run->conn, ob_buf_text(&run->sql));
     ExecStatusType status = PQresultStatus(res);
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
-        code = fail(run, "owner", res, err);
+        code = fail(run, run->role, res, err);
     if (out && !code)
         *out = res;
     else
@@ -363,6 +364,7 @@ static ob_code start(struct run *run, const char *conninfo, const struct ob_pg_o
 {
     memset(run, 0, sizeof *run);
     run->schema = options && options->schema ? options->schema : "outbox";
+    run->role = "owner";
     ob_code code = ob_pg_schema_check(run->schema, err);
     if (!code)
         code = ob_pg_connect(conninfo, options && options->application ? options->application : "outbox migrate",
@@ -393,6 +395,7 @@ ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *o
 {
     struct run run;
     ob_code code = start(&run, conninfo, options, err);
+    run.role = "relay"; /* who only looks never needs more, and the owner's role is nobody's to have */
     if (!code)
         code = look(&run, false, err);
     if (!code)

@@ -294,13 +294,20 @@ static int64_t line_due_us(const struct ob_line *base)
     return due_us > 0 ? due_us : 0;
 }
 
+/* The line has two connections; the first of each counts as one, so that all others were made anew. */
+static uint64_t connects(const struct line *line)
+{
+    uint64_t claims = line->conns[CLAIMS].connects, settles = line->conns[SETTLES].connects;
+    return claims + settles - (claims > 0 && settles > 0);
+}
+
 static void line_state(const struct ob_line *base, struct ob_line_state *state)
 {
     const struct line *line = line_of_const(base);
     *state = (struct ob_line_state){
         .connected = line->connected,
         .polling = ob_pg_bell_state(line->bell) == OB_BELL_POLLING,
-        .connects = line->conns[CLAIMS].connects + line->conns[SETTLES].connects,
+        .connects = connects(line),
         .wakeups = line->wakeups,
         .fault = line->fault.code ? line->fault : line->bell_fault,
     };

@@ -8,6 +8,7 @@
 struct listing {
     struct ob_cli *cli;
     const char *only; /* NULL: all of them */
+    int count;
 };
 
 static void say_one(struct ob_cli *cli, const char *name, const char *value)
@@ -28,17 +29,22 @@ static void say_one(struct ob_cli *cli, const char *name, const char *value)
 
 static void tuned(void *ctx, const char *name, const char *value)
 {
-    const struct listing *listing = ctx;
-    if (!listing->only || strcmp(listing->only, name) == 0)
-        say_one(listing->cli, name, value);
+    struct listing *listing = ctx;
+    if (listing->only && strcmp(listing->only, name) != 0)
+        return;
+    listing->count++;
+    say_one(listing->cli, name, value);
 }
 
 static int show(struct ob_cli *cli, const char *name)
 {
-    struct listing listing = {cli, name};
+    struct listing listing = {.cli = cli, .only = name};
     struct ob_control control = {.ctx = &listing, .tuned = tuned};
     if (!ob_cli_open(cli) || cli->store->ops->control(cli->store, &control, &cli->err))
         return ob_cli_fail(cli);
+    if (listing.count == 0)
+        ob_cli_note(cli, "%s%s tuned: relays do as they are configured.", name ? name : "Nothing",
+                    name ? " is not" : " is");
     return OB_EXIT_OK;
 }
 

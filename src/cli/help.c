@@ -46,7 +46,8 @@ void ob_help_all(FILE *file)
         if (ob_options[i].global)
             put_option(file, &ob_options[i]);
     fputs("\nMore on one: outbox COMMAND --help. Exit codes: 0 done, 1 unhealthy or not found, 2 wrong usage,\n"
-          "69 store unreachable, 75 try again, 77 no right, 78 schema missing or of another version.\n",
+          "69 store unreachable, 75 try again, 77 no right, 78 configuration or\n"
+          "schema not usable. All of them: docs/errors.md\n",
           file);
 }
 

@@ -217,8 +217,9 @@ enum outbox_code ob_admin_start(const struct ob_admin_options *options, struct o
     admin->set = *options;
     admin->daemon = start_daemon(admin, &address);
     if (!admin->daemon) {
-        enum outbox_code code =
-            ob_error_set(err, OUTBOX_INTERNAL, "cannot listen on %.64s: %s", options->listen, strerror(errno));
+        enum outbox_code code = ob_error_set(err, OUTBOX_INTERNAL,
+                                             "cannot listen on %.64s: %s; set admin.listen to an address that is free",
+                                             options->listen, strerror(errno));
         ob_free(admin);
         return code;
     }

@@ -122,7 +122,7 @@ static void call_end(const struct ob_chat_call *call, CURLcode result, struct ob
 static void quote_failure(struct ob_chat_call *call, const struct ob_http_end *end)
 {
     if (end->refused)
-        ob_chat_quote(call, "the address is not public, and `allow` does not name it");
+        ob_chat_quote(call, "the address is not public; to permit it, name it in `allow` of the sink");
     else if (end->resent)
         ob_chat_quote(call, "the connection was closed before an answer came; the request was not repeated");
     else if (end->cut)

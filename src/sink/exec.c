@@ -28,7 +28,7 @@
 
 extern const struct outbox_sink_ops ob_sink_exec;
 
-enum { ERROR_MOST = 4000, DRAIN_MS = 200 };
+enum { ERROR_MOST = 4000, DRAIN_MS = 200, WHY_MAX = 500 };
 
 struct outbox_sink {
     const struct outbox_sink_host *host;
@@ -257,9 +257,15 @@ static int spawn(outbox_sink *sink, struct run *run, char **env)
     return uv_spawn(sink->host->loop, &run->process, &options);
 }
 
+static const char *cannot_run(const struct ob_exec *plan, int number, char text[WHY_MAX])
+{
+    snprintf(text, WHY_MAX, "cannot run \"%.300s\": %s", plan->words[0], strerror(number));
+    return text;
+}
+
 static void could_not_run(struct run *run, int number)
 {
-    char code[OB_ERRNO_CODE];
+    char code[OB_ERRNO_CODE], text[WHY_MAX];
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     outbox_sink *sink = run->sink;
     run->sink = NULL;
@@ -269,7 +275,8 @@ static void could_not_run(struct run *run, int number)
     verdict.scope = OUTBOX_SCOPE_DESTINATION;
     verdict.not_before_us = ours ? OB_SHORTAGE_US : -1;
     verdict.code = ob_errno_code("exec", number, code);
-    verdict.text = number == E2BIG ? "the metadata is too large for an environment" : strerror(number);
+    verdict.text =
+        number == E2BIG ? "the metadata is too large for an environment" : cannot_run(&sink->plan, number, text);
     sink->host->done(sink->host->ctx, run->handle, &verdict);
     close_all(run);
 }
@@ -354,13 +361,13 @@ static void exec_close(outbox_sink *sink)
 
 static void exec_probe(outbox_sink *sink, uint64_t handle)
 {
-    char code[OB_ERRNO_CODE];
+    char code[OB_ERRNO_CODE], text[WHY_MAX];
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     int number = ob_exec_look(&sink->plan);
     verdict.outcome = number ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_ACCEPTED;
     verdict.scope = OUTBOX_SCOPE_DESTINATION;
     verdict.code = number ? ob_errno_code("exec", number, code) : NULL;
-    verdict.text = number ? strerror(number) : NULL;
+    verdict.text = number ? cannot_run(&sink->plan, number, text) : NULL;
     sink->host->done(sink->host->ctx, handle, &verdict);
 }
 

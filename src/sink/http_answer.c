@@ -151,7 +151,7 @@ void ob_http_answer_tell(struct ob_http_answer *answer, const struct ob_http_end
     if (verdict->outcome == OUTBOX_SINK_ACCEPTED)
         return;
     if (end->refused)
-        ob_buf_puts(&answer->text, "the address is not public, and `allow` does not name it");
+        ob_buf_puts(&answer->text, "the address is not public; to permit it, name it in `allow` of the sink");
     else if (end->resent)
         ob_buf_puts(&answer->text, "the connection was closed before an answer came; the request was not repeated");
     else if (end->status)

@@ -69,9 +69,12 @@ ob_code ob_sqlite_exec(sqlite3 *db, const char *sql, struct outbox_error *err)
     return rc ? ob_sqlite_error(db, rc, err) : OUTBOX_OK;
 }
 
-static ob_code cannot_open(const char *path, int rc, sqlite3 *db, struct outbox_error *err)
+static ob_code cannot_open(const char *path, bool create, int rc, sqlite3 *db, struct outbox_error *err)
 {
     struct stat st;
+    if (stat(path, &st) && errno == ENOENT && create)
+        return ob_error_set(err, OUTBOX_UNREACHABLE,
+                            "\"%s\" cannot be made: is there such a folder, and may it be written to?", path);
     if (stat(path, &st) && errno == ENOENT)
         return ob_error_set(err, OUTBOX_UNREACHABLE, "there is no file \"%s\"; to make it, run: outbox init", path);
     if (db && (rc & 0xff) == SQLITE_CANTOPEN)
@@ -101,7 +104,7 @@ ob_code ob_sqlite_connect(const struct ob_sqlite_target *target, bool create, sq
         rc = sqlite3_exec(*db, ob_sqlite_text("schema_version.sql"), NULL, NULL, NULL);
     if (!rc)
         return OUTBOX_OK;
-    ob_code code = cannot_open(target->path, rc, *db, err);
+    ob_code code = cannot_open(target->path, create, rc, *db, err);
     sqlite3_close(*db);
     *db = NULL;
     return code;

@@ -27,6 +27,11 @@ int main(int argc, char **argv)
         return 2;
     }
     PGconn *conn = PQconnectdb(argv[1]);
+    if (PQstatus(conn) != CONNECTION_OK) {
+        fprintf(stderr, "%s", PQerrorMessage(conn));
+        PQfinish(conn);
+        return 1;
+    }
     check(conn, PQexec(conn, "CREATE TABLE IF NOT EXISTS orders (id int PRIMARY KEY, state text NOT NULL)"));
     check(conn, PQexec(conn, "BEGIN"));
     const char *order = argv[2];

@@ -140,6 +140,14 @@ static void look_inside(struct exam *exam, const char *name, struct ob_store *st
                       : NULL);
 }
 
+/* Who may only read finds everything well, and delivers nothing. To renew the lease of a message that cannot be needs the
+ * rights of a relay and a store that takes writes, and changes nothing. */
+static bool may_deliver(struct ob_store *store, struct outbox_error *err)
+{
+    struct outbox_settle nothing = {.token = 1};
+    return store->ops->extend(store, &nothing, 1, 1000000, err) == OUTBOX_OK;
+}
+
 static void examine_store(struct exam *exam, const struct ob_config *config, const struct ob_config_store *set)
 {
     struct ob_open options = {.schema = set->schema, .application = "outbox doctor"};
@@ -163,6 +171,11 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
     }
     if (ob_store_open(set->url, &options, &store, &err)) {
         find(exam, BAD, "store", set->name, err.text, ob_code_todo(err.code));
+        return;
+    }
+    if (!may_deliver(store, &err)) {
+        find(exam, BAD, "store", set->name, err.text, ob_code_todo(err.code));
+        store->ops->close(store);
         return;
     }
     look_inside(exam, set->name, store);

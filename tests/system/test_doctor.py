@@ -104,5 +104,11 @@ def test_a_missing_right_is_never_the_owners(tmp_path, db):
     try:
         found = findings(write(tmp_path, db.url("nobody_yet"), {"none": {"kind": "null"}}), status=1)
         assert 'GRANT "outbox_relay" TO "nobody_yet"' in found["default"]["text"]
+        db.sql("GRANT outbox_auditor TO nobody_yet")  # sees all, and may deliver nothing
+        found = findings(write(tmp_path, db.url("nobody_yet"), {"none": {"kind": "null"}}), status=1)
+        assert 'GRANT "outbox_relay" TO "nobody_yet"' in found["default"]["text"]
+        db.sql("REVOKE outbox_auditor FROM nobody_yet; GRANT outbox_relay TO nobody_yet")
+        found = findings(write(tmp_path, db.url("nobody_yet"), {"none": {"kind": "null"}}), status=0)
+        assert found["default"]["finding"] == "ok"
     finally:
         db.sql("DROP ROLE nobody_yet")

@@ -56,6 +56,7 @@ struct ob_keeper {
     int64_t backoff_us;
     int64_t control_at, beat_at, count_at, purge_at, open_at;
     bool leads;
+    bool looked; /* once: it can be used, whatever comes later */
 };
 
 /* ---- notes ---- */
@@ -166,7 +167,9 @@ static void book_publish(struct ob_keeper *keeper)
 static void tell_trouble(struct ob_keeper *keeper, const struct outbox_error *err)
 {
     if (keeper->backoff_us == 0) /* the first of a row */
-        ob_log(&keeper->log, OB_LOG_WARN, "the store cannot be looked after; trying again",
+        ob_log(&keeper->log, keeper->looked ? OB_LOG_WARN : OB_LOG_ERROR,
+               keeper->looked ? "the store cannot be looked after; trying again"
+                              : "the store cannot be used: nothing is delivered until it can; trying again",
                OB_STR("store", keeper->name), OB_STR("code", outbox_code_name(err->code)), OB_STR("error", err->text));
 }
 
@@ -203,6 +206,7 @@ static ob_code look(struct ob_keeper *keeper, struct outbox_error *err)
     struct ob_control control = {.ctx = book, .paused = on_paused, .tuned = on_tuned, .lane = on_lane};
     ob_code code = keeper->store->ops->control(keeper->store, &control, err);
     book->news.controlled = !code;
+    keeper->looked = keeper->looked || !code;
     return code;
 }
 

@@ -455,13 +455,13 @@ def test_database_away_at_the_start(own_pg_server, tmp_path, ledger):
     own_pg_server.stop()
     relay = make(tmp_path, shop, ledger, admin=True)
     with relay.running():
-        wait_for(lambda: relay.logged("the store cannot be looked after; trying again"))
+        wait_for(lambda: relay.logged('level=error msg="the store cannot be used: nothing is delivered until it can; '))
         assert "Connection refused" in relay.log()
         assert relay.metric("outbox_store_connected") == 0
         own_pg_server.start()
         shop.wait(delivered=3, timeout=40)
         wait_for(lambda: relay.metric("outbox_store_connected") == 1)
-    assert relay.log().count("cannot be looked after") == 1, "once, not once a try"
+    assert relay.log().count("the store cannot be ") == 1, "once, not once a try"
 
 
 def test_schema_missing(empty_db, tmp_path, ledger):

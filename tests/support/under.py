@@ -11,6 +11,6 @@ PATIENCE = 10 if UNDER else 1
 
 def watched(*words):
     """The command line, with the watcher before it when there is one."""
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    test = re.sub(r"[^\w.-]+", "-", test.rpartition("/")[2])[:120]
+    path, _, test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0].partition("::")
+    test = re.sub(r"[^\w.-]+", "-", os.path.basename(path) + "-" + test)[:120]
     return [*(word.replace("{test}", test) for word in UNDER), *words]

@@ -83,7 +83,7 @@ class Drive:
                                         env={**os.environ, **(env or {})})
         self.log = []
         self._lines = queue.Queue()
-        self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._read_log)]
+        self._threads = [threading.Thread(target=read, daemon=True) for read in (self._read, self._read_log)]
         for thread in self._threads:
             thread.start()
         first = self._next()

@@ -155,7 +155,9 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
     int states[OB_MIGRATION_NEWER + 1] = {0};
     struct ob_store *store = NULL;
     if (ob_store_migrate_status(set->url, &options, count_pending, states, &err)) {
-        find(exam, BAD, "store", set->name, err.text, ob_code_todo(err.code));
+        bool said =
+            err.code == OUTBOX_UNREACHABLE && ob_url_kind(set->url) == OB_URL_SQLITE; /* what to do, in the text */
+        find(exam, BAD, "store", set->name, err.text, said ? NULL : ob_code_todo(err.code));
         return;
     }
     if (states[OB_MIGRATION_PENDING] || states[OB_MIGRATION_DRIFTED] || states[OB_MIGRATION_NEWER]) {
@@ -238,7 +240,10 @@ int cmd_doctor(struct ob_cli *cli)
     ob_json_object(&exam.json);
     ob_json_key(&exam.json, "findings");
     ob_json_array(&exam.json);
-    find(&exam, GOOD, "config", config->file ? config->file : "(no file)", "can be used", NULL);
+    bool idle = config->sink_count == 0; /* enough for other commands; a relay does not start */
+    find(&exam, idle ? NOTE : GOOD, "config", config->file ? config->file : "(no file)",
+         idle ? "names no sinks: a relay needs one" : "can be used",
+         idle ? "to begin with one: outbox config --sample > outbox.yaml" : NULL);
     for (size_t i = 0; i < config->store_count; i++)
         examine_store(&exam, config, &config->stores[i]);
     enum outbox_code code = ob_probe_sinks(config, PROBE_US, on_probe, &exam, &cli->err);

@@ -112,3 +112,13 @@ def test_a_missing_right_is_never_the_owners(tmp_path, db):
         assert found["default"]["finding"] == "ok"
     finally:
         db.sql("DROP ROLE nobody_yet")
+
+
+def test_no_sinks_and_no_file(tmp_path):
+    """N6: a store alone is enough for other commands and not for a relay; an SQLite file has no password to check."""
+    store = "sqlite:%s" % (tmp_path / "none.db")
+    config = tmp_path / "outbox.yaml"
+    config.write_text(json.dumps({"store": store}))
+    found = findings(config, status=1)
+    assert found[str(config)]["finding"] == "note" and "--sample" in found[str(config)]["todo"]
+    assert "outbox init" in found["default"]["text"] and found["default"]["todo"] is None

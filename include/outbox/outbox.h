@@ -183,6 +183,8 @@ struct outbox_delivery {
     bool redriven; /* an operator sent it again */
     int64_t created_at_us, claimed_at_us, locked_until_us, expires_at_us;
     enum outbox_fault fault; /* not NONE: payload is NULL though there is one */
+    int64_t stream; /* where seq counts: a key has another in each tenant, and in each topic unless its order spans
+                              * them. 0: it has no order to keep, though it may have a key (it was dead, and its key went on) */
 };
 
 OUTBOX_API enum outbox_code outbox_claim(outbox_store *store, const struct outbox_claim *want, outbox_batch **batch,

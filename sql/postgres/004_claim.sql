@@ -49,12 +49,13 @@ create type @schema@.turn as (tenant uuid, lane bigint, prio smallint, shard sma
 create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, busy boolean, "full" boolean,
     depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, marks @schema@.mark[]);
 
--- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md.
+-- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md. stream: where seq counts; a
+-- key alone does not say, for it has another in each tenant and topic.
 create type @schema@.delivery as (id uuid, token bigint, namespace text, topic text, tenant_id uuid, key text, seq bigint,
     dedupe_key text, subject text, recipient text, headers jsonb, correlation_id text, payload jsonb, body bytea,
     content_type text, priority int, attempt int, spent int, max_attempts int, redriven boolean, created_at timestamptz,
     claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz, place tid,
-    encoding text);
+    encoding text, stream bigint);
 
 -- Messages, wherever they are; none is in both.
 create view @schema@.stored as
@@ -739,13 +740,14 @@ begin
                        retry_cap = case when v_policies is null then v_cap
                            else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end
                  where q.ctid = any (v_take)
-                returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due
+                returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid
             ), sorted as (
                 select * from leased q order by q.prio desc, q.due
             )
             select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                    m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
-                   q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding
+                   q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
+                   q.sid
               from sorted q -- a nested loop: the order stays
              cross join lateral (select * from @schema@.message x where x.id = q.id
                                  union all
@@ -771,7 +773,8 @@ begin
         )
         select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
-               q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding
+               q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
+               q.sid
           from sorted q
          cross join lateral (select * from @schema@.message x where x.id = q.id
                              union all

@@ -5,7 +5,6 @@
 #include "core/mutant.h"
 
 #include <assert.h>
-#include <string.h>
 
 bool ob_keys_init(struct ob_keys *keys, int window)
 {
@@ -37,33 +36,23 @@ void ob_keys_fini(struct ob_keys *keys)
     *keys = (struct ob_keys){0};
 }
 
-static uint64_t mix(uint64_t hash, const char *text)
+static struct ob_key **bucket_of(const struct ob_keys *keys, int64_t stream)
 {
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return (hash ^ 0xff) * UINT64_C(0x100000001b3); /* so that "ab" "c" is not "a" "bc" */
+    uint64_t hash = (uint64_t)stream;
+    return &keys->buckets[ob_random_next(&hash) & keys->mask];
 }
 
-uint64_t ob_key_hash(const struct outbox_delivery *msg, bool by_topic)
+static struct ob_key *find_or_make(struct ob_keys *keys, int64_t stream)
 {
-    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), msg->name_space);
-    if (by_topic)
-        hash = mix(hash, msg->topic);
-    hash = mix(hash, msg->key);
-    return ob_random_next(&hash);
-}
-
-static struct ob_key *find_or_make(struct ob_keys *keys, uint64_t hash)
-{
-    struct ob_key **bucket = &keys->buckets[hash & keys->mask];
+    struct ob_key **bucket = bucket_of(keys, stream);
     for (struct ob_key *key = *bucket; key; key = key->next) {
-        if (key->hash == hash)
+        if (key->stream == stream)
             return key;
     }
     struct ob_key *key = keys->free;
     assert(key); /* there are as many as entries and tombs together */
     keys->free = key->next;
-    key->hash = hash;
+    key->stream = stream;
     key->next = *bucket;
     key->tomb_low = key->tomb_high = key->accepted_seq = 0;
     *bucket = key;
@@ -74,7 +63,7 @@ static struct ob_key *find_or_make(struct ob_keys *keys, uint64_t hash)
 static void drop(struct ob_keys *keys, struct ob_key *key)
 {
     assert(key->live == 0 && key->out == 0 && ob_list_empty(&key->flights) && ob_list_empty(&key->blockers));
-    struct ob_key **link = &keys->buckets[key->hash & keys->mask];
+    struct ob_key **link = bucket_of(keys, key->stream);
     while (*link != key)
         link = &(*link)->next;
     *link = key->next;
@@ -84,9 +73,9 @@ static void drop(struct ob_keys *keys, struct ob_key *key)
     keys->used--;
 }
 
-void ob_keys_join(struct ob_keys *keys, struct ob_flight *flight, uint64_t hash)
+void ob_keys_join(struct ob_keys *keys, struct ob_flight *flight, int64_t stream)
 {
-    struct ob_key *key = find_or_make(keys, hash);
+    struct ob_key *key = find_or_make(keys, stream);
     flight->key = key;
     key->live++;
     struct ob_list *after = key->flights.prev;

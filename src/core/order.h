@@ -4,8 +4,8 @@
  * accepted. A message that was not accepted blocks all behind it: what is held goes back to the store unspent, and so does
  * what comes in later, until the store has settled the blocker, or another attempt of it was accepted.
  *
- * A key is known by a hash of 64 bits. Two keys with one hash are treated as one: they wait for each other needlessly, and
- * each keeps its order, for seqs are compared only.
+ * A key is known by its stream, as the store calls it, not by its name: the same name in another topic or tenant counts its
+ * seqs by itself, and what was accepted there says nothing about what was accepted here.
  *
  * Tombs. With prefetch the store hands out a message while its predecessor is out at this very relay. Such a claim may
  * be on its way when the predecessor fails, is settled and forgotten; its answer must still be refused. So a blocker that
@@ -16,7 +16,7 @@
 #include "core/flight.h"
 
 struct ob_key {
-    uint64_t hash;
+    int64_t stream;
     struct ob_key *next;         /* in its bucket, or in the list of free ones */
     struct ob_list flights;      /* WAITING, READY and OUT, by seq */
     struct ob_list blockers;     /* DONE and SETTLING, not accepted */
@@ -39,11 +39,8 @@ struct ob_keys {
 bool ob_keys_init(struct ob_keys *keys, int window) __attribute__((warn_unused_result));
 void ob_keys_fini(struct ob_keys *keys);
 
-/* by_topic: the order of a key is kept within its topic only. */
-uint64_t ob_key_hash(const struct outbox_delivery *msg, bool by_topic);
-
 /* The entry joins its key, in its place by seq. */
-void ob_keys_join(struct ob_keys *keys, struct ob_flight *flight, uint64_t hash);
+void ob_keys_join(struct ob_keys *keys, struct ob_flight *flight, int64_t stream);
 /* The entry was accepted, or was not and blocks what is behind it. It still counts as live. */
 void ob_key_accepted(struct ob_flight *flight);
 void ob_key_blocks(struct ob_flight *flight);

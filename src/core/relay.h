@@ -46,16 +46,15 @@ struct ob_note {
 typedef void ob_note_fn(void *ctx, const struct ob_note *note);
 
 struct ob_relay_settings {
-    int window;          /* most messages held. 1000 */
-    size_t max_bytes;    /* of them; claims shrink as this fills. 32 MiB */
-    int claim_limit;     /* most messages asked for at once. 500 */
-    int settle_limit;    /* most outcomes settled, or leases renewed, at once. 1000 */
-    int concurrency;     /* most messages at sinks at once. 1000 */
-    int run;             /* most messages of one key claimed at once. 16 */
-    bool prefetch;       /* claim behind messages that are still out */
-    bool order_by_topic; /* every namespace keeps order within topics only; when in doubt, false */
-    int64_t lease_us;    /* 30 s */
-    int64_t poll_us;     /* 500 ms */
+    int window;                                          /* most messages held. 1000 */
+    size_t max_bytes;                                    /* of them; claims shrink as this fills. 32 MiB */
+    int claim_limit;                                     /* most messages asked for at once. 500 */
+    int settle_limit;                                    /* most outcomes settled, or leases renewed, at once. 1000 */
+    int concurrency;                                     /* most messages at sinks at once. 1000 */
+    int run;                                             /* most messages of one key claimed at once. 16 */
+    bool prefetch;                                       /* claim behind messages that are still out */
+    int64_t lease_us;                                    /* 30 s */
+    int64_t poll_us;                                     /* 500 ms */
     int64_t store_backoff_base_us, store_backoff_cap_us; /* 100 ms, 5 s */
     bool unrouted_dead;        /* a message without a destination is dead at once; otherwise it waits */
     int64_t unrouted_delay_us; /* until it is looked at again. 60 s */

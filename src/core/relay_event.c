@@ -192,8 +192,8 @@ static void take(struct ob_relay *relay, const struct outbox_delivery *msg)
     flight->claimed_us = relay->now_us;
     flight->lease_until_us = relay->sched.asked_us + relay->set.lease_us;
     relay->typical_bytes = (relay->typical_bytes * 7 + flight->bytes) / 8 + 1;
-    if (msg->key && !OB_MUTANT(NO_ORDER))
-        ob_keys_join(&relay->keys, flight, ob_key_hash(msg, relay->set.order_by_topic));
+    if (msg->stream && !OB_MUTANT(NO_ORDER))
+        ob_keys_join(&relay->keys, flight, msg->stream);
     int dest = relay->set.route(relay->set.route_ctx, msg);
     ob_relay_note(relay, OB_NOTE_CLAIMED, flight);
     if (!flight->msg) {

@@ -101,6 +101,7 @@ static void redriven_behind(struct fx *fx)
     assert_int_equal(again->spent, 1);
     assert_string_equal(again->key, "k");
     assert_int_equal(again->seq, 1);
+    assert_true(again->stream == 0 && third->stream != 0); /* it has no place in the order any more */
     assert_false(third->redriven);
     ack(fx, third);
     put(fx, .key = "k");

@@ -72,6 +72,40 @@ static void tenants_have_their_own_keys(struct fx *fx)
     claim_n(fx, 2);
 }
 
+/* A worker that is given several messages of a key must know which seqs count together. */
+static void streams_tell_keys_apart(struct fx *fx)
+{
+    static const struct outbox_message kinds[] = {
+        {.key = "k"}, {.key = "k", .topic = "other"}, {.key = "k", .tenant_id = TENANT_A}, {.key = "k2"}};
+    for (size_t i = 0; i < 4; i++) {
+        put(fx, .key = kinds[i].key, .topic = kinds[i].topic ? kinds[i].topic : "t", .tenant_id = kinds[i].tenant_id);
+        put(fx, .key = kinds[i].key, .topic = kinds[i].topic ? kinds[i].topic : "t", .tenant_id = kinds[i].tenant_id);
+    }
+    put(fx);
+    int64_t seen[4];
+    size_t count = 0;
+    outbox_batch *batch = claim_n(fx, 9, .run = 2);
+    for (size_t i = 0; i < 9; i++) {
+        const struct outbox_delivery *msg = outbox_batch_at(batch, i);
+        assert_int_equal(msg->stream != 0, msg->key != NULL);
+        if (msg->seq == 2)
+            assert_true(outbox_batch_at(batch, i - 1)->stream == msg->stream);
+        if (msg->seq != 1)
+            continue;
+        for (size_t n = 0; n < count; n++)
+            assert_true(seen[n] != msg->stream);
+        seen[count++] = msg->stream;
+    }
+    assert_int_equal(count, 4);
+    ack_all(fx, batch);
+
+    ok(fx, configure, "wide", "order_scope", "namespace");
+    put(fx, .name_space = "wide", .topic = "a", .key = "k");
+    put(fx, .name_space = "wide", .topic = "b", .key = "k");
+    batch = claim_n(fx, 2, .run = 2);
+    assert_true(outbox_batch_at(batch, 0)->stream == outbox_batch_at(batch, 1)->stream);
+}
+
 static void runs(struct fx *fx)
 {
     put_n(fx, "a", 5);
@@ -261,6 +295,7 @@ const struct contract_test order_tests[] = {
     {"N2 S2: of a key only the head is out", head_only},
     {"N2: keys do not wait for each other", keys_are_independent},
     {"N2 M18: a key of one tenant is not that of another", tenants_have_their_own_keys},
+    {"N2 M18: a delivery tells which seqs count together", streams_tell_keys_apart},
     {"N2: a run takes a key's next messages in order", runs},
     {"N2: a run keeps to the limit", runs_within_the_limit},
     {"N2: a run that stops at a failure loses no order", run_stops_at_a_failure},

@@ -214,7 +214,7 @@ static void claimed(struct world *world, struct life *life, struct sim_event *re
     struct outbox_delivery *msgs = calloc((size_t)reply->count + 1, sizeof *msgs);
     char keys[KEYS][16];
     for (int i = 0; i < KEYS; i++)
-        snprintf(keys[i], sizeof keys[i], "k%d", i);
+        snprintf(keys[i], sizeof keys[i], "k%d", i / 2); /* of two tenants */
     for (int i = 0; i < reply->count; i++) {
         const struct msg *msg = &world->msgs[reply->claimed[i].msg];
         msgs[i] = (struct outbox_delivery){.size = sizeof msgs[i],
@@ -227,7 +227,8 @@ static void claimed(struct world *world, struct life *life, struct sim_event *re
                                            .payload_len = 11,
                                            .attempt = reply->claimed[i].attempt,
                                            .spent = reply->claimed[i].spent,
-                                           .max_attempts = msg->max_attempts};
+                                           .max_attempts = msg->max_attempts,
+                                           .stream = msg->key + 1};
         memcpy(msgs[i].id.bytes, &msg->index, sizeof msg->index);
     }
     tell(world, life, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = msgs, .count = reply->count});

@@ -37,6 +37,7 @@ enum column {
     EXPIRES_AT,
     PLACE,
     ENCODING,
+    STREAM,
 };
 
 struct batch {
@@ -79,6 +80,7 @@ static void read_delivery(const PGresult *res, int row, struct outbox_delivery *
         .claimed_at_us = ob_pg_time(res, row, CLAIMED_AT),
         .locked_until_us = ob_pg_time(res, row, LOCKED_UNTIL),
         .expires_at_us = ob_pg_time(res, row, EXPIRES_AT),
+        .stream = ob_pg_int8(res, row, STREAM),
     };
     ob_pg_uuid(res, row, ID, &msg->id);
     if (PQgetisnull(res, row, BODY)) {

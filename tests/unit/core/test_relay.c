@@ -70,6 +70,7 @@ static struct outbox_delivery msg(int number, const char *key, int64_t seq, int 
                                    .max_attempts = 5};
     made.id.bytes[0] = (uint8_t)number;
     made.priority = dest;
+    made.stream = key ? key[0] : 0;
     return made;
 }
 
@@ -216,6 +217,50 @@ static void a_claim_behind_a_failure_is_refused_n2(void **state)
     expect_settle(&rig, 1, OUTBOX_RETRY);
     claimed(&rig, &two, 1);
     expect_settle(&rig, 2, OUTBOX_RELEASED);
+    rig_end(&rig);
+}
+
+/* N2: a key of another tenant or topic may have the same name. What was accepted of the one says nothing of the other. */
+static void a_name_of_two_keys_n2(void **state)
+{
+    (void)state;
+    struct rig rig = {.set = {.prefetch = true}};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    struct outbox_delivery msgs[] = {msg(1, "k", 1000, 0), msg(2, "k", 5, 0), msg(3, "k", 6, 0)};
+    msgs[1].stream = msgs[2].stream = msgs[0].stream + 1;
+    claimed(&rig, msgs, 2);
+    expect(&rig, OB_ACTION_DELIVER);
+    assert_int_equal(rig.act.count, 2); /* neither waits for the other */
+    uint64_t handles[] = {rig.act.items[0].handle, rig.act.items[1].handle};
+    verdict(&rig, handles[0], OUTBOX_SINK_ACCEPTED, false);
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_WAKE});
+    expect(&rig, OB_ACTION_SETTLE);
+    expect(&rig, OB_ACTION_CLAIM);
+    verdict(&rig, handles[1], OUTBOX_SINK_RETRY, false);
+    claimed(&rig, &msgs[2], 1); /* it was on its way when its predecessor failed */
+    expect(&rig, OB_ACTION_NONE);
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_SETTLED});
+    expect(&rig, OB_ACTION_SETTLE);
+    assert_int_equal(rig.act.count, 2);
+    assert_int_equal(rig.act.settles[0].outcome, OUTBOX_RETRY);
+    assert_int_equal(rig.act.settles[1].outcome, OUTBOX_RELEASED);
+    rig_end(&rig);
+}
+
+/* N2 M13: what has no order any more waits for nobody, though it has a key. */
+static void a_key_without_order_m13(void **state)
+{
+    (void)state;
+    struct rig rig = {0};
+    rig_new(&rig);
+    expect(&rig, OB_ACTION_CLAIM);
+    struct outbox_delivery msgs[] = {msg(1, "k", 1, 0), msg(2, "k", 9, 0)};
+    msgs[0].redriven = true;
+    msgs[0].stream = 0;
+    claimed(&rig, msgs, 2);
+    expect(&rig, OB_ACTION_DELIVER);
+    assert_int_equal(rig.act.count, 2);
     rig_end(&rig);
 }
 
@@ -523,6 +568,8 @@ int main(void)
         cmocka_unit_test(a_failure_releases_the_rest_n2),
         cmocka_unit_test(the_attempts_of_the_destination_v9),
         cmocka_unit_test(a_claim_behind_a_failure_is_refused_n2),
+        cmocka_unit_test(a_name_of_two_keys_n2),
+        cmocka_unit_test(a_key_without_order_m13),
         cmocka_unit_test(an_unanswered_claim_changes_the_name_n2),
         cmocka_unit_test(leases_m10),
         cmocka_unit_test(a_lost_lease_is_dropped_m10),

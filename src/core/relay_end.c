@@ -227,6 +227,13 @@ static void blocked(struct ob_relay *relay, struct ob_flight *flight, const stru
     ob_relay_release_dest(relay, index);
 }
 
+/* The patience of a sink has the limit that a receiver's has. */
+static void not_sent(struct ob_relay *relay, struct ob_flight *flight, int64_t wait)
+{
+    int64_t most = relay->dests[flight->dest].set.retry.after_cap_us;
+    ob_relay_release(relay, flight, wait < 0 ? 0 : wait < most ? wait : most);
+}
+
 static void accepted(struct ob_relay *relay, struct ob_flight *flight)
 {
     relay->stats.delivered++;
@@ -252,9 +259,7 @@ void ob_relay_verdict(struct ob_relay *relay, struct ob_flight *flight, const st
         answered(relay, flight->dest);
         ob_relay_end(relay, flight, OUTBOX_FAILED, -1);
         break;
-    case OUTBOX_SINK_NOT_SENT:
-        ob_relay_release(relay, flight, verdict->not_before_us > 0 ? verdict->not_before_us : 0);
-        break;
+    case OUTBOX_SINK_NOT_SENT: not_sent(relay, flight, verdict->not_before_us); break;
     default: failed(relay, flight, verdict, probe); break;
     }
 }

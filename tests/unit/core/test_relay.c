@@ -179,6 +179,28 @@ static void the_attempts_of_the_destination_v9(void **state)
     }
 }
 
+/* S10: however patient a sink wants to be, no delay is longer than the store takes: its refusal would be one of all the
+ * outcomes in the settle, again and again. */
+static void patience_has_a_limit_s10(void **state)
+{
+    (void)state;
+    for (int outcome = OUTBOX_SINK_RETRY; outcome < OUTBOX_SINK_OUTCOME_COUNT; outcome++) {
+        struct rig rig = {0};
+        rig_new(&rig);
+        expect(&rig, OB_ACTION_CLAIM);
+        const struct outbox_delivery one = msg(1, NULL, 0, 0);
+        claimed(&rig, &one, 1);
+        expect(&rig, OB_ACTION_DELIVER);
+        struct outbox_verdict said = OUTBOX_VERDICT_INIT;
+        said.outcome = (enum outbox_sink_outcome)outcome;
+        said.not_before_us = INT64_MAX;
+        tell(&rig, (struct ob_event){.kind = OB_EVENT_DELIVERED, .handle = rig.act.items[0].handle, .verdict = &said});
+        expect(&rig, OB_ACTION_SETTLE);
+        assert_true(rig.act.settles[0].delay_us <= 3600 * (int64_t)SECOND);
+        rig_end(&rig);
+    }
+}
+
 /* M11: a sink that answers at once gets all there is before the first outcome is settled, but no outcome waits long. */
 static void settles_wait_for_what_can_be_handed_over_m11(void **state)
 {
@@ -566,6 +588,7 @@ int main(void)
         cmocka_unit_test(settles_grow_only_while_one_is_out_m11),
         cmocka_unit_test(settles_wait_for_what_can_be_handed_over_m11),
         cmocka_unit_test(a_failure_releases_the_rest_n2),
+        cmocka_unit_test(patience_has_a_limit_s10),
         cmocka_unit_test(the_attempts_of_the_destination_v9),
         cmocka_unit_test(a_claim_behind_a_failure_is_refused_n2),
         cmocka_unit_test(a_name_of_two_keys_n2),

@@ -101,6 +101,7 @@ def test_one_is_killed_every_second(pg_shop, tmp_path):
             victim.start()
         sent = producer.stop()
         pg_shop.wait(delivered=len(sent), timeout=60)
+        wait_for(lambda: all(relay.started() for relay in relays))  # the last one, too, is stopped in an orderly way
     ledger = Ledger(sent, read_ledger(tmp_path / "ledger")).check(duplicates=True)
     attempts = pg_shop.all_attempts()
     assert {outcome for outcomes in attempts.values() for _, outcome in outcomes} <= {"delivered", "lost"}

@@ -8,6 +8,7 @@ import pytest
 from support.chatservers import SlackServer, TelegramServer, WhatsAppServer, authority
 from support.receiver import certificate, hang_up, raw, reset
 from support.sinkdrive import Drive, drive, has_kind, needs_sinks
+from support.under import PATIENCE
 
 pytestmark = needs_sinks
 
@@ -167,8 +168,9 @@ def test_what_is_said_is_one_printable_line(chat):
 # ---- those who are early
 
 def paced(chat, **more):
-    return chat.options(**{"pace": "250ms", "pace_burst": 1,
-                           **({"group_pace": "250ms"} if chat.kind == "telegram" else {}), **more})
+    pace = "%dms" % (250 * PATIENCE)
+    return chat.options(**{"pace": pace, "pace_burst": 1, "hold": "%ds" % (2 * PATIENCE),
+                           **({"group_pace": pace} if chat.kind == "telegram" else {}), **more})
 
 
 def test_who_is_a_little_early_waits(chat):
@@ -176,15 +178,16 @@ def test_who_is_a_little_early_waits(chat):
     chat.spacing = 0.1
     verdicts = drive(chat.kind, paced(chat), [{"batch": [message(chat, "n%d" % n) for n in range(4)]}])
     assert [v["outcome"] for v in verdicts] == ["accepted"] * 4
-    assert [v["elapsed_ms"] >= 240 * n for n, v in enumerate(verdicts)] == [True] * 4
+    assert [v["elapsed_ms"] >= 240 * PATIENCE * n for n, v in enumerate(verdicts)] == [True] * 4
     assert [text_of(body) for body in chat.sent()] == ["n0", "n1", "n2", "n3"]
 
 
 def test_who_is_very_early_is_given_back(chat):
-    verdicts = drive(chat.kind, paced(chat, hold="600ms"), [{"batch": [message(chat, "n%d" % n) for n in range(6)]}])
+    options = paced(chat, hold="%dms" % (600 * PATIENCE))
+    verdicts = drive(chat.kind, options, [{"batch": [message(chat, "n%d" % n) for n in range(6)]}])
     late = [v for v in verdicts if v["outcome"] == "not_sent"]
     assert [v["handle"] for v in late] == [4, 5, 6] and len(chat.requests) == 3
-    assert all(due - 100 < v["not_before_ms"] <= due for v, due in zip(late, (750, 1000, 1250)))
+    assert all(due - 100 < v["not_before_ms"] / PATIENCE <= due for v, due in zip(late, (750, 1000, 1250)))
 
 
 def test_cancel_and_close_of_those_who_wait(chat):

@@ -6,6 +6,7 @@ import pika
 
 from support.broker import Broker, find_program
 from support.nginx import free_port
+from support.under import PATIENCE
 
 FOLDER = "/usr/lib/rabbitmq/bin"
 PROGRAM = FOLDER + "/rabbitmq-server" if os.path.exists(FOLDER + "/rabbitmq-server") else None
@@ -58,7 +59,7 @@ class Rabbit(Broker):
 
     def control(self, *words):
         """rabbitmqctl; takes seconds."""
-        subprocess.run([FOLDER + "/rabbitmqctl", "-q", *words], env=self.environment(), check=True, timeout=60,
+        subprocess.run([FOLDER + "/rabbitmqctl", "-q", *words], env=self.environment(), check=True, timeout=60 * PATIENCE,
                        stdout=subprocess.DEVNULL, cwd=self.folder)
 
     def queue(self, name, exchange=None, key="#", **arguments):

@@ -15,6 +15,8 @@ import subprocess
 import threading
 import time
 
+from support.under import PATIENCE
+
 
 class Request:
     def __init__(self, connection, line, headers, body):
@@ -146,7 +148,7 @@ class Receiver:
 
     def wait(self, condition, seconds=10):
         """Until condition(self) holds."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * PATIENCE
         with self._changed:
             while not condition(self):
                 assert self._changed.wait(max(0, end - time.monotonic())), "it did not happen in time"

@@ -231,6 +231,26 @@ static void lost_run_comes_back_in_order(struct fx *fx)
     expect_attempts(fx, outbox_batch_at(batch, 2)->id, "1 lost w1; 2 delivered w1");
 }
 
+/* What was lost and is blocked, by however much, hides nothing else that was lost. */
+static void lost_and_blocked_hides_nothing(struct fx *fx)
+{
+    put_n(fx, "a", 4);
+    outbox_batch *run = claim_n(fx, 4, .worker = "w1", .run = 4);
+    for (size_t i = 0; i < 4; i++)
+        expire(fx, outbox_batch_at(run, i)->id);
+    const struct outbox_delivery *head = take(fx, .worker = "w2", .limit = 1);
+    assert_int_equal(head->seq, 1);
+    settle(fx, head, .outcome = OUTBOX_LIMITED, .delay_us = HOUR);
+    struct outbox_uuid other = put(fx).id;
+    take(fx, .worker = "w1", .limit = 1);
+    expire(fx, other);
+    assert_same_id(take(fx, .worker = "w2", .limit = 1)->id, other);
+    claim_none(fx, .worker = "w2", .limit = 1);
+    make_due(fx, head->id);
+    expect_rest(AT(fx), "a1 a2 a3 a4");
+    expect_attempts(fx, outbox_batch_at(run, 3)->id, "1 lost w1; 2 delivered w1");
+}
+
 static void priority_never_reorders(struct fx *fx)
 {
     put(fx, .key = "a", .priority = 0);
@@ -305,6 +325,7 @@ const struct contract_test order_tests[] = {
     {"N2: a failing head blocks its key and no other", failing_head_blocks},
     {"N2 V10: a lost head is reclaimed before its successors", lost_head_blocks},
     {"N2 V10: a lost run comes back in order", lost_run_comes_back_in_order},
+    {"N2 V10 M8: what was lost and is blocked hides nothing that was lost", lost_and_blocked_hides_nothing},
     {"N2 M9: priority never reorders inside a key", priority_never_reorders},
     {"N2 M9: nor inside a run", priority_inside_a_run},
     {"N2: prefetch goes on behind one's own messages", prefetch_under_one_name},

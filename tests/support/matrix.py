@@ -8,6 +8,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SOURCE = "tests/sink/matrix.tsv"
+MEMORY = "tests/prove/valgrind.tsv"
 
 # The name in the table, and what it says.
 OUTCOMES = {
@@ -93,6 +94,25 @@ def as_text(table):
     return "\n".join(lines) + "\n"
 
 
+def memory():
+    """The section about valgrind: what tests/prove/valgrind --write wrote."""
+    lines = read(MEMORY).splitlines()
+    rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    return [
+        "",
+        "## Memory",
+        "",
+        "`make prove` runs the tests of every sink once more with the sink under valgrind. It fails on any error and any byte",
+        "that is definitely lost. `relay` is the whole program on its voyages, `(all)` what all sinks use. What libraries do",
+        "is named, each with the reason, in `tests/prove/valgrind.supp`.",
+        *[line[2:] for line in lines if line.startswith("# ")],
+        "",
+        "| %s |" % " | ".join(rows[0]),
+        "|" + "---|" * len(rows[0]),
+        *["| %s |" % " | ".join(row) for row in rows[1:]],
+    ]
+
+
 def as_page(note):
     """docs/sinks-proof.md."""
     table = load()
@@ -119,6 +139,7 @@ def as_page(note):
             proof = row[cell]
             said = proof[5:] if proof.startswith("n/a") else "<br>".join("`%s`" % word for word in proof.split())
             out.append("| %s | %s |" % (cell, said))
+    out += memory()
     return "\n".join(out) + "\n"
 
 

@@ -38,7 +38,7 @@
 -- What turns do not use goes to the rest. Order per key is a step of its own, and knows nothing of turns.
 --
 -- Depth. Many claimers that each take the first of many keys get in each other's way: what they find next is blocked by what
--- the others hold, and is parked and woken in vain. So a claimer that has parked much and may take runs looks for fewer
+-- the others hold, and is parked and woken in vain. So a claimer that found many keys blocked and may take runs looks for fewer
 -- keys and takes more of each, until a batch is not filled that way.
 
 create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz);
@@ -338,11 +338,11 @@ begin
 end
 $$;
 
--- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked. runs: of some key more
--- than one was taken.
+-- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked. crowd: how many
+-- keys these have. runs: of some key more than one was taken.
 create function @schema@.order_keys(tids tid[], lanes bigint[], denied bigint[], most int, run int, prefetch boolean,
     worker text, attempts_limit int, v_now timestamptz, inout take tid[], inout die tid[], out parked int,
-    out extended boolean, out runs boolean)
+    out crowd int, out extended boolean, out runs boolean)
     language plpgsql
 as $$
 #variable_conflict use_column
@@ -353,6 +353,7 @@ declare
     more record;
 begin
     parked := 0;
+    crowd := 0;
     extended := false;
     runs := false;
     select array_agg(q.ctid) as tids, array_agg(q.sid) as sids, array_agg(q.seq) as seqs, array_agg(q.spent) as spents,
@@ -457,11 +458,12 @@ begin
 
     -- What is left waits for its predecessor. First all locks, then the update: a row changed by the same statement
     -- cannot be locked any more. Who prefetches comes back for the rest of its own keys.
-    select array_agg(g.tid) as tids into more
+    select array_agg(g.tid) as tids, count(distinct g.sid) as crowd into more
       from unnest(h.tids, h.sids, h.seqs) g(tid, sid, seq),
            lateral (select from @schema@.queue p where p.sid = g.sid and p.seq = g.seq - 1
                        for update skip locked) locked_predecessor
      where g.tid not in (select unnest(take || die)) and not (prefetch and g.sid = any (coalesce(ready, '{}')));
+    crowd := more.crowd;
     update @schema@.queue q set parked = true where q.ctid = any (more.tids) and not q.parked;
     get diagnostics parked = row_count;
 end
@@ -513,6 +515,7 @@ declare
     v_share int;
     v_depth int;
     v_width int; -- how many rows are looked for
+    v_crowd int;
     v_crowded boolean := false;
     v_found int := 0; -- how many it may take of those
     v_more @schema@.locked;
@@ -656,12 +659,14 @@ begin
         end if;
         v_extended := false;
         v_runs := false;
+        v_crowd := 0;
         if v_got.keyed then
-            select o.take, o.die, o.parked, o.extended, o.runs into v_take, v_die, v_parked, v_extended, v_runs
+            select o.take, o.die, o.parked, o.crowd, o.extended, o.runs
+              into v_take, v_die, v_parked, v_crowd, v_extended, v_runs
               from @schema@.order_keys(v_got.tids, v_lanes, v_denied, "limit" - cardinality(v_take), run, prefetch,
                        worker, claim.max_attempts, v_now, v_take, v_die) o;
         end if;
-        v_crowded := v_crowded or v_parked > v_count / 4;
+        v_crowded := v_crowded or v_crowd > v_count / 8;
         v_found := cardinality(v_take);
         -- Depth is for keys: what their runs leave of the batch is for messages without one.
         if v_depth > 1 and v_found < "limit" then
@@ -697,6 +702,7 @@ begin
         exit when cardinality(v_take) > 0 or v_round > 50;
         if v_count > 0 then
             exit when v_parked = 0 and cardinality(v_die) = 0;
+            v_width := "limit";
         else
             exit when v_sweep or tenant is not null;
             v_sweep := true;

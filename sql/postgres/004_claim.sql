@@ -702,7 +702,7 @@ begin
         exit when cardinality(v_take) > 0 or v_round > 50;
         if v_count > 0 then
             exit when v_parked = 0 and cardinality(v_die) = 0;
-            v_width := "limit";
+            v_width := least(v_width * 2, "limit");
         else
             exit when v_sweep or tenant is not null;
             v_sweep := true;

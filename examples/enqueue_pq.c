@@ -27,18 +27,14 @@ int main(int argc, char **argv)
         return 2;
     }
     PGconn *conn = PQconnectdb(argv[1]);
-    if (PQstatus(conn) != CONNECTION_OK) {
-        fprintf(stderr, "%s", PQerrorMessage(conn));
-        PQfinish(conn);
-        return 1;
-    }
+    if (PQstatus(conn) != CONNECTION_OK)
+        check(conn, NULL);
     check(conn, PQexec(conn, "CREATE TABLE IF NOT EXISTS orders (id int PRIMARY KEY, state text NOT NULL)"));
     check(conn, PQexec(conn, "BEGIN"));
     const char *order = argv[2];
     check(conn,
           PQexecParams(conn, "INSERT INTO orders VALUES ($1, 'paid') ON CONFLICT (id) DO UPDATE SET state = 'paid'", 1,
                        NULL, &order, NULL, NULL, 0));
-
     long number = strtol(order, NULL, 10);
     char payload[64], key[64];
     struct outbox_message msg = OUTBOX_MESSAGE_INIT;
@@ -56,7 +52,6 @@ int main(int argc, char **argv)
         return 1;
     }
     check(conn, PQexec(conn, "COMMIT"));
-
     char id[37];
     outbox_uuid_format(&receipt.id, id);
     printf("%s %s, seq %lld\n", receipt.created ? "enqueued" : "was enqueued before:", id, (long long)receipt.seq);

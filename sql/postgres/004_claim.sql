@@ -508,7 +508,7 @@ declare
     v_kept text;
     v_scope constant text := concat_ws(',', claim.namespace, claim.topics::text, only_namespaces::text, only_topics::text);
     v_lanes bigint[];
-    v_denied bigint[];
+    v_denied bigint[] := '{}';
     v_marks @schema@.mark[];
     v_aside @schema@.mark[]; -- of lanes denied just now: where to go on when they are not any more
     v_turns @schema@.turn[];
@@ -563,7 +563,6 @@ begin
         tenant := @schema@.tenant_for(tenant);
     end if;
 
-    v_denied := '{}';
     if exists (select from @schema@.pause p where p.destination is null) then
         if exists (select from @schema@.pause p where p.namespace is null and p.destination is null) then
             return;

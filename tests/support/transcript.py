@@ -32,7 +32,7 @@ SETUP = "\\set SHOW_CONTEXT never\n\\pset footer off\n\\pset pager off\n"
 VARIABLE = re.compile(
     r"(?P<id>\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b)"
     r"|(?P<time>\b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d(?::\d\d)?)?)"
-    r"|(?P<period>\b\d{8}_\d{4}\b)|(?P<number>\b\d+\.\d{3,}\b)")
+    r"|(?P<period>(?<!\d)\d{8}_\d{4}\b)|(?P<number>\b\d+\.\d{3,}\b)")
 
 
 class Step:

@@ -97,7 +97,7 @@ def test_server_restarts(own_pg_server, shop, tmp_path, mode):
             own_pg_server.restart(mode)
         delivered_after(tmp_path, 40)
         settle_up(relay, producer, shop, tmp_path)
-        assert relay.metric("outbox_store_reconnects_total") > 0
+        wait_for(lambda: relay.metric("outbox_store_reconnects_total") > 0, 10, "a reconnect on the page")
     assert producer.losses > 0
     assert relay.logged("the store answers again")
 

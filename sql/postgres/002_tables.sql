@@ -108,7 +108,7 @@ create index queue_parked on @schema@.queue (sid, seq) where parked;
 create table @schema@.attempt (
     message_id   uuid not null,
     attempt_no   int not null,
-    outcome      smallint not null, -- the numbers of 005_settle.sql
+    outcome      smallint not null, -- the numbers of 006_settle.sql
     spent        smallint not null,
     latency      int,  -- ms, from claim to settle as the worker measured it
     claimed_at   timestamptz,

@@ -1,5 +1,5 @@
 /* model_store.c - the contract of a store in memory: leases, tokens, keys, runs, prefetch, attempts and their record. Its
- * rules are those of sql/postgres/004_claim.sql and 005_settle.sql; the contract suite holds the real stores to them. */
+ * rules are those of sql/postgres/005_claim.sql and 006_settle.sql; the contract suite holds the real stores to them. */
 #include "core/mutant.h"
 #include "sim.h"
 

@@ -181,7 +181,7 @@ ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, stru
         return ob_error_nomem(err);
     PGresult *res;
     ob_code code = ob_pg_call(store, OB_PG_claim, &params, &res, err);
-    if (code == OUTBOX_CONFLICT) /* a race of SKIP LOCKED's own, see 004_claim.sql: nothing was taken */
+    if (code == OUTBOX_CONFLICT) /* a race of SKIP LOCKED's own, see 005_claim.sql: nothing was taken */
         code = ob_pg_call(store, OB_PG_claim, &params, &res, err);
     if (code)
         return code;

@@ -258,7 +258,7 @@ begin
 end
 $$;
 
--- Rights, as in 010_rights.sql.
+-- Rights, as in 011_rights.sql.
 grant create on schema @schema@ to @owner@, @api@;
 alter table @schema@.relay owner to @owner@;
 alter table @schema@.tuning owner to @owner@;

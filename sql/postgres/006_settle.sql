@@ -173,11 +173,10 @@ end
 $$;
 
 -- A session with a tenant settles no other tenant's messages.
-create function @schema@.check_own(ids uuid[]) returns void
+create function @schema@.check_own(ids uuid[]) returns boolean
     language plpgsql
 as $$
 begin
-    -- The relay has no tenant: it must not pay for the look.
     if current_setting('app.current_tenant_id', true) <> '' then
         if exists (select from @schema@.queue q where q.id = any (ids)
                       and q.tenant_id is distinct from (select @schema@.current_tenant())) then
@@ -185,6 +184,7 @@ begin
                 hint = 'Set app.current_tenant_id to the tenant of the messages, or to none.';
         end if;
     end if;
+    return true;
 end
 $$;
 
@@ -205,6 +205,7 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_count constant int := cardinality(ids);
+    v_fine boolean; -- only so that a check is not a statement
     v_done uuid[];
     v_dying uuid[];
     v_missing uuid[];
@@ -212,12 +213,7 @@ declare
     v_seqs bigint[];
     r record;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform @schema@.check_isolation();
-    end if;
-    if current_setting('app.current_tenant_id', true) <> '' then
-        perform @schema@.check_own(ids);
-    end if;
+    v_fine := @schema@.check_isolation() and @schema@.check_own(ids);
     if v_count is null or v_count > 10000 or cardinality(tokens) is distinct from v_count
             or cardinality(outcomes) is distinct from v_count or cardinality(codes) <> v_count
             or cardinality(errors) <> v_count or cardinality(refs) <> v_count or cardinality(outputs) <> v_count
@@ -379,11 +375,11 @@ create function @schema@.extend(ids uuid[], tokens bigint[], lease interval defa
 as $$
 #variable_conflict use_column
 declare
+    v_fine boolean;
     v_done uuid[];
 begin
-    perform @schema@.check_isolation();
-    perform @schema@.check_own(ids);
-    perform @schema@.check_range('lease', extract(epoch from lease)::numeric, 0.1, 86400, ' s');
+    v_fine := @schema@.check_isolation() and @schema@.check_own(ids)
+        and @schema@.check_range('lease', extract(epoch from lease)::numeric, 0.1, 86400, ' s');
     if cardinality(ids) is null or cardinality(ids) > 10000 or cardinality(ids) is distinct from cardinality(tokens) then
         raise exception 'the arrays have different lengths, or more than 10000 elements' using errcode = 'OB001',
             hint = 'Give one token per id.';

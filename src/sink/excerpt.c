@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { PART_LEAST = 8 }; /* a beginning shorter than this gives nothing away */
+
 void ob_excerpt_put(struct ob_buf *out, const char *text, size_t len)
 {
     for (size_t i = 0; i < len;) {
@@ -28,5 +30,11 @@ void ob_excerpt_mask(struct ob_buf *text, const char *secret)
     while ((at = memmem(at, text->len - (size_t)(at - text->data), secret, len))) {
         memset(at, '*', len);
         at += len;
+    }
+    for (size_t part = len - 1 < text->len ? len - 1 : text->len; part >= PART_LEAST; part--) {
+        if (memcmp(text->data + text->len - part, secret, part) != 0)
+            continue;
+        memset(text->data + text->len - part, '*', part);
+        break;
     }
 }

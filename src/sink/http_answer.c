@@ -132,15 +132,6 @@ static void read_json(struct ob_http_answer *answer)
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* What we sent in secret may come back: the whole header, or the word after its scheme. */
-static void mask_secrets(struct ob_http_answer *answer)
-{
-    const char *authorization = answer->config->authorization;
-    const char *word = authorization ? strrchr(authorization, ' ') : NULL;
-    ob_excerpt_mask(&answer->text, authorization);
-    ob_excerpt_mask(&answer->text, word ? word + 1 : NULL);
-}
-
 void ob_http_answer_tell(struct ob_http_answer *answer, const struct ob_http_end *end, const char *error,
                          struct outbox_verdict *verdict)
 {
@@ -168,6 +159,6 @@ void ob_http_answer_tell(struct ob_http_answer *answer, const struct ob_http_end
         ob_excerpt_put(&answer->text, answer->body.data,
                        answer->body.len < EXCERPT_MOST ? answer->body.len : EXCERPT_MOST);
     }
-    mask_secrets(answer);
+    ob_http_mask(answer->config->masks, &answer->text);
     verdict->text = ob_buf_ok(&answer->text) ? ob_buf_text(&answer->text) : NULL;
 }

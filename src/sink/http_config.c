@@ -88,7 +88,7 @@ static bool value_ok(const char *value)
     return ob_header_value_ok(value, strlen(value));
 }
 
-static enum outbox_code fixed_add(struct ob_http_config *config, const char *name, const char *value,
+static enum outbox_code fixed_add(struct ob_http_config *config, const char *name, const char *value, bool secret,
                                   struct outbox_error *err)
 {
     char line[4096];
@@ -99,15 +99,15 @@ static enum outbox_code fixed_add(struct ob_http_config *config, const char *nam
     if (!grown)
         return ob_error_nomem(err);
     config->fixed = grown;
-    return OUTBOX_OK;
+    return ob_http_mask_value(&config->masks, value, secret) ? OUTBOX_OK : ob_error_nomem(err);
 }
 
 static enum outbox_code read_headers(struct ob_http_config *config, const struct ob_options *options,
                                      struct outbox_error *err)
 {
     /* Without this line libcurl asks before it sends more than a megabyte. */
-    enum outbox_code code = fixed_add(config, "Expect", "", err);
-    const char *name, *value;
+    enum outbox_code code = fixed_add(config, "Expect", "", false, err);
+    const char *name, *value, *authorization = NULL;
     for (size_t i = 0; !code && (value = ob_option_below(options, "headers", &i, &name));) {
         if (ob_http_name_reserved(name) || !ob_header_name_ok(name))
             code = ob_error_set(err, OUTBOX_INVALID, "headers.%s: that name is %s", name,
@@ -116,14 +116,14 @@ static enum outbox_code read_headers(struct ob_http_config *config, const struct
         else if (!*value || !value_ok(value))
             code = ob_error_set(err, OUTBOX_INVALID, "headers.%s: the value is empty or has control characters", name);
         else
-            code = fixed_add(config, name, value, err);
+            code = fixed_add(config, name, value, false, err);
     }
     if (!code)
-        code = ob_option_keep(options, "authorization", &config->arena, &config->authorization, err);
-    if (!code && config->authorization) {
-        if (!value_ok(config->authorization))
+        code = ob_option_keep(options, "authorization", &config->arena, &authorization, err);
+    if (!code && authorization) {
+        if (!value_ok(authorization))
             return ob_error_set(err, OUTBOX_INVALID, "authorization has control characters");
-        code = fixed_add(config, "Authorization", config->authorization, err);
+        code = fixed_add(config, "Authorization", authorization, true, err);
     }
     if (!code)
         code = ob_option_keep(options, "user_agent", &config->arena, &config->user_agent, err);
@@ -162,6 +162,8 @@ static enum outbox_code read_places(struct ob_http_config *config, const struct 
         if (!code && !(config->url = ob_arena_strdup(&config->arena, normal)))
             code = ob_error_nomem(err);
         ob_free(normal);
+        if (!code && !ob_http_mask_url(&config->masks, config->url))
+            code = ob_error_nomem(err);
     }
     if (!code)
         code = ob_option_keep(options, "url_header", &config->arena, &config->url_header, err);
@@ -268,6 +270,7 @@ void ob_http_config_fini(struct ob_http_config *config)
     for (size_t i = 0; i < config->key_count; i++)
         ob_webhook_key_free(config->keys[i]);
     curl_slist_free_all(config->fixed);
+    curl_slist_free_all(config->masks);
     ob_http_urls_fini(&config->places);
     ob_net_guard_fini(&config->guard);
     ob_arena_fini(&config->arena);

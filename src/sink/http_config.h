@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "sink/curl_loop.h"
+#include "sink/http_mask.h"
 #include "sink/http_outcome.h"
 #include "sink/http_url.h"
 #include "sink/render.h"
@@ -26,7 +27,7 @@ struct ob_http_config {
     ob_webhook_key **keys;
     size_t key_count;
     struct curl_slist *fixed; /* the headers that every request has; owned */
-    const char *authorization;
+    struct curl_slist *masks; /* what of a request must not be shown; owned */
     const char *user_agent;
     long version; /* of CURLOPT_HTTP_VERSION */
     const char *proxy, *ca, *cert, *key, *key_password;

@@ -269,6 +269,28 @@ def test_error_text_is_printable_and_holds_no_secret(receiver):
     assert all(c.isprintable() for c in verdict["text"])
 
 
+@pytest.mark.parametrize("body", [
+    "Cannot POST {path}", "no route for {url}", '{{"path": "/in/T0001/hookSECRETsecret"}}', "{escaped}",
+    '{{"query": {{"key": "a+b/SECRETvalue=="}}}}', '{{"headers": {{"x-api-key": "keySECRETkey"}}}}',
+    "unknown key: Token keySECRETkey", "the hook hookSECRETsecret is not known", "{fill}{path}"])
+def test_error_text_does_not_repeat_the_request(receiver, body):
+    """Some receivers say what they were sent. The address is a secret, and a header may be a key. Proves: N3."""
+    path = "/in/T0001/hookSECRETsecret?key=a%2Bb%2FSECRETvalue%3D%3D&v=2"
+    url = receiver.url(path)
+    said = body.format(path=path, url=url, escaped="Cannot POST " + path.replace("&", "&amp;").replace("/", "\\/"),
+                       fill="x" * 2030)  # cut off amidst of it
+    verdict = verdict_of(receiver, status(404, {}, said.encode()), url=url,
+                         **{"headers.X-Api-Key": "Token keySECRETkey", "headers.X-Team": "blue"})
+    assert "SECRET" not in verdict["text"] and "T0001/hook" not in verdict["text"]
+    assert verdict["text"].startswith("status 404: " + said[:4])
+
+
+def test_error_text_keeps_what_is_no_secret(receiver):
+    more = {"headers.X-Team": "blue", "headers.X-Env": "test"}
+    verdict = verdict_of(receiver, status(404, {}, b"team blue: no /hook in test"), **more)
+    assert verdict["text"] == "status 404: team blue: no /hook in test"
+
+
 # ---- never twice
 
 

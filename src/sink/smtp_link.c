@@ -10,12 +10,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { GOODBYE_MS = 1000 }; /* for the answer to QUIT: nothing hangs on it */
+
 /* ---- callbacks of libcurl ---------------------------------------------------------------------------------------- */
 
 static size_t on_line(char *data, size_t size, size_t count, void *ctx)
 {
     struct ob_smtp_link *link = ctx;
     ob_smtp_reply_line(&link->reply, data, size * count);
+    /* libcurl says QUIT to a server that refused a mail, and waits for the answer, before it tells of the refusal. */
+    if (link->reply.begun && ob_smtp_reply_refuses(&link->reply))
+        curl_easy_setopt(link->easy, CURLOPT_SERVER_RESPONSE_TIMEOUT, GOODBYE_MS / 1000L);
     return size * count;
 }
 
@@ -67,6 +72,8 @@ static curl_socket_t on_open(void *ctx, curlsocktype purpose, struct curl_sockad
 {
     struct ob_smtp_link *link = ctx;
     (void)purpose;
+    if (link->leaving)
+        return CURL_SOCKET_BAD;
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     if (fd < 0)
         return CURL_SOCKET_BAD;
@@ -127,8 +134,6 @@ static bool configure(struct ob_smtp_link *link, CURL *easy)
     SET(MAXAGE_CONN, (long)((config->idle_us + 999999) / 1000000));
     SET(CONNECTTIMEOUT_MS, (long)(config->connect_us / 1000));
     SET(TIMEOUT_MS, (long)(config->response_us / 1000));
-    /* libcurl waits 120 s for a reply; RFC 5321 wants more patience behind the end of a mail. */
-    SET(SERVER_RESPONSE_TIMEOUT, (long)((config->response_us + 999999) / 1000000));
 #if LIBCURL_VERSION_NUM >= 0x075700
     SET(QUICK_EXIT, 1L); /* does not wait for the resolver when it is cut */
 #endif
@@ -173,18 +178,6 @@ bool ob_smtp_link_init(struct ob_smtp_link *link, const struct ob_smtp_config *c
     return pthread_mutex_init(&link->lock, NULL) == 0;
 }
 
-void ob_smtp_link_close(struct ob_smtp_link *link)
-{
-    curl_easy_cleanup(link->easy);
-    link->easy = NULL;
-}
-
-void ob_smtp_link_fini(struct ob_smtp_link *link)
-{
-    ob_smtp_link_close(link);
-    pthread_mutex_destroy(&link->lock);
-}
-
 void ob_smtp_link_cut(struct ob_smtp_link *link, bool for_good)
 {
     if (for_good)
@@ -196,16 +189,61 @@ void ob_smtp_link_cut(struct ob_smtp_link *link, bool for_good)
     pthread_mutex_unlock(&link->lock);
 }
 
-/* ---- a mail ------------------------------------------------------------------------------------------------------ */
-
 static CURLcode perform(struct ob_smtp_link *link)
 {
     ob_smtp_reply_reset(&link->reply);
     link->handed = 0;
     link->dialled = link->no_login = false;
     link->error[0] = '\0';
+    /* libcurl waits 120 s for a reply; RFC 5321 wants more patience behind the end of a mail. */
+    curl_easy_setopt(link->easy, CURLOPT_SERVER_RESPONSE_TIMEOUT,
+                     (long)((link->config->response_us + 999999) / 1000000));
     return curl_easy_perform(link->easy);
 }
+
+/* ---- the end of a connection ------------------------------------------------------------------------------------- */
+
+static bool is_connected(struct ob_smtp_link *link)
+{
+    bool found = false;
+    pthread_mutex_lock(&link->lock);
+    for (int i = 0; i < OB_SMTP_FDS; i++)
+        found = found || link->fds[i] >= 0;
+    pthread_mutex_unlock(&link->lock);
+    return found;
+}
+
+/* QUIT as a request of its own: for the one that libcurl says when a handle is freed it waits two minutes. */
+static void say_goodbye(struct ob_smtp_link *link)
+{
+    link->leaving = true;
+    curl_easy_setopt(link->easy, CURLOPT_UPLOAD, 0L);
+    curl_easy_setopt(link->easy, CURLOPT_NOBODY, 1L);
+    curl_easy_setopt(link->easy, CURLOPT_TIMEOUT_MS, (long)GOODBYE_MS);
+    curl_easy_setopt(link->easy, CURLOPT_MAXAGE_CONN, 0x7fffffffL / 1000);
+    if (curl_easy_setopt(link->easy, CURLOPT_CUSTOMREQUEST, "QUIT") == CURLE_OK)
+        perform(link);
+    link->leaving = false;
+    ob_smtp_link_cut(link, false); /* so that nothing more is said */
+}
+
+void ob_smtp_link_close(struct ob_smtp_link *link)
+{
+    if (link->easy && is_connected(link))
+        say_goodbye(link);
+    curl_easy_cleanup(link->easy);
+    link->easy = NULL;
+    link->mails = 0;
+    link->worn = false;
+}
+
+void ob_smtp_link_fini(struct ob_smtp_link *link)
+{
+    ob_smtp_link_close(link);
+    pthread_mutex_destroy(&link->lock);
+}
+
+/* ---- a mail ------------------------------------------------------------------------------------------------------ */
 
 /* The server closed the connection after the last mail, or says now that it does: nothing was lost, and a new one costs
  * the message nothing. */
@@ -273,14 +311,14 @@ static void send_mail(struct ob_smtp_link *link, CURL *easy)
     curl_slist_free_all(recipient);
 }
 
-/* Connects, shakes hands, logs in, asks for nothing, and leaves. */
+/* Connects, shakes hands, logs in, and asks for nothing. */
 static void probe(struct ob_smtp_link *link, CURL *easy)
 {
     curl_easy_setopt(easy, CURLOPT_UPLOAD, 0L);
     curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "NOOP");
     tell(link, perform(link));
-    ob_smtp_link_close(link);
+    link->worn = true;
 }
 
 void ob_smtp_link_run(struct ob_smtp_link *link, struct ob_smtp_job *job)
@@ -300,8 +338,6 @@ void ob_smtp_link_run(struct ob_smtp_link *link, struct ob_smtp_job *job)
     else
         send_mail(link, easy);
     link->job = NULL;
-    if (link->config->per_connection && link->mails >= link->config->per_connection) {
-        ob_smtp_link_close(link);
-        link->mails = 0;
-    }
+    if (link->config->per_connection && link->mails >= link->config->per_connection)
+        link->worn = true;
 }

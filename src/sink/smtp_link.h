@@ -18,6 +18,8 @@ struct ob_smtp_link {
     int64_t mails;        /* over this connection */
     size_t handed;        /* bytes of the mail that libcurl has taken */
     bool dialled;         /* for this mail */
+    bool leaving;         /* says goodbye: no new connection for that */
+    bool worn;            /* to be closed, once its last job is told of */
     bool no_login;        /* a new connection, and the server did not ask who we are */
     atomic_bool off;      /* cut for good */
     pthread_mutex_t lock; /* of fds: a socket is not closed while another thread shuts it down */
@@ -27,10 +29,11 @@ struct ob_smtp_link {
 
 bool ob_smtp_link_init(struct ob_smtp_link *link, const struct ob_smtp_config *config);
 void ob_smtp_link_fini(struct ob_smtp_link *link);
-/* Says goodbye, and waits for the answer. */
+/* Says goodbye, and waits a moment for the answer. The next job opens a new connection. */
 void ob_smtp_link_close(struct ob_smtp_link *link);
 
-/* Sends the mail, or looks whether one could be sent, and fills in how it went. */
+/* Sends the mail, or looks whether one could be sent, and fills in how it went. A link that is worn is the caller's to
+ * close, after the job was told of: the goodbye may take a while. */
 void ob_smtp_link_run(struct ob_smtp_link *link, struct ob_smtp_job *job);
 
 /* From any thread: whatever goes on ends with an error. */

@@ -105,26 +105,42 @@ static struct ob_smtp_job *next_job(struct ob_smtp_pool *pool)
     return NULL;
 }
 
+/* With the lock: how the job went goes to the loop. */
+static void tell(struct ob_smtp_pool *pool, struct ob_smtp_job *job)
+{
+    if (atomic_load(&job->cancelled) || pool->closing) {
+        ob_smtp_job_free(job);
+        return;
+    }
+    ob_list_push(&pool->done, &job->node);
+    pool->host->wake(pool->host->ctx);
+}
+
+/* With the lock, but not while it waits for the server. */
+static void part(struct worker *worker)
+{
+    pthread_mutex_unlock(&worker->pool->lock);
+    ob_smtp_link_close(&worker->link);
+    pthread_mutex_lock(&worker->pool->lock);
+}
+
 static void *work(void *ctx)
 {
     struct worker *worker = ctx;
     struct ob_smtp_pool *pool = worker->pool;
     pthread_mutex_lock(&pool->lock);
-    while ((worker->job = next_job(pool))) {
-        pthread_mutex_unlock(&pool->lock);
-        ob_smtp_link_run(&worker->link, worker->job);
-        pthread_mutex_lock(&pool->lock);
-        if (atomic_load(&worker->job->cancelled) || pool->closing) {
-            ob_smtp_job_free(worker->job);
-        } else {
-            ob_list_push(&pool->done, &worker->job->node);
-            pool->host->wake(pool->host->ctx);
+    do {
+        while ((worker->job = next_job(pool))) {
+            pthread_mutex_unlock(&pool->lock);
+            ob_smtp_link_run(&worker->link, worker->job);
+            pthread_mutex_lock(&pool->lock);
+            tell(pool, worker->job);
+            worker->job = NULL;
+            if (worker->link.worn)
+                part(worker);
         }
-        worker->job = NULL;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    ob_smtp_link_close(&worker->link);
-    pthread_mutex_lock(&pool->lock);
+        part(worker);
+    } while (!ob_list_empty(&pool->waiting) && !pool->closing); /* what came meanwhile counted on this worker */
     worker->state = WORKER_GONE;
     pool->alive--;
     pthread_cond_signal(&pool->gone);

@@ -4,7 +4,7 @@
         server.say["rcpt"] = "550 5.1.1 nobody of that name"
         drive("smtp", server.options(), [{"topic": "a", "recipient": "x@example.org", "payload": {...}}])
 
-say maps a stage (greeting, ehlo, mail, rcpt, data, end, noop) to what is said there: a reply, DROP, RESET, HANG, a list
+say maps a stage (greeting, ehlo, mail, rcpt, data, end, noop, quit) to what is said there: a reply, DROP, RESET, HANG, a list
 of these for one call after the other (the last stays; None is the usual answer), or a function of the recipient.
 """
 import asyncio
@@ -98,7 +98,8 @@ class Session(SMTP):
 
     async def smtp_QUIT(self, arg):
         self.lines.append("QUIT")
-        await super().smtp_QUIT(arg)
+        wish = await self.act("quit")
+        await (self.push(wish) if wish else super().smtp_QUIT(arg))
 
 
 class Handler:

@@ -111,6 +111,7 @@ static void call_end(const struct ob_chat_call *call, CURLcode result, struct ob
         .status = (int)status,
         .sent = call->curl.sent,
         .resent = call->curl.resent,
+        .starved = call->curl.starved,
         .refused = call->curl.refused > 0 && call->curl.dialled == 0,
         .whole = !call->cut && ob_buf_ok(&call->answer) && answered_whole(call, result),
         .cut = call->cut,
@@ -144,8 +145,10 @@ void ob_chat_judge(struct ob_chat_call *call, CURLcode result, struct outbox_ver
     }
     ob_buf_printf(&call->said, "status %d", end.status);
     json_t *reply = json_loadb(ob_buf_text(&call->answer), call->answer.len, JSON_DECODE_ANY, NULL);
-    if (end.status < 300) /* a status is no proof: the document must say so */
+    if (end.status < 300) { /* a status is no proof: the document must say so */
         ob_chat_end(call, verdict, OUTBOX_SINK_UNKNOWN, OUTBOX_SCOPE_MESSAGE, "unclear");
+        verdict->not_before_us = ob_http_patience_us(&end);
+    }
     provider->judge(call, end.status, reply, verdict);
     json_decref(reply);
 }

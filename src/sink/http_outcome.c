@@ -54,6 +54,14 @@ enum outbox_code ob_http_rules_set(struct ob_http_rules *rules, const char *stat
 
 /* ---- an answer ------------------------------------------------------------------------------------------------- */
 
+int64_t ob_http_patience_us(const struct ob_http_end *end)
+{
+    int64_t most_s = end->patience_us / 1000000;
+    if (end->retry_after_s <= 0)
+        return -1;
+    return (end->retry_after_s < most_s ? end->retry_after_s : most_s) * 1000000;
+}
+
 static enum outbox_sink_outcome by_status(const struct ob_http_end *end)
 {
     int status = end->status;
@@ -89,10 +97,8 @@ static void judge_status(const struct ob_http_rules *rules, const struct ob_http
     verdict->unreachable =
         verdict->outcome == OUTBOX_SINK_RETRY && (end->status == 502 || end->status == 503 || end->status == 504);
     snprintf(code, 32, "http_%d", end->status);
-    if (verdict->outcome == OUTBOX_SINK_ACCEPTED || end->retry_after_s <= 0)
-        return;
-    int64_t most_s = end->patience_us / 1000000;
-    verdict->not_before_us = (end->retry_after_s < most_s ? end->retry_after_s : most_s) * 1000000;
+    if (verdict->outcome != OUTBOX_SINK_ACCEPTED)
+        verdict->not_before_us = ob_http_patience_us(end);
 }
 
 /* ---- no answer ------------------------------------------------------------------------------------------------- */

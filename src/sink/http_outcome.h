@@ -27,6 +27,9 @@ struct ob_http_end {
     int64_t patience_us;        /* the most that a Retry-After may ask for */
 };
 
+/* How long the receiver asks to be left alone, as far as that is granted; -1: it does not say. */
+int64_t ob_http_patience_us(const struct ob_http_end *end);
+
 /* Fills outcome, scope, unreachable, code (into `code`) and not_before_us; text and reference are the caller's. */
 void ob_http_judge(const struct ob_http_rules *rules, const struct ob_http_end *end, char code[32],
                    struct outbox_verdict *verdict);

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from support.chatservers import SlackServer, TelegramServer, WhatsAppServer, authority
-from support.receiver import certificate, hang_up, raw, reset
-from support.sinkdrive import Drive, drive, has_kind, needs_sinks
+from support.receiver import Receiver, certificate, hang_up, raw, reset
+from support.sinkdrive import Drive, drive, has_kind, needs_sinks, shortage
 from support.under import PATIENCE
 
 pytestmark = needs_sinks
@@ -127,6 +127,28 @@ def test_connections_are_kept(chat):
     msgs = [line for _ in range(5) for line in (message(chat), {"wait": True})]
     verdicts = drive(chat.kind, chat.options(pace="0s"), msgs)
     assert ({v["outcome"] for v in verdicts}, chat.connections) == ({"accepted"}, 1)
+
+
+def test_a_shortage_of_our_own_costs_nothing(chat):
+    """S13: no descriptor is left for a connection. Nobody refused anything, so no attempt is spent and no breaker opens."""
+    chat.close()
+    assert shortage(chat.kind, chat.options(pace="0s"), message(chat))["code"] == "http_connect"
+
+
+def test_proxy_of_the_environment_is_not_used(chat):
+    """It would be dialled instead of the address that was checked, and see who is written to."""
+    with Receiver() as proxy:
+        env = {name: proxy.url("") for name in ("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")}
+        verdict, = drive(chat.kind, chat.options(pace="0s"), [message(chat)], env=env)
+        assert (verdict["outcome"], proxy.connections, len(chat.requests)) == ("accepted", 0, 1)
+
+
+def test_large_message_goes_without_asking(chat):
+    """libcurl would ask first (Expect: 100-continue), and wait a second for an answer that may never come."""
+    text = {"type": "text", "text": {"body": "hello"}} if chat.kind == "whatsapp" else {"text": "hello"}
+    verdict = one(chat, {"topic": "a", "recipient": chat.to, "payload": {**text, "more": "x" * 1200000}}, raw=True)
+    assert (verdict["outcome"], chat.requests[0].header("Expect")) == ("accepted", None)
+    assert len(chat.requests[0].body) > 1200000
 
 
 # ---- what must never be told

@@ -140,6 +140,12 @@ def test_too_many_requests(telegram, headers, parameters, ms):
         "limited", "telegram_429", "recipient", ms)
 
 
+def test_limit_inside_200(telegram):
+    telegram.answers = [(200, telegram.error(429, "Too Many Requests")[1], {"Retry-After": "5"})]
+    verdict = one(telegram)
+    assert (verdict["outcome"], verdict["not_before_ms"]) == ("limited", 5000)
+
+
 def test_second_limited_chat_holds_all(telegram):
     telegram.answers = [telegram.error(429, "Too Many Requests", retry_after=30)] * 2
     script = [message(recipient="42"), {"wait": True}, message(recipient="43")]

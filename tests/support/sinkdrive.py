@@ -151,6 +151,22 @@ class Drive:
             assert self.process.returncode in (0, 3), self.log
 
 
+def shortage(kind, options, message):
+    """The verdict of a message to nobody when the sink's process has no descriptor left for a connection."""
+    for limit in range(40, 8, -1):
+        try:
+            with Drive(kind, options, prefix=["prlimit", "--nofile=%d" % limit]) as sink:
+                sink.send(message)
+                verdict = sink.verdict()
+        except (OpenError, AssertionError):
+            break
+        if verdict["outcome"] != "retry":
+            assert (verdict["outcome"], verdict["unreachable"]) == ("not_sent", False)
+            assert verdict["not_before_ms"] > 0
+            return verdict
+    raise AssertionError("the limit was never met")
+
+
 def drive(kind, options, script, deadline=10, env=None, statuses=(0,)):
     """Runs a script to its end; the verdicts in the order in which they came."""
     with Drive(kind, options, deadline, env) as sink:

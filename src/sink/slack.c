@@ -232,11 +232,12 @@ static const struct word *word_of(const char *text)
     return NULL;
 }
 
-/* False when the word is none of ours. */
-static bool judge_word(struct ob_chat_call *call, const char *text, struct outbox_verdict *verdict)
+/* False when the word is none of ours. Of a server error it only adds what the status does not say: that it may have been
+ * done, or, of a webhook, that it was not. */
+static bool judge_word(struct ob_chat_call *call, int status, const char *text, struct outbox_verdict *verdict)
 {
     const struct word *word = word_of(text);
-    if (!word)
+    if (!word || (status >= 500 && word->outcome != OUTBOX_SINK_UNKNOWN && strcmp(text, "rollup_error") != 0))
         return false;
     enum outbox_sink_scope scope = word->reach == CHANNEL   ? ob_chat_scope_of_recipient(call)
                                    : word->reach == ACCOUNT ? OUTBOX_SCOPE_DESTINATION
@@ -265,8 +266,8 @@ static void judge_webhook(struct ob_chat_call *call, int status, struct outbox_v
     ob_chat_quote(call, word);
     if (status == 429)
         ob_chat_limit(call, verdict, 0, "ratelimited");
-    else if (status < 500 || strcmp(word, "rollup_error") == 0)
-        (void)judge_word(call, word, verdict);
+    else
+        (void)judge_word(call, status, word, verdict);
 }
 
 static void slack_judge(struct ob_chat_call *call, int status, const json_t *reply, struct outbox_verdict *verdict)
@@ -288,7 +289,7 @@ static void slack_judge(struct ob_chat_call *call, int status, const json_t *rep
     ob_chat_quote(call, json_string_value(json_array_get(messages, 0)));
     if (status == 429)
         ob_chat_limit(call, verdict, 0, "ratelimited");
-    else if (status < 500 && !judge_word(call, error, verdict) && status == 200 && error && !ok)
+    else if (!judge_word(call, status, error, verdict) && status == 200 && error && !ok)
         ob_chat_end(call, verdict, OUTBOX_SINK_RETRY, OUTBOX_SCOPE_MESSAGE, "error");
 }
 

@@ -1,6 +1,7 @@
 """The slack sink, by token and by webhook, against a server that speaks what Slack documents. Proves: V5, V6, V16, S13, Y2.
 """
 import os
+import re
 
 import pytest
 
@@ -97,12 +98,25 @@ def test_longest_text(slack):
 
 ERRORS = {
     "blocked": ["invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive", "missing_scope",
-                "not_in_channel", "channel_not_found", "is_archived"],
-    "terminal": ["msg_too_long", "no_text", "invalid_blocks", "msg_blocks_too_long"],
-    "limited": ["ratelimited", "rate_limited"],
+                "not_in_channel", "channel_not_found", "is_archived", "user_not_found", "channel_is_archived",
+                "restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel",
+                "action_prohibited", "posting_to_general_channel_denied", "not_allowed_token_type", "no_permission",
+                "access_denied", "team_access_not_granted", "org_login_required", "no_service", "no_team",
+                "team_disabled", "invalid_token"],
+    "terminal": ["msg_too_long", "no_text", "invalid_blocks", "msg_blocks_too_long", "invalid_blocks_format",
+                 "invalid_attachments", "too_many_attachments", "invalid_arguments", "invalid_payload", "invalid_json",
+                 "json_not_object", "invalid_charset", "metadata_too_large", "duplicate_message_not_found"],
+    "limited": ["ratelimited", "rate_limited", "message_limit_exceeded"],
     "unknown": ["fatal_error", "internal_error"],
-    "retry": ["service_unavailable"],
+    "retry": ["service_unavailable", "rollup_error", "request_timeout", "team_added_to_org"],
 }
+
+
+def test_every_word_is_tested():
+    """The table of words in slack.c is the one above."""
+    with open(os.path.join(os.path.dirname(__file__), "..", "..", "src", "sink", "slack.c")) as file:
+        words = re.findall(r'^    {"(\w+)", OUTBOX_SINK_\w+, \w+},$', file.read(), re.M)
+    assert sorted(words) == sorted(word for words in ERRORS.values() for word in words)
 
 
 @pytest.mark.parametrize("word, outcome", [(word, outcome) for outcome, words in ERRORS.items() for word in words])
@@ -144,8 +158,19 @@ def test_200_without_proof_is_unknown(slack, answer):
 
 @pytest.mark.parametrize("code", [500, 502, 503, 504])
 def test_server_error_is_a_retry(slack, code):
-    slack.answers = [(code, {"ok": False, "error": "fatal_error"})]
-    assert one(slack)["outcome"] == "retry"
+    slack.answers = [(code, {"ok": False, "error": "service_unavailable"})]
+    verdict = one(slack)
+    assert (verdict["outcome"], verdict["code"], verdict["unreachable"]) == ("retry", "http_%d" % code, code != 500)
+
+
+@pytest.mark.parametrize("code", [500, 503])
+@pytest.mark.parametrize("word", ["fatal_error", "internal_error"])
+@pytest.mark.parametrize("by", [one, hooked])
+def test_server_error_that_may_have_posted_is_unknown(slack, by, word, code):
+    """Slack says of these that part of it may have been done, whatever the status."""
+    slack.answers = [(code, word if by is hooked else {"ok": False, "error": word})]
+    verdict = by(slack)
+    assert (verdict["outcome"], verdict["code"]) == ("unknown", "slack_" + word)
 
 
 # ---- limits
@@ -155,6 +180,13 @@ def test_too_many_requests(slack):
     verdict = one(slack)
     assert (verdict["outcome"], verdict["code"], verdict["scope"], verdict["not_before_ms"]) == (
         "limited", "slack_ratelimited", "recipient", 30000)
+
+
+def test_limit_inside_200(slack):
+    """Its Retry-After counts as that of a 429 does."""
+    slack.answers = [(200, {"ok": False, "error": "ratelimited"}, {"Retry-After": "30"})]
+    verdict = one(slack)
+    assert (verdict["outcome"], verdict["code"], verdict["not_before_ms"]) == ("limited", "slack_ratelimited", 30000)
 
 
 def test_retry_after_is_bounded(slack):

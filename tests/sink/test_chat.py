@@ -78,7 +78,7 @@ def test_dead_reused_connection_does_not_resend(chat):
 
 def test_no_answer_in_time_is_unknown(chat):
     chat.answers = [lambda request, sock: chat.stopping.wait(10)]
-    verdict = one(chat, response_timeout="300ms")
+    verdict = one(chat, response_timeout="%dms" % (300 * PATIENCE))
     assert (verdict["outcome"], verdict["code"], len(chat.requests)) == ("unknown", "http_timeout", 1)
 
 

@@ -3,7 +3,7 @@
  * An entry has our headers and the message's as fields, and the payload in the field `data`.
  *
  * Twice the same: a connection that breaks leaves what is out unknown, and it is sent again. Redis 8.6 and later know the
- * message by its id (IDMP). With `entry_id: seq` the entry's id is the message's number within its key: then the stream
+ * message by its id (IDMP), and give it an id of their own. With `entry_id: seq` the entry's id is the message's number within its key: then the stream
  * itself refuses the second one, whatever the version, and we look whether what is there is ours. That needs a stream per
  * key. Otherwise the receiver has outbox-id.
  *
@@ -186,7 +186,7 @@ static void refused(struct ob_redis *redis, struct ob_parcel *parcel, const redi
         return;
     ob_redis_rule(&parcel->ruling, reply->str, reply->len, redis->courier->one_address);
     if (strcmp(parcel->ruling.code, "redis_err") == 0 && redis->by_seq && parcel->keyed) {
-        look(redis, parcel); /* the id is taken, or it is too late for it */
+        look(redis, parcel); /* perhaps the id is taken, or it is too late for it */
         return;
     }
     if (strcmp(parcel->ruling.code, "redis_readonly") == 0) {
@@ -214,24 +214,50 @@ static void added(struct ob_redis *redis, struct ob_parcel *parcel, const redisR
     }
 }
 
+/* The reply to a command behind XADD is an error, while the message itself may be in the stream. */
+static void rule_later(const struct ob_redis *redis, struct ob_parcel *parcel, const redisReply *reply,
+                       const char *before)
+{
+    int len = (int)(reply->len < 200 ? reply->len : 200);
+    ob_redis_rule(&parcel->ruling, reply->str, reply->len, redis->courier->one_address);
+    if (parcel->ruling.outcome == OUTBOX_SINK_RETRY)
+        parcel->ruling.outcome = OUTBOX_SINK_UNKNOWN;
+    snprintf(parcel->ruling.text, sizeof parcel->ruling.text, "%s: %.*s", before, len, reply->str);
+}
+
+static void rule_wait(const struct ob_redis *redis, struct ob_parcel *parcel, const redisReply *reply)
+{
+    char reference[160], before[240];
+    snprintf(reference, sizeof reference, "%s", parcel->ruling.reference);
+    if (reply->type != REDIS_REPLY_ERROR) {
+        ob_ruling_set(&parcel->ruling, OUTBOX_SINK_UNKNOWN, "redis", "wait",
+                      "%s is on the master, but only %lld of %" PRId64 " replicas have it", reference, reply->integer,
+                      redis->replicas);
+        return;
+    }
+    snprintf(before, sizeof before, "%s is on the master, but WAIT failed", reference);
+    rule_later(redis, parcel, reply, before);
+    if (strcmp(parcel->ruling.code, "redis_err") == 0) /* it has no such command, or is itself a replica */
+        parcel->ruling.outcome = OUTBOX_SINK_BLOCKED;
+    parcel->ruling.scope = OUTBOX_SCOPE_DESTINATION;
+}
+
 /* Whatever was added before the WAIT. */
 static void waited(struct ob_redis *redis, const redisReply *reply)
 {
-    long long have = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    bool enough = reply->type == REDIS_REPLY_INTEGER && reply->integer >= redis->replicas;
     OB_LIST_EACH_SAFE (it, &redis->courier->out) {
         struct ob_parcel *parcel = OB_CONTAINER(it, struct ob_parcel, node);
         char reference[160];
         if (parcel->stage != STAGE_ADDED)
             continue;
-        snprintf(reference, sizeof reference, "%s", parcel->ruling.reference);
-        if (have >= redis->replicas) {
+        if (enough) {
+            snprintf(reference, sizeof reference, "%s", parcel->ruling.reference);
             ob_parcel_accepted(redis->courier, parcel, reference, NULL);
-            continue;
+        } else {
+            rule_wait(redis, parcel, reply);
+            ob_parcel_end(redis->courier, parcel);
         }
-        ob_ruling_set(&parcel->ruling, OUTBOX_SINK_UNKNOWN, "redis", "wait",
-                      "%s is on the master, but only %lld of %" PRId64 " replicas have it", reference, have,
-                      redis->replicas);
-        ob_parcel_end(redis->courier, parcel);
     }
 }
 
@@ -247,6 +273,7 @@ static bool is_ours(const redisReply *reply, const char *id)
     return false;
 }
 
+/* The ruling is still that of XADD: it stands when the message is not there and the id was not the reason. */
 static void looked(struct ob_redis *redis, struct ob_parcel *parcel, const redisReply *reply)
 {
     char id[40];
@@ -255,8 +282,14 @@ static void looked(struct ob_redis *redis, struct ob_parcel *parcel, const redis
         ob_parcel_accepted(redis->courier, parcel, id, "the stream has it already");
         return;
     }
-    ob_ruling_set(&parcel->ruling, OUTBOX_SINK_TERMINAL, "redis", "id_taken",
-                  "the stream has gone beyond %s without this message: another writes to it, or it was trimmed", id);
+    if (reply->type == REDIS_REPLY_ERROR)
+        rule_later(redis, parcel, reply, "XRANGE, to see whether the stream has it already");
+    else if (reply->type != REDIS_REPLY_ARRAY)
+        ob_ruling_set(&parcel->ruling, OUTBOX_SINK_UNKNOWN, "redis", "protocol", "XRANGE was not answered with a list");
+    else if (strstr(parcel->ruling.text, "equal or smaller"))
+        ob_ruling_set(&parcel->ruling, OUTBOX_SINK_TERMINAL, "redis", "id_taken",
+                      "the stream has gone beyond %s without this message: another writes to it, or it was trimmed",
+                      id);
     ob_parcel_end(redis->courier, parcel);
 }
 
@@ -380,7 +413,7 @@ static bool redis_check(void *self, const struct ob_parcel *parcel, struct ob_ru
 static const struct outbox_sink_setting settings[] = {
     {"url", OUTBOX_OPTION_TEXT, .required = true,
      .doc = "`redis://host:port/db` or `unix:///path/of.sock`; TLS needs a proxy such as stunnel"},
-    {"username", OUTBOX_OPTION_TEXT, .doc = "of an ACL user; without it the password is the server's"},
+    {"username", OUTBOX_OPTION_TEXT, .doc = "of an ACL user, with password; without it the password is the server's"},
     {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "for AUTH"},
     {"db", OUTBOX_OPTION_INT, .least = 0, .most = 65535, .fallback = "0", .doc = "the database, if not in url"},
     {"stream", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}",
@@ -394,12 +427,12 @@ static const struct outbox_sink_setting settings[] = {
      .doc = "`seq`: the entry's id is the message's number within its key, so that it cannot be added twice; needs a "
             "stream per key"},
     {"dedupe", OUTBOX_OPTION_ENUM, .choices = "auto idmp none", .fallback = "auto",
-     .doc = "IDMP, where the server has it (8.6); raise its limits with XCFGSET"},
+     .doc = "IDMP, where the server has it (8.6) and `entry_id` is `auto`; raise its limits with XCFGSET"},
     {"producer", OUTBOX_OPTION_TEXT, .fallback = "outbox", .doc = "the producer's name for IDMP"},
     {"wait_replicas", OUTBOX_OPTION_INT, .fallback = "0", .least = 0, .most = 1000,
      .doc = "accepted only when so many replicas have it (WAIT)"},
     {"wait_timeout", OUTBOX_OPTION_DURATION, .fallback = "1s", .least = 1000, .most = 3600000000,
-     .doc = "how long to wait for them; then it is unknown"},
+     .doc = "how long to wait for them, less than `ack_timeout`; then it is unknown"},
     OB_COURIER_SETTINGS,
     OB_RENDER_SETTINGS,
     {NULL},
@@ -453,6 +486,11 @@ static enum outbox_code read_settings(void *self, struct ob_courier *courier, co
         code = ob_error_nomem(err);
     if (!code && (!redis->field || !redis->producer))
         code = ob_error_set(err, OUTBOX_INVALID, "field and producer must not be empty");
+    if (!code && redis->username && !redis->password)
+        code = ob_error_set(err, OUTBOX_INVALID, "username needs a password");
+    if (!code && redis->replicas && redis->wait_us >= courier->ack_timeout_us)
+        code = ob_error_set(err, OUTBOX_INVALID,
+                            "wait_timeout must be shorter than ack_timeout, or its answer would always come too late");
     return code;
 }
 

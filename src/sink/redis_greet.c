@@ -23,6 +23,22 @@ static redisReply *say(struct ob_redis *redis, struct ob_ruling *ruling, int arg
     return NULL;
 }
 
+/* It says so in place of any answer, and closes. */
+static bool is_full(const struct ob_ruling *ruling)
+{
+    return strncmp(ruling->text, "ERR max number of clients", 25) == 0;
+}
+
+/* An error without a name, in answer to what only the settings can have wrong. */
+static void blame_settings(struct ob_ruling *ruling)
+{
+    if (strcmp(ruling->code, "redis_err") != 0)
+        return;
+    ruling->outcome = is_full(ruling) ? OUTBOX_SINK_RETRY : OUTBOX_SINK_BLOCKED;
+    ruling->unreachable = is_full(ruling);
+    ruling->scope = OUTBOX_SCOPE_DESTINATION;
+}
+
 static bool log_in(struct ob_redis *redis, struct ob_ruling *ruling)
 {
     const char *argv[3] = {"AUTH"};
@@ -33,10 +49,8 @@ static bool log_in(struct ob_redis *redis, struct ob_ruling *ruling)
         argv[argc++] = redis->username;
     argv[argc++] = redis->password;
     redisReply *reply = say(redis, ruling, argc, argv);
-    if (!reply && strcmp(ruling->code, "redis_err") == 0) { /* how old servers say that the password is wrong */
-        ruling->outcome = OUTBOX_SINK_BLOCKED;
-        ruling->scope = OUTBOX_SCOPE_DESTINATION;
-    }
+    if (!reply)
+        blame_settings(ruling); /* so say old servers that the password is wrong */
     bool known = reply != NULL;
     freeReplyObject(reply);
     return known;
@@ -63,13 +77,13 @@ bool ob_redis_greet(struct ob_redis *redis, struct ob_ruling *ruling)
     if (!log_in(redis, ruling))
         return false;
     redisReply *reply = redis->db ? say(redis, ruling, 2, select) : say(redis, ruling, 1, ping);
-    if (!reply && strcmp(ruling->code, "redis_err") == 0) { /* no such database */
-        ruling->outcome = OUTBOX_SINK_BLOCKED;
-        ruling->scope = OUTBOX_SCOPE_DESTINATION;
-    }
+    if (!reply)
+        blame_settings(ruling); /* no such database */
     /* A user who may do nothing but XADD is a good user. */
     bool ready = reply || (!redis->db && strcmp(ruling->code, "redis_noperm") == 0);
     freeReplyObject(reply);
-    redis->idmp = ready && (redis->dedupe == OB_REDIS_IDMP || (redis->dedupe == OB_REDIS_AUTO && look_for_idmp(redis)));
+    /* Redis allows it only where it gives the id itself. */
+    redis->idmp = ready && !redis->by_seq &&
+                  (redis->dedupe == OB_REDIS_IDMP || (redis->dedupe == OB_REDIS_AUTO && look_for_idmp(redis)));
     return ready && !redis->context->err;
 }

@@ -123,6 +123,45 @@ def test_idmp_where_the_server_has_it():
             assert words[:len(start) + 4] == start + ["MAXLEN", "~", "9", "*"]
 
 
+SEQ = {"stream": "s:{{@key}}", "entry_id": "seq"}
+KEYED = {**MESSAGE, "key": "k", "seq": 5}
+
+
+def only_without_idmp(words):
+    """What 8.6 says."""
+    if words[0] == "XADD" and "IDMP" in words and "*" not in words:
+        return b"-ERR IDMP/IDMPAUTO can be used only with auto-generated IDs\r\n"
+    return None
+
+
+@pytest.mark.parametrize("dedupe", ["auto", "idmp"])
+def test_numbers_as_ids_go_without_idmp(dedupe):
+    """Such a server takes it only with an id of its own."""
+    with Resp(only_without_idmp, version="8.6.1") as server:
+        verdict = one(server.url(), KEYED, dedupe=dedupe, **SEQ)
+        assert (verdict["outcome"], server.xadds()[0][:3]) == ("accepted", ["XADD", "s:k", "5-0"])
+
+
+TAKEN = b"-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n"
+UNHEARD = b"-ERR unknown command\r\n"
+
+
+@pytest.mark.parametrize("added, looked, outcome, code", [
+    (TAKEN, b"*0\r\n", "terminal", "redis_id_taken"),
+    (TAKEN, b"-NOPERM no\r\n", "blocked", "redis_noperm"),
+    (TAKEN, b"-LOADING soon\r\n", "unknown", "redis_loading"),
+    (TAKEN, b"-MOVED 1 h:1\r\n", "unknown", "redis_moved"),
+    (TAKEN, b"-ERR what\r\n", "unknown", "redis_err"),
+    (TAKEN, b"+what\r\n", "unknown", "redis_protocol"),
+    (UNHEARD, UNHEARD, "unknown", "redis_err"),
+    (UNHEARD, b"*0\r\n", "retry", "redis_err")])
+def test_a_number_is_taken_only_when_the_stream_says_so(added, looked, outcome, code):
+    """S13: the message may be in the stream since an earlier attempt: what cannot be looked at is not dead."""
+    with Resp(lambda words: {"XADD": added, "XRANGE": looked}.get(words[0])) as server:
+        verdict = one(server.url(), KEYED, **SEQ)
+    assert (verdict["outcome"], verdict["code"]) == (outcome, code)
+
+
 # ---- what goes wrong
 
 TABLE = {"retry": ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "READONLY", "MISCONF",
@@ -182,9 +221,27 @@ def test_wait_for_replicas(tmp_path):
         assert (verdict["outcome"], verdict["code"]) == ("unknown", "redis_wait")
         replica.client().replicaof("127.0.0.1", master.port)
         wait_for(lambda: master.client().info("replication").get("slave0", {}).get("state") == "online")
-        verdicts = drive("redis", {**options, "wait_timeout": "5s"}, [{**MESSAGE, "repeat": 50}])
+        verdicts = drive("redis", {**options, "wait_timeout": "5s", "ack_timeout": "9s"}, [{**MESSAGE, "repeat": 50}])
         assert {v["outcome"] for v in verdicts} == {"accepted"}
         assert len(replica.entries("orders")) == 51
+
+
+@pytest.mark.parametrize("answer, outcome", [(b"-ERR unknown command 'WAIT'\r\n", "blocked"),
+                                             (b"-NOPERM no\r\n", "blocked"), (b"-LOADING soon\r\n", "unknown")])
+def test_a_wait_that_fails_says_why(answer, outcome):
+    """S13: it is on the master; and a server that cannot wait is a matter of the set-up."""
+    with Resp(lambda words: answer if words[0] == "WAIT" else None) as server:
+        verdict = one(server.url(), wait_replicas=1)
+    assert (verdict["outcome"], verdict["scope"]) == (outcome, "destination")
+    assert answer.decode().strip("-\r\n") in verdict["text"] and "7-0" in verdict["text"]
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"wait_replicas": 1, "wait_timeout": "5s", "ack_timeout": "5s"}, "wait_timeout must be shorter than ack_timeout"),
+    ({"username": "u"}, "username needs a password")])
+def test_settings_that_cannot_work_are_refused(options, words):
+    with pytest.raises(OpenError, match=words):
+        Drive("redis", {"url": "redis://h", **options})
 
 
 def test_a_cluster_is_followed(tmp_path):
@@ -221,6 +278,14 @@ def test_a_silent_server_is_given_up():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         verdict = one("redis://127.0.0.1:%d" % silent.getsockname()[1], connect_timeout="200ms")
     assert (verdict["outcome"], verdict["unreachable"]) == ("retry", True)
+
+
+@pytest.mark.parametrize("word, options", [("PING", {}), ("AUTH", {"password": "p"}), ("SELECT", {"db": 1})])
+def test_a_server_with_too_many_clients(word, options):
+    """S13: it will have room again."""
+    with Resp(lambda words: b"-ERR max number of clients reached\r\n" if words[0] == word else None) as server:
+        verdict = one(server.url(), **options)
+    assert (verdict["outcome"], verdict["unreachable"], verdict["scope"]) == ("retry", True, "destination")
 
 
 def test_lost_after_the_write_is_unknown():

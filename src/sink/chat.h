@@ -127,6 +127,8 @@ enum outbox_code ob_chat_keep_token(outbox_sink *sink, const struct ob_options *
 /* template and json_template. */
 enum outbox_code ob_chat_keep_templates(outbox_sink *sink, const struct ob_options *options, enum ob_escape escape,
                                         struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* At most so many messages in any one second; 0: no limit. */
+void ob_chat_overall(outbox_sink *sink, int64_t most);
 size_t ob_chat_characters(const char *text);
 /* Digits only, at least and at most so many. */
 bool ob_chat_digits(const char *text, size_t least, size_t most);

@@ -96,6 +96,14 @@ enum outbox_code ob_chat_keep_templates(outbox_sink *sink, const struct ob_optio
     return code;
 }
 
+/* What may go at once counts for the second too. It is small, and more than one only to make up for the milliseconds that
+ * a timer is late. */
+void ob_chat_overall(outbox_sink *sink, int64_t most)
+{
+    int64_t burst = most >= 40 ? most / 20 : 1;
+    ob_rate_init(&sink->overall, most > 0 ? most - burst + 1 : 0, 1000000, burst);
+}
+
 size_t ob_chat_characters(const char *text)
 {
     size_t count = 0;

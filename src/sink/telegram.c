@@ -68,8 +68,7 @@ static enum outbox_code telegram_read(outbox_sink *sink, const struct ob_options
     int64_t burst = ob_option_int(options, "pace_burst", 1);
     ob_rate_init(&sink->rate, 1, ob_option_int(options, "pace", 1000000), burst);
     ob_rate_init(&telegram->group, 1, ob_option_int(options, "group_pace", 3000000), burst);
-    int64_t overall = ob_option_int(options, "overall", 30);
-    ob_rate_init(&sink->overall, overall, 1000000, overall);
+    ob_chat_overall(sink, ob_option_int(options, "overall", 30));
     enum outbox_code code = ob_chat_keep_base(sink, options, "url", &base, err);
     if (!code)
         code = ob_chat_keep_token(sink, options, false, &token, err);

@@ -35,9 +35,8 @@ static const struct outbox_sink_setting settings[] = {
 static enum outbox_code whatsapp_read(outbox_sink *sink, const struct ob_options *options, struct outbox_error *err)
 {
     const char *base = NULL, *token, *number = "", *version = "";
-    int64_t overall = ob_option_int(options, "overall", 80);
     ob_rate_init(&sink->rate, 1, ob_option_int(options, "pace", 6000000), ob_option_int(options, "pace_burst", 45));
-    ob_rate_init(&sink->overall, overall, 1000000, overall);
+    ob_chat_overall(sink, ob_option_int(options, "overall", 80));
     enum outbox_code code = ob_chat_keep_base(sink, options, "url", &base, err);
     if (!code)
         code = ob_chat_keep_token(sink, options, true, &token, err);

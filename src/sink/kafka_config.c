@@ -65,8 +65,16 @@ static const char *const ours[] = {
     "bootstrap.servers",
     "metadata.broker.list",
     "queue.buffering.max.kbytes",
+    "delivery.report.only.error",
+    "enabled_events",
+    "test.mock.num.brokers", /* accepts all and keeps nothing */
+    "ut_handle_ProduceResponse",
+    "internal.termination.signal", /* goes to the whole process */
     NULL,
 };
+
+/* Delays that eat the time of a message: it would never be sent within it, or a missing topic be taken for an outage. */
+static const char *const delays[] = {"linger.ms", "retry.backoff.ms", "topic.metadata.propagation.max.ms", NULL};
 
 /* Notes where a message with a key goes, so that the next of its key may follow it. Any thread. */
 int32_t ob_kafka_partition(const rd_kafka_topic_t *topic, const void *key, size_t key_len, int32_t count,
@@ -125,20 +133,32 @@ static enum outbox_code set_all(rd_kafka_conf_t *conf, const struct ob_kafka_con
     return code;
 }
 
-/* A message that fits into no queue would wait for ever. */
-static enum outbox_code check_sizes(rd_kafka_conf_t *conf, struct outbox_error *err)
+/* 0 for what has no number. */
+static int64_t number_of(const rd_kafka_conf_t *conf, const char *name)
 {
     char text[32] = "";
     size_t len = sizeof text;
-    if (rd_kafka_conf_get(conf, "message.max.bytes", text, &len) != RD_KAFKA_CONF_OK)
-        return OUTBOX_OK;
-    long long message = strtoll(text, NULL, 10);
-    len = sizeof text;
-    if (rd_kafka_conf_get(conf, "queue.buffering.max.kbytes", text, &len) != RD_KAFKA_CONF_OK)
-        return OUTBOX_OK;
-    if (strtoll(text, NULL, 10) * 1024 >= message)
+    return rd_kafka_conf_get(conf, name, text, &len) == RD_KAFKA_CONF_OK ? strtoll(text, NULL, 10) : 0;
+}
+
+/* A message that fits into no queue would wait for ever. */
+static enum outbox_code check_sizes(rd_kafka_conf_t *conf, struct outbox_error *err)
+{
+    int64_t message = number_of(conf, "message.max.bytes");
+    if (number_of(conf, "queue.buffering.max.kbytes") * 1024 >= message)
         return OUTBOX_OK;
     return set_int(conf, "queue.buffering.max.kbytes", message / 1024 + 1, err);
+}
+
+static enum outbox_code check_delays(const rd_kafka_conf_t *conf, int64_t timeout_ms, struct outbox_error *err)
+{
+    for (const char *const *name = delays; *name; name++)
+        if (number_of(conf, *name) > timeout_ms / 2)
+            return ob_error_set(err, OUTBOX_INVALID,
+                                "kafka.%s is %" PRId64 " ms, more than half of delivery_timeout (%" PRId64
+                                " ms): messages would not get there in time",
+                                *name, number_of(conf, *name), timeout_ms);
+    return OUTBOX_OK;
 }
 
 static void choose_partitioner(struct ob_kafka_config *config, const char *name)
@@ -184,6 +204,8 @@ enum outbox_code ob_kafka_config_read(struct ob_kafka_config *config, const stru
     enum outbox_code code = set_all(config->base, config, options, err);
     if (!code)
         code = check_sizes(config->base, err);
+    if (!code)
+        code = check_delays(config->base, config->timeout_us / 1000, err);
     if (!code)
         choose_partitioner(config, ob_option_text_or(options, "partitioner", ""));
     return code;

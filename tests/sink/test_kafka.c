@@ -501,8 +501,28 @@ static void wrong_settings_are_refused(void **state)
         const char *name, *value, *says;
     } rows[] = {
         {"kafka.acks", "1", "kafka.acks"},
+        {"kafka.request.required.acks", "1", "request.required.acks"},
         {"kafka.enable.idempotence", "false", "enable.idempotence"},
+        {"kafka.enable.gapless.guarantee", "false", "enable.gapless.guarantee"},
         {"kafka.message.timeout.ms", "1", "message.timeout.ms"},
+        {"kafka.delivery.timeout.ms", "1", "delivery.timeout.ms"},
+        {"kafka.retries", "1", "kafka.retries"},
+        {"kafka.message.send.max.retries", "1", "message.send.max.retries"},
+        {"kafka.queuing.strategy", "lifo", "queuing.strategy"},
+        {"kafka.max.in.flight", "6", "max.in.flight"}, /* librdkafka's own word */
+        {"kafka.transactional.id", "t", "transactional.id"},
+        {"kafka.queue.buffering.max.kbytes", "1", "queue.buffering.max.kbytes"},
+        {"kafka.delivery.report.only.error", "true", "delivery.report.only.error"},
+        {"kafka.enabled_events", "1", "enabled_events"},
+        {"kafka.dr_msg_cb", "1", "dr_msg_cb"},
+        {"kafka.test.mock.num.brokers", "1", "test.mock.num.brokers"},
+        {"kafka.ut_handle_ProduceResponse", "1", "ut_handle_ProduceResponse"},
+        {"kafka.internal.termination.signal", "15", "internal.termination.signal"},
+        /* none of it would be sent in time */
+        {"kafka.linger.ms", "4001", "delivery_timeout"},
+        {"kafka.queue.buffering.max.ms", "4001", "delivery_timeout"},
+        {"kafka.topic.metadata.propagation.max.ms", "4001", "delivery_timeout"},
+        {"kafka.retry.backoff.ms", "4001", "delivery_timeout"},
         {"kafka.no.such.thing", "1", "no.such.thing"},
         {"kafka.linger.ms", "soon", "linger.ms"},
         {"topic", "a b", "a b"},
@@ -513,6 +533,7 @@ static void wrong_settings_are_refused(void **state)
     for (size_t i = 0; i < OB_COUNT(rows); i++) {
         const struct outbox_sink_option options[] = {{"brokers", world->brokers}, {rows[i].name, rows[i].value}};
         struct outbox_error err = {0};
+        print_message("# %s\n", rows[i].name);
         assert_null(harness_open("kafka", options, 2, &err));
         assert_non_null(strstr(err.text, rows[i].says));
     }

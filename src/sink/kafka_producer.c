@@ -129,7 +129,8 @@ static void end_if_unused(struct ob_kafka_producer *producer)
     if (!producer->retired || producer->uses > 0 || producer->ending)
         return;
     producer->ending = true;
-    if (uv_queue_work(producer->sink->host->loop, &producer->end, end_work, end_worked) != 0)
+    /* after close there is no host any more, but there still is the loop */
+    if (uv_queue_work(producer->poll.loop, &producer->end, end_work, end_worked) != 0)
         end_worked(&producer->end, UV_ENOMEM);
 }
 

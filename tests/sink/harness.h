@@ -8,7 +8,8 @@
  *     assert_true(harness_close(h));
  *
  * Options are written as in a configuration ("timeout" "10s") and completed by the adapter's table. Messages are copied
- * and freed with their verdict, so that a sanitizer sees an adapter that uses one too long. One thread. */
+ * and freed with their verdict, and the host with the sink, so that an adapter that uses one too long is found. One
+ * thread. */
 #ifndef HARNESS_H
 #define HARNESS_H
 

@@ -72,6 +72,15 @@ static bool overdue(const outbox_sink *sink, const struct ob_kafka_entry *entry,
     return entry->tried && now - entry->since_us >= sink->config.timeout_us / 2;
 }
 
+/* Called in, and certainly not persisted. */
+static void verdict_late(const outbox_sink *sink, struct outbox_verdict *verdict)
+{
+    verdict->outcome = OUTBOX_SINK_RETRY;
+    verdict->unreachable = true;
+    verdict->code = "kafka_timeout";
+    verdict->text = sink->last_error[0] ? sink->last_error : "the brokers did not acknowledge it in time";
+}
+
 static void end_waiting(outbox_sink *sink, enum ob_kafka_cut cut)
 {
     int64_t now = ob_kafka_now_us(sink);
@@ -81,15 +90,13 @@ static void end_waiting(outbox_sink *sink, enum ob_kafka_cut cut)
         OB_LIST_EACH (it, &sink->waiting) {
             struct ob_kafka_entry *entry = OB_CONTAINER(it, struct ob_kafka_entry, node);
             struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
-            verdict.text = sink->last_error[0] ? sink->last_error : "the brokers did not acknowledge it in time";
             if (cut == OB_KAFKA_REFUSED) {
                 verdict.outcome = OUTBOX_SINK_BLOCKED;
                 verdict.scope = OUTBOX_SCOPE_DESTINATION;
                 verdict.code = sink->refused_code;
+                verdict.text = sink->last_error[0] ? sink->last_error : NULL;
             } else if (cut == OB_KAFKA_OVERDUE && overdue(sink, entry, now)) {
-                verdict.outcome = OUTBOX_SINK_RETRY;
-                verdict.unreachable = true;
-                verdict.code = "kafka_timeout";
+                verdict_late(sink, &verdict);
             } else {
                 continue;
             }
@@ -97,6 +104,25 @@ static void end_waiting(outbox_sink *sink, enum ob_kafka_cut cut)
             more = true;
             break;
         }
+    }
+}
+
+/* Whose time is over before it could go. Not pushed once more: it would be overdue at once, and spend another drain on
+ * its way back, until the host loses patience and takes for unknown what never left. */
+static void end_stale(outbox_sink *sink, int64_t now)
+{
+    struct ob_kafka_entry *entry;
+    while ((entry = first(&sink->waiting)) && now - entry->since_us >= sink->config.timeout_us) {
+        struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+        if (entry->tried) {
+            verdict_late(sink, &verdict);
+        } else {
+            verdict.outcome = OUTBOX_SINK_NOT_SENT;
+            verdict.not_before_us = RETRY_US;
+            verdict.code = "kafka_queue_full";
+            verdict.text = "there was no room in the client's queue";
+        }
+        ob_kafka_entry_end(entry, &verdict);
     }
 }
 
@@ -116,6 +142,7 @@ static void finish(outbox_sink *sink, bool anew)
         }
         end_waiting(sink, cut);
     }
+    end_stale(sink, ob_kafka_now_us(sink));
 }
 
 void ob_kafka_cut_step(outbox_sink *sink)
@@ -136,19 +163,6 @@ void ob_kafka_cut_step(outbox_sink *sink)
 }
 
 /* ---- the clock --------------------------------------------------------------------------------------------------- */
-
-static void end_stale(outbox_sink *sink, int64_t now)
-{
-    struct ob_kafka_entry *entry;
-    while ((entry = first(&sink->waiting)) && now - entry->since_us >= sink->config.timeout_us) {
-        struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
-        verdict.outcome = OUTBOX_SINK_NOT_SENT;
-        verdict.not_before_us = RETRY_US;
-        verdict.code = "kafka_queue_full";
-        verdict.text = "there was no room in the client's queue";
-        ob_kafka_entry_end(entry, &verdict);
-    }
-}
 
 static void on_time(uv_timer_t *timer)
 {

@@ -420,6 +420,36 @@ static void a_full_queue_makes_wait(void **state)
     free(msgs);
 }
 
+/* S13: what never left for want of room costs nothing, also when nobody is there; and it is told in time. */
+static void what_never_left_an_outage_is_not_sent(void **state)
+{
+    enum { COUNT = 40, LARGE = 100000 };
+    struct world *world = *state;
+    struct outbox_delivery msgs[COUNT];
+    char *payload = calloc(1, LARGE);
+    memset(payload, 'x', LARGE - 1);
+    const struct outbox_sink_option options[] = {
+        {"brokers", world->brokers}, {"delivery_timeout", "2s"}, {"queue", "1MiB"}};
+    struct outbox_error err = {0};
+    world->h = harness_open("kafka", options, OB_COUNT(options), &err);
+    assert_non_null(world->h);
+    send_and_wait(world);
+    rd_kafka_mock_broker_set_down(world->cluster, 1);
+    for (int i = 0; i < COUNT; i++)
+        msgs[i] = HARNESS_MESSAGE("orders", payload);
+    uint64_t first = harness_send_many(world->h, msgs, NULL, COUNT);
+    size_t left = harness_sink(world->h)->out_count;
+    assert_in_range(left, 5, 15);
+    assert_true(harness_wait(world->h, WAIT_MS));
+    for (uint64_t i = 0; i < COUNT; i++) {
+        const struct harness_verdict *verdict = harness_verdict(world->h, first + i);
+        assert_int_equal(verdict->outcome, i < left ? OUTBOX_SINK_RETRY : OUTBOX_SINK_NOT_SENT);
+        assert_string_equal(verdict->code, i < left ? "kafka_timeout" : "kafka_queue_full");
+        assert_true(verdict->elapsed_us < 4000000); /* the host's timeout is 2 s longer than ours */
+    }
+    free(payload);
+}
+
 /* V5: a cancelled message is called in: it does not go out later. */
 static void cancelled_is_forgotten(void **state)
 {
@@ -563,6 +593,7 @@ int main(void)
         TEST(a_broker_that_does_not_answer_is_unknown),
         TEST(a_fatal_error_is_survived),
         TEST(a_full_queue_makes_wait),
+        TEST(what_never_left_an_outage_is_not_sent),
         TEST(cancelled_is_forgotten),
         TEST(closes_with_messages_out),
         TEST(a_probe_asks_for_metadata),

@@ -24,9 +24,8 @@
 extern const struct outbox_sink_ops ob_sink_amqp;
 
 enum {
-    CAREFUL = 1000,       /* messages sent one by one after a channel was closed */
-    KEY_MOST = 255,       /* of a routing key */
-    HEADERS_MOST = 120000 /* all of them go into one frame */
+    CAREFUL = 1000, /* messages sent one by one after a channel was closed */
+    KEY_MOST = 255  /* of a routing key */
 };
 
 #define UNPUBLISHED UINT64_MAX /* the tag of a parcel that the broker cannot speak of yet */
@@ -111,10 +110,14 @@ static void channel_closed(struct ob_amqp *amqp, const amqp_channel_close_t *sai
 
 /* ---- frames ---- */
 
+/* Whose return this is. A copy that was cancelled may be out before the one that counts: returns come in the order of
+ * publishing, so the first without one. */
 static struct ob_parcel *find(const struct ob_amqp *amqp, amqp_bytes_t id)
 {
     OB_LIST_EACH (it, &amqp->courier->out) {
         struct ob_parcel *parcel = OB_CONTAINER(it, struct ob_parcel, node);
+        if (parcel->stage || parcel->tag == UNPUBLISHED)
+            continue;
         if (strlen(parcel->id) == id.len && memcmp(parcel->id, id.bytes, id.len) == 0)
             return parcel;
     }
@@ -209,8 +212,23 @@ static void amqp_send(void *self, struct ob_parcel *parcel)
         ob_parcel_end(amqp->courier, parcel);
         return;
     }
-    parcel->tag = ++amqp->tags;
     int status = ob_amqp_publish(amqp, parcel);
+    if (status > 0) {
+        if (status == OB_AMQP_SHORTAGE)
+            ob_ruling_shortage(&parcel->ruling);
+        else
+            ob_ruling_set(&parcel->ruling, OUTBOX_SINK_TERMINAL, "amqp", "headers_too_large",
+                          "the headers do not fit into a frame of this broker, which has %d bytes",
+                          amqp_get_frame_max(amqp->state));
+        ob_parcel_end(amqp->courier, parcel);
+        return;
+    }
+    parcel->tag = ++amqp->tags;
+    if (status == AMQP_STATUS_TABLE_TOO_BIG) { /* half of it was written: the channel is no good any more */
+        ob_ruling_set(&parcel->ruling, OUTBOX_SINK_TERMINAL, "amqp", "headers_too_large", "%s",
+                      amqp_error_string2(status));
+        ob_parcel_end(amqp->courier, parcel);
+    }
     if (status != AMQP_STATUS_OK)
         ob_courier_lost(amqp->courier, status == AMQP_STATUS_HEARTBEAT_TIMEOUT ? "heartbeat" : "lost",
                         "writing to RabbitMQ: %s", amqp_error_string2(status));
@@ -240,16 +258,10 @@ static void amqp_interrupt(void *self)
 
 static bool amqp_check(void *self, const struct ob_parcel *parcel, struct ob_ruling *ruling)
 {
-    size_t headers = 0;
     (void)self;
-    for (size_t i = 0; i < parcel->headers.count; i++)
-        headers += strlen(parcel->headers.at[i].name) + strlen(parcel->headers.at[i].value) + 6;
-    if (parcel->address.len > KEY_MOST)
-        ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "amqp", "address", "a routing key has at most 255 bytes");
-    else if (headers > HEADERS_MOST)
-        ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "amqp", "headers_too_large", "the headers do not fit into a frame");
-    else
+    if (parcel->address.len <= KEY_MOST)
         return true;
+    ob_ruling_set(ruling, OUTBOX_SINK_TERMINAL, "amqp", "address", "a routing key has at most 255 bytes");
     return false;
 }
 

@@ -9,6 +9,7 @@
 #include <amqp_framing.h>
 
 enum { OB_AMQP_CHANNEL = 1 };
+enum { OB_AMQP_TOO_LARGE = 1, OB_AMQP_SHORTAGE }; /* beside the library's errors, which are negative */
 
 struct ob_amqp {
     struct ob_courier *courier;
@@ -32,7 +33,8 @@ bool ob_amqp_connect(void *self, struct ob_ruling *ruling);
 void ob_amqp_disconnect(void *self);
 /* What a close of the channel says about the one message that was out. */
 void ob_amqp_rule_close(struct ob_ruling *ruling, int code, amqp_bytes_t text);
-/* Content, properties and headers of a parcel. 0 or an error of the library. */
+/* Content, properties and headers of a parcel. 0 or an error of the library. Nothing was written when it is
+ * OB_AMQP_TOO_LARGE, for properties that do not fit into a frame, or OB_AMQP_SHORTAGE, of memory. */
 int ob_amqp_publish(struct ob_amqp *amqp, const struct ob_parcel *parcel);
 
 #endif

@@ -46,6 +46,22 @@ static void set_properties(const struct ob_amqp *amqp, const struct ob_parcel *p
     }
 }
 
+/* Of the frame that carries the properties, which cannot be divided: its own ends, class, weight, size of the body, flags;
+ * texts with a byte for their length; the table of headers with four, and five more for each value. */
+static size_t frame_size(const amqp_basic_properties_t *props)
+{
+    size_t size = 8 + 2 + 2 + 8 + 2 + 1 + 4;
+    const amqp_bytes_t texts[] = {props->content_type, props->correlation_id, props->expiration, props->message_id,
+                                  props->app_id};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        size += texts[i].bytes ? 1 + texts[i].len : 0;
+    if (props->_flags & AMQP_BASIC_TIMESTAMP_FLAG)
+        size += 8;
+    for (int i = 0; i < props->headers.num_entries; i++)
+        size += 1 + props->headers.entries[i].key.len + 5 + props->headers.entries[i].value.value.bytes.len;
+    return size;
+}
+
 int ob_amqp_publish(struct ob_amqp *amqp, const struct ob_parcel *parcel)
 {
     amqp_basic_properties_t props = {0};
@@ -53,7 +69,7 @@ int ob_amqp_publish(struct ob_amqp *amqp, const struct ob_parcel *parcel)
     size_t count = parcel->headers.count;
     amqp_table_entry_t *entries = ob_calloc(count + 1, sizeof *entries);
     if (!entries)
-        return AMQP_STATUS_NO_MEMORY;
+        return OB_AMQP_SHORTAGE;
     for (size_t i = 0; i < count; i++) {
         entries[i].key = text_bytes(parcel->headers.at[i].name);
         entries[i].value.kind = AMQP_FIELD_KIND_UTF8;
@@ -61,7 +77,9 @@ int ob_amqp_publish(struct ob_amqp *amqp, const struct ob_parcel *parcel)
     }
     set_properties(amqp, parcel, &props, expiration);
     props.headers = (amqp_table_t){(int)count, entries};
-    int status = amqp_basic_publish(amqp->state, OB_AMQP_CHANNEL, text_bytes(amqp->exchange),
+    int status = OB_AMQP_TOO_LARGE;
+    if (frame_size(&props) <= (size_t)amqp_get_frame_max(amqp->state))
+        status = amqp_basic_publish(amqp->state, OB_AMQP_CHANNEL, text_bytes(amqp->exchange),
                                     buf_bytes(&parcel->address), amqp->mandatory, 0, &props, buf_bytes(&parcel->body));
     ob_free(entries);
     return status;

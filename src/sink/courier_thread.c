@@ -189,7 +189,9 @@ static void check_time(struct ob_courier *courier, int64_t now)
 
 static int timeout_ms(const struct ob_courier *courier, int64_t now)
 {
-    int64_t oldest = oldest_us(courier), wait = courier->driver->tick_us ? courier->driver->tick_us : 1000000;
+    /* no time limit runs while it holds us */
+    int64_t oldest = courier->held ? INT64_MAX : oldest_us(courier),
+            wait = courier->driver->tick_us ? courier->driver->tick_us : 1000000;
     bool may_send = !courier->connected || (courier->out_count < courier->window && !courier->draining);
     if (!ob_list_empty(&courier->todo) && may_send)
         return 0;

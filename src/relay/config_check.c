@@ -5,6 +5,7 @@
 #include "base/value.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct ob_config_value *value_of(const struct ob_config *config, const char *name)
@@ -56,6 +57,28 @@ static void check_relay(struct ob_loader *ld)
     if (config->admin_listen && !strchr(config->admin_listen, ':'))
         tell(ld, true, "admin.listen", 0, "is \"%s\", but must be ADDRESS:PORT, such as 127.0.0.1:9464",
              config->admin_listen);
+}
+
+/* An adapter with a clock of its own, and the time it needs to end what is late. When the host's timeout comes first,
+ * all that an outage holds up is given up on without an answer, and costs an attempt. */
+static void check_times(struct ob_loader *ld, const struct ob_config_sink *sink)
+{
+    enum { SLACK_US = 2000000 };
+    char name[120], own[OB_VALUE_TEXT], timeout[OB_VALUE_TEXT];
+    int64_t own_us = 0;
+    for (size_t i = 0; sink->ops && sink->ops->settings && i < sink->option_count; i++)
+        if (strcmp(sink->options[i].name, "delivery_timeout") == 0)
+            own_us = strtoll(sink->options[i].value, NULL, 10);
+    if (own_us == 0 || own_us + SLACK_US <= sink->dest.timeout_us)
+        return;
+    ob_value_duration_text(own_us, own);
+    ob_value_duration_text(sink->dest.timeout_us, timeout);
+    snprintf(name, sizeof name, "sinks.%s.timeout", sink->name);
+    int line = value_of(ld->config, name)->place.line;
+    snprintf(name, sizeof name, "sinks.%s.delivery_timeout", sink->name);
+    tell(ld, true, name, line ? line : sink->line,
+         "is %s, but must be 2s below timeout (%s): an outage would spend attempts, and leave open what was sent", own,
+         timeout);
 }
 
 static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
@@ -177,8 +200,10 @@ static void check_env(struct ob_loader *ld)
 void ob_config_check(struct ob_loader *ld)
 {
     check_relay(ld);
-    for (size_t i = 0; i < ld->config->sink_count; i++)
+    for (size_t i = 0; i < ld->config->sink_count; i++) {
         check_sink(ld, &ld->config->sinks[i]);
+        check_times(ld, &ld->config->sinks[i]);
+    }
     check_routes(ld);
     check_flags(ld);
     check_env(ld);

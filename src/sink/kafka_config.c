@@ -18,9 +18,8 @@ const struct outbox_sink_setting ob_kafka_settings[] = {
     {"partitioner", OUTBOX_OPTION_ENUM, "murmur2_random",
      "murmur2_random murmur2 consistent_random consistent fnv1a_random fnv1a random",
      .doc = "how a key chooses its partition; the default agrees with Java clients"},
-    {"delivery_timeout", OUTBOX_OPTION_DURATION, "8s", .least = 100000, .most = 3600000000,
-     .doc =
-         "after so long without an acknowledgement a message is given back; keep it below the destination's timeout"},
+    {"delivery_timeout", OUTBOX_OPTION_DURATION, "8s", .least = 2000000, .most = 3600000000,
+     .doc = "after so long without an acknowledgement a message is given back; must be 2s below `timeout`"},
     {"queue", OUTBOX_OPTION_SIZE, "16MiB", .least = 65536, .most = 2147483648LL,
      .doc = "so many bytes wait in the client at most; what does not fit waits without costing an attempt"},
     {"tombstones", OUTBOX_OPTION_BOOL, "true",

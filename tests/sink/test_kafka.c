@@ -317,7 +317,7 @@ static void every_code_has_its_meaning(void **state)
 static void a_broker_that_is_down_is_a_retry(void **state)
 {
     struct world *world = *state;
-    open_with(world, "delivery_timeout", "1s");
+    open_with(world, "delivery_timeout", "2s");
     send_and_wait(world);
     rd_kafka_mock_broker_set_down(world->cluster, 1);
     uint64_t first = send_run(world, 3);
@@ -502,7 +502,7 @@ static void a_probe_asks_for_metadata(void **state)
     open_with(world, "topic", "missing");
     probe_says(world, OUTBOX_SINK_BLOCKED, "kafka_unknown_topic");
     rd_kafka_mock_broker_set_down(world->cluster, 1);
-    open_with(world, "delivery_timeout", "1s");
+    open_with(world, "delivery_timeout", "2s");
     probe_says(world, OUTBOX_SINK_RETRY, NULL);
 }
 
@@ -558,6 +558,7 @@ static void wrong_settings_are_refused(void **state)
         {"topic", "a b", "a b"},
         {"topic_prefix", "a/", "a/"},
         {"partitioner", "dice", "murmur2_random"},
+        {"delivery_timeout", "1999ms", "delivery_timeout"},
     };
     struct world *world = *state;
     for (size_t i = 0; i < OB_COUNT(rows); i++) {

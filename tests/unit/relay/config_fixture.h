@@ -15,6 +15,7 @@ static const struct outbox_sink_setting fake_settings[] = {
     {.name = "url", .type = OUTBOX_OPTION_TEXT, .required = true, .doc = "where it goes"},
     {.name = "secret", .type = OUTBOX_OPTION_TEXT, .secret = true},
     {.name = "wait", .type = OUTBOX_OPTION_DURATION, .fallback = "2s", .least = 1000, .most = 60000000},
+    {.name = "delivery_timeout", .type = OUTBOX_OPTION_DURATION},
     {.name = "most", .type = OUTBOX_OPTION_SIZE, .fallback = "64KiB"},
     {.name = "mode", .type = OUTBOX_OPTION_ENUM, .fallback = "binary", .choices = "binary plain"},
     {.name = "verify", .type = OUTBOX_OPTION_BOOL, .fallback = "true"},

@@ -141,6 +141,20 @@ static void together(void **state)
     EXPECT(fx, STORE SINK ROUTE "admin: {listen: 9464}\n", 1, 0, "o.yaml:4: error: admin.listen: is \"9464\"");
 }
 
+/* V11: an adapter that keeps time itself must be able to tell before the host stops listening. */
+static void times_together(void **state)
+{
+    struct fixture *fx = *state;
+    EXPECT(fx, STORE "sinks:\n  a:\n    kind: fake\n    url: u\n    delivery_timeout: 60s\n" ROUTE, 1, 0,
+           "o.yaml:6: error: sinks.a.delivery_timeout: is 1m, but must be 2s below timeout (10s)");
+    EXPECT(fx, STORE "sinks:\n  a: {kind: fake, url: u, delivery_timeout: 8s}\n" ROUTE, 0, 0, "");
+    EXPECT(fx, STORE "sinks:\n  a: {kind: fake, url: u, delivery_timeout: 8001ms}\n" ROUTE, 1, 0,
+           "o.yaml:3: error: sinks.a.delivery_timeout: is 8001ms");
+    EXPECT(fx, STORE "defaults: {timeout: 25s}\nsinks:\n  a: {kind: fake, url: u, delivery_timeout: 20s}\n" ROUTE, 0, 0,
+           "");
+    EXPECT(fx, STORE "sinks: {a: {kind: null, delivery_timeout: soon}}\n" ROUTE, 0, 0, ""); /* its own affair */
+}
+
 /* V11 */
 static void routes(void **state)
 {
@@ -238,8 +252,8 @@ static void outside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FX_TEST(all_at_once), FX_TEST(yaml),  FX_TEST(aliases), FX_TEST(too_large), FX_TEST(together),
-        FX_TEST(routes),      FX_TEST(sinks), FX_TEST(stores),  FX_TEST(outside),
+        FX_TEST(all_at_once),    FX_TEST(yaml),   FX_TEST(aliases), FX_TEST(too_large), FX_TEST(together),
+        FX_TEST(times_together), FX_TEST(routes), FX_TEST(sinks),   FX_TEST(stores),    FX_TEST(outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,10 @@
 
 enum { ATTACHMENTS_MOST = 100 };
 
+static const char NOT_JSON[] =
+    "the payload is not JSON: send an object with subject, and text or html, or the fields that "
+    "the sink's templates name; a plain text needs the content type text/plain";
+
 /* What a mail says, before it is written. */
 struct parts {
     struct ob_buf subject, text, html;
@@ -61,6 +65,13 @@ static enum outbox_code take_text(struct ob_smtp_mail *mail, const json_t *paylo
     return OUTBOX_OK;
 }
 
+/* Such a payload is the text of the mail itself. */
+static bool is_plain_text(const struct outbox_delivery *msg)
+{
+    return msg->content_type && strncasecmp(msg->content_type, "text/plain", 10) == 0 &&
+           ob_utf8_valid(msg->payload, msg->payload_len);
+}
+
 /* From the template where there is one, otherwise from the payload's field. */
 static enum outbox_code take_part(struct ob_smtp_mail *mail, const ob_template *tpl, const struct outbox_delivery *msg,
                                   const json_t *payload, const char *name, struct ob_buf *buf, bool *has,
@@ -71,9 +82,11 @@ static enum outbox_code take_part(struct ob_smtp_mail *mail, const ob_template *
     if (tpl) {
         *has = true;
         enum outbox_code code = ob_template_render(tpl, msg, payload, buf, err);
-        if (code == OUTBOX_INVALID)
-            mail->code = "smtp_template_field";
-        return code;
+        if (code != OUTBOX_INVALID)
+            return code;
+        if (!payload && !is_plain_text(msg))
+            ob_error_set(err, OUTBOX_INVALID, "%s", NOT_JSON);
+        return wrong(mail, "smtp_template_field");
     }
     enum outbox_code code = take_text(mail, payload, name, &text, &len, err);
     if (code || !text)
@@ -130,14 +143,23 @@ static enum outbox_code take_attachments(struct ob_smtp_mail *mail, const struct
     return code;
 }
 
-/* A payload that is plain text is the text of the mail. */
 static void take_plain(const struct outbox_delivery *msg, struct parts *parts)
 {
-    if (parts->has_text || parts->has_html || !msg->content_type ||
-        strncasecmp(msg->content_type, "text/plain", 10) != 0 || !ob_utf8_valid(msg->payload, msg->payload_len))
+    if (parts->has_text || parts->has_html || !is_plain_text(msg))
         return;
     parts->has_text = true;
     ob_buf_put(&parts->text, msg->payload, msg->payload_len);
+}
+
+static enum outbox_code lacks(struct ob_smtp_mail *mail, const struct outbox_delivery *msg, const json_t *payload,
+                              struct outbox_error *err)
+{
+    ob_error_set(err, OUTBOX_INVALID, "%s",
+                 is_plain_text(msg)
+                     ? "a mail needs a subject, which a plain text does not have: set the sink's template `subject`"
+                 : payload ? "a mail needs a subject, and text or html: in the payload, or as templates"
+                           : NOT_JSON);
+    return wrong(mail, "smtp_payload_invalid");
 }
 
 static enum outbox_code take_parts(struct ob_smtp_mail *mail, const struct ob_smtp_config *config,
@@ -160,8 +182,7 @@ static enum outbox_code take_parts(struct ob_smtp_mail *mail, const struct ob_sm
     take_plain(msg, parts);
     if (parts->has_subject && (parts->has_text || parts->has_html))
         return OUTBOX_OK;
-    ob_error_set(err, OUTBOX_INVALID, "a mail needs a subject, and text or html: in the payload, or as templates");
-    return wrong(mail, "smtp_payload_invalid");
+    return lacks(mail, msg, payload, err);
 }
 
 /* ---- the header fields ------------------------------------------------------------------------------------------- */
@@ -262,7 +283,7 @@ enum outbox_code ob_smtp_mail_build(struct ob_smtp_mail *mail, const struct ob_s
 {
     const char *recipient = msg->recipient && *msg->recipient ? msg->recipient : config->to;
     struct parts parts = {.subject = OB_BUF_INIT, .text = OB_BUF_INIT, .html = OB_BUF_INIT};
-    json_t *payload = json_loadb(msg->payload, msg->payload_len, 0, NULL);
+    json_t *payload = json_loadb(msg->payload, msg->payload_len, JSON_DECODE_ANY, NULL);
     enum outbox_code code;
     outbox_uuid_format(&msg->id, mail->id);
     if (!recipient || !ob_mime_address_ok(recipient)) {

@@ -92,14 +92,14 @@ static void put_words(struct ob_buf *buf, size_t column, const char *text)
 }
 
 /* Whether the value may stand as it is, folded at its spaces: nothing that reads as an encoded word, no space that
- * would be lost, no word that is too long for a line. */
+ * would be lost, no word that is too long for a line, with the spaces before it. */
 static bool is_plain(const char *value)
 {
     size_t len = strlen(value);
     if (!is_ascii(value) || strstr(value, "=?") || value[0] == ' ' || (len && value[len - 1] == ' '))
         return false;
-    for (const char *word = value; *word; word += strspn(word, " ")) {
-        size_t width = strcspn(word, " ");
+    for (const char *word = value; *word;) {
+        size_t spaces = strspn(word, " "), width = spaces + strcspn(word + spaces, " ");
         if (width > UNFOLDED)
             return false;
         word += width;

@@ -276,7 +276,37 @@ def test_template_values_cannot_smuggle_either(server):
     (5, "smtp_payload_invalid", "subject")])
 def test_payload_that_is_no_mail(server, payload, code, word):
     found, text = refusal_of(server, message(payload))
-    assert found == code and word in text
+    assert found == code and word in text and "not JSON" not in text
+
+
+@pytest.mark.parametrize("more, options", [
+    ({}, {}), ({"content_type": "application/json"}, {}), ({}, {"subject": "s"}), ({}, {"subject": "{{a}}", "text": "t"}),
+    ({}, {"text": "t"})])
+def test_payload_that_is_no_json(server, more, options):
+    msg = message(payload_text="{'subject': 'Hello'", **more)
+    del msg["payload"]
+    code, text = refusal_of(server, msg, **options)
+    assert code in ("smtp_payload_invalid", "smtp_template_field")
+    assert "payload is not JSON" in text and "text/plain" in text
+
+
+@pytest.mark.parametrize("words", ["Welcome", "42"])
+def test_plain_text_without_a_subject(server, words):
+    msg = message(payload_text=words, content_type="text/plain")
+    del msg["payload"]
+    code, text = refusal_of(server, msg)
+    assert code == "smtp_payload_invalid" and "template `subject`" in text and "not JSON" not in text
+
+
+@pytest.mark.parametrize("value", ["x" * 5000, "x" * 930 + " " + "y" * 990, "a" + " " * 3000 + "b", "ü" * 1000],
+                         ids=["word", "words", "spaces", "umlauts"])
+def test_lines_have_an_end(server, value):
+    """RFC 5321: no line is longer than 998, whatever a header of the message says."""
+    verdict, = drive("smtp", server.options(pass_headers="X-Long", **{"headers.X-Fixed": value}),
+                     [message({"subject": value, "text": value, "html": value}, headers={"X-Long": value})])
+    assert verdict["outcome"] == "accepted"
+    assert max(map(len, server.mails[-1].data.split(b"\r\n"))) <= 998
+    assert (server.mails[-1].header("X-Long"), server.mails[-1].text()) == (value, value)
 
 
 def test_missing_field_of_a_template_is_named(server):

@@ -58,7 +58,9 @@ static enum outbox_code why_not(int error, const char *name, const char **code, 
         return ob_error_set(err, OUTBOX_INVALID, "%s is a link, or lies behind one: links are not attached", name);
     }
     *code = "smtp_attachment_unreadable";
-    return ob_error_set(err, OUTBOX_BUSY, "cannot read %s to attach it: %s", name, strerror(error));
+    bool ours = error == EMFILE || error == ENFILE || error == ENOMEM; /* and not the file's fault */
+    return ob_error_set(err, ours ? OUTBOX_INTERNAL : OUTBOX_BUSY, "cannot read %s to attach it: %s", name,
+                        strerror(error));
 }
 
 static enum outbox_code read_all(int fd, const char *name, size_t most, struct ob_buf *buf, const char **code,

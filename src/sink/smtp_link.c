@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -75,8 +76,10 @@ static curl_socket_t on_open(void *ctx, curlsocktype purpose, struct curl_sockad
     if (link->leaving)
         return CURL_SOCKET_BAD;
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-    if (fd < 0)
+    if (fd < 0) {
+        link->starved = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
         return CURL_SOCKET_BAD;
+    }
     pthread_mutex_lock(&link->lock);
     for (int i = 0; i < OB_SMTP_FDS; i++)
         if (link->fds[i] < 0) {
@@ -193,7 +196,7 @@ static CURLcode perform(struct ob_smtp_link *link)
 {
     ob_smtp_reply_reset(&link->reply);
     link->handed = 0;
-    link->dialled = link->no_login = false;
+    link->dialled = link->starved = link->no_login = false;
     link->error[0] = '\0';
     /* libcurl waits 120 s for a reply; RFC 5321 wants more patience behind the end of a mail. */
     curl_easy_setopt(link->easy, CURLOPT_SERVER_RESPONSE_TIMEOUT,
@@ -263,6 +266,7 @@ static void tell(struct ob_smtp_link *link, CURLcode result)
         .stage = ob_smtp_reply_stage(&link->reply, all),
         .reply = &link->reply,
         .greylist_us = link->config->greylist_us,
+        .starved = link->starved && !link->dialled,
         .error = link->no_login ? "a user is configured, but the server does not offer to log in" : link->error,
     };
     ob_smtp_judge(&end, job->code, &job->verdict);

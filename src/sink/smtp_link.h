@@ -20,6 +20,7 @@ struct ob_smtp_link {
     bool dialled;         /* for this mail */
     bool leaving;         /* says goodbye: no new connection for that */
     bool worn;            /* to be closed, once its last job is told of */
+    bool starved;         /* no descriptor or no memory was left for a new one */
     bool no_login;        /* a new connection, and the server did not ask who we are */
     atomic_bool off;      /* cut for good */
     pthread_mutex_t lock; /* of fds: a socket is not closed while another thread shuts it down */

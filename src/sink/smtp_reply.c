@@ -1,6 +1,8 @@
 /* smtp_reply.c - see smtp_reply.h. */
 #include "sink/smtp_reply.h"
 
+#include "sink/shortage.h"
+
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
@@ -183,7 +185,7 @@ static const struct cause {
     {CURLE_GOT_NOTHING, "smtp_receive", false},
     {CURLE_WEIRD_SERVER_REPLY, "smtp_garbage", false},
     {CURLE_USE_SSL_FAILED, "smtp_tls_missing", true},
-    {CURLE_SSL_CONNECT_ERROR, "smtp_tls", true},
+    {CURLE_SSL_CONNECT_ERROR, "smtp_tls", false},
     {CURLE_PEER_FAILED_VERIFICATION, "smtp_tls_certificate", true},
     {CURLE_SSL_ISSUER_ERROR, "smtp_tls_certificate", true},
     {CURLE_SSL_CACERT_BADFILE, "smtp_tls_client", true},
@@ -208,7 +210,14 @@ static void judge_failure(const struct ob_smtp_end *end, char code[OB_SMTP_CODE]
                        : cause->blocked          ? OUTBOX_SINK_BLOCKED
                                                  : OUTBOX_SINK_RETRY;
     verdict->scope = OUTBOX_SCOPE_DESTINATION;
-    verdict->unreachable = verdict->outcome != OUTBOX_SINK_BLOCKED && end->curl != CURLE_OUT_OF_MEMORY;
+    verdict->unreachable = verdict->outcome != OUTBOX_SINK_BLOCKED;
+    if (end->starved || end->curl == CURLE_OUT_OF_MEMORY) { /* here, and not there */
+        verdict->unreachable = false;
+        if (end->stage != OB_SMTP_END) {
+            verdict->outcome = OUTBOX_SINK_NOT_SENT;
+            verdict->not_before_us = OB_SHORTAGE_US;
+        }
+    }
 }
 
 void ob_smtp_judge(const struct ob_smtp_end *end, char code[OB_SMTP_CODE], struct outbox_verdict *verdict)

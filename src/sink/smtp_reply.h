@@ -44,6 +44,7 @@ struct ob_smtp_end {
     const struct ob_smtp_reply *reply;
     int64_t greylist_us; /* what to wait when told to come back later */
     const char *error;   /* libcurl's words; may be "" */
+    bool starved;        /* this process has no descriptor or no memory left for a connection */
 };
 
 enum { OB_SMTP_CODE = 40 };

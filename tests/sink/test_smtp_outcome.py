@@ -6,11 +6,10 @@ import time
 import pytest
 
 from support.mailserver import DROP, HANG, RESET, MailServer
-from support.receiver import certificate, tls_context
-from support.sinkdrive import Drive, OpenError, drive, needs_kind
+from support.sinkdrive import Drive, OpenError, drive, needs_kind, preload
 from support.under import PATIENCE
 
-pytestmark = [needs_kind("smtp"), pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")]
+pytestmark = needs_kind("smtp")
 
 MESSAGE = {"topic": "mail.welcome", "recipient": "zoe@example.com", "payload": {"subject": "Hello", "text": "Welcome"}}
 FIVE_MINUTES = 300_000
@@ -57,6 +56,7 @@ TABLE = [
     ("mail", "550 5.1.8 who are you", "blocked", "smtp_550_5.1.8", "destination", None, False),
     ("mail", "553 no such sender", "blocked", "smtp_553", "destination", None, False),
     ("mail", "530 5.7.0 log in first", "blocked", "smtp_530_5.7.0", "destination", None, False),
+    ("mail", "550 5.6.7 no such addresses here", "terminal", "smtp_550_5.6.7", "message", None, False),
     ("mail", "552 5.3.4 too big", "terminal", "smtp_552_5.3.4", "message", None, False),
     ("rcpt", "450 4.7.1 greylisted", "retry", "smtp_450_4.7.1", None, FIVE_MINUTES, False),
     ("rcpt", "451 4.7.1 try again later", "retry", "smtp_451_4.7.1", None, FIVE_MINUTES, False),
@@ -74,6 +74,9 @@ TABLE = [
     ("rcpt", "550 no", "terminal", "smtp_550", "recipient", None, False),
     ("rcpt", "550 4.1.1 of two minds", "terminal", "smtp_550", "recipient", None, False),
     ("rcpt", "530 5.7.1 log in first", "blocked", "smtp_530_5.7.1", "destination", None, False),
+    ("rcpt", "534 5.7.9 a stronger way to log in is needed", "blocked", "smtp_534_5.7.9", "destination", None, False),
+    ("rcpt", "538 5.7.11 encryption is needed", "blocked", "smtp_538_5.7.11", "destination", None, False),
+    ("rcpt", "550 5.7.9 weak", "blocked", "smtp_550_5.7.9", "destination", None, False),
     ("rcpt", "421 4.7.0 too many", "limited", "smtp_421_4.7.0", "destination", FIVE_MINUTES, False),
     ("data", "451 4.3.0 not now", "retry", "smtp_451_4.3.0", None, None, False),
     ("data", "554 5.5.1 no valid recipients", "terminal", "smtp_554_5.5.1", "message", None, False),
@@ -289,95 +292,7 @@ def test_slow_server_holds_nothing_else_up(server):
         sink.send({"cancel": 1})
 
 
-# ---- TLS and login
-
-
-@pytest.fixture
-def tls(tmp_path):
-    cert, key = certificate(tmp_path)
-    return cert, tls_context(cert, key)
-
-
-@pytest.mark.parametrize("implicit", [False, True])
-def test_tls(tls, implicit):
-    cert, context = tls
-    with MailServer(tls=context, implicit=implicit, require_starttls=not implicit) as server:
-        script = [MESSAGE, {"wait": True}, MESSAGE]
-        verdicts = drive("smtp", server.options(connections=1, **{"tls.ca": cert}), script)
-        assert [v["outcome"] for v in verdicts] == ["accepted"] * 2
-        assert (len(server.mails), server.connections) == (2, 1)
-
-
-def test_unknown_certificate(tls):
-    with MailServer(tls=tls[1]) as server:
-        verdict, = drive("smtp", server.options(), [MESSAGE])
-        assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_tls_certificate", "destination")
-        assert server.seen == [] and "MAIL" not in server.sessions[0].lines
-
-
-def test_certificate_of_another_name(tmp_path):
-    cert, key = certificate(tmp_path, "other.example")
-    with MailServer(tls=tls_context(cert, key)) as server:
-        verdict, = drive("smtp", server.options(**{"tls.ca": cert}), [MESSAGE])
-        assert short(verdict) == ("blocked", "smtp_tls_certificate")
-
-
-def test_no_starttls_is_no_mail(server):
-    """TLS is required unless the operator says otherwise: no server can talk us out of it."""
-    options = server.options()
-    del options["tls.mode"]
-    verdict, = drive("smtp", options, [MESSAGE])
-    assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_tls_missing", "destination")
-    assert server.seen == [] and "MAIL" not in server.sessions[0].lines
-
-
-def test_tls_handshake_with_who_speaks_none(server):
-    options = {**server.options(), "url": server.url().replace("smtp:", "smtps:")}
-    del options["tls.mode"]
-    verdict, = drive("smtp", options, [MESSAGE])
-    assert short(verdict) == ("blocked", "smtp_tls")
-
-
-@pytest.mark.parametrize("auth", ["auto", "plain", "login"])
-def test_login(tls, auth):
-    cert, context = tls
-    with MailServer(tls=context, auth=("shop", "secret word")) as server:
-        options = server.options(user="shop", password="secret word", auth=auth, **{"tls.ca": cert})
-        assert drive("smtp", options, [MESSAGE])[0]["outcome"] == "accepted"
-
-
-def test_wrong_password(server):
-    with MailServer(auth=("shop", "right")) as server:
-        verdict, = drive("smtp", server.options(user="shop", password="wrong-one"), [MESSAGE])
-        assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_535_5.7.8", "destination")
-        assert "wrong-one" not in str(verdict) and server.seen == []
-
-
-def test_login_needed_and_none_configured():
-    with MailServer(auth=("shop", "right")) as server:
-        verdict, = drive("smtp", server.options(), [MESSAGE])
-        assert (verdict["outcome"], verdict["code"]) == ("blocked", "smtp_530_5.7.0")
-
-
-def test_login_configured_and_none_offered(server):
-    verdict, = drive("smtp", server.options(user="shop", password="x"), [MESSAGE])
-    assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_login", "destination")
-    assert "MAIL" not in server.sessions[0].lines
-
-
 # ---- the probe
-
-
-def test_probe(tls):
-    cert, context = tls
-    with MailServer(tls=context, auth=("shop", "right")) as server:
-        options = server.options(user="shop", password="right", **{"tls.ca": cert})
-        assert drive("smtp", options, [{"probe": True}])[0]["outcome"] == "accepted"
-        assert server.sessions[0].lines[-2:] == ["NOOP", "QUIT"] and "MAIL" not in server.sessions[0].lines
-        assert short(drive("smtp", {**options, "password": "x"}, [{"probe": True}])[0]) == ("blocked", "smtp_535_5.7.8")
-        del options["tls.ca"]
-        assert short(drive("smtp", options, [{"probe": True}])[0]) == ("blocked", "smtp_tls_certificate")
-        assert server.seen == []
 
 
 def test_probe_of_nobody():
@@ -403,3 +318,48 @@ def test_wrong_settings_are_refused(server, more, text):
     with pytest.raises(OpenError) as refusal:
         drive("smtp", server.options(**more), [])
     assert text in str(refusal.value)
+
+
+# ---- what is ours
+
+
+def test_a_shortage_of_our_own_costs_nothing():
+    """S13: no descriptor is left for a connection. Nobody refused anything, so no attempt is spent and no breaker opens."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        gone = "smtp://127.0.0.1:%d" % sock.getsockname()[1]
+    for limit in range(40, 8, -1):
+        try:
+            with Drive("smtp", {"url": gone, "from": "a@example.org"}, prefix=["prlimit", "--nofile=%d" % limit]) as sink:
+                sink.send(MESSAGE)
+                verdict = sink.verdict()
+        except (OpenError, AssertionError):
+            break
+        if (verdict["outcome"], verdict["unreachable"]) != ("retry", True):
+            assert (verdict["outcome"], verdict["unreachable"]) == ("not_sent", False)
+            assert verdict["not_before_ms"] > 0
+            return
+    raise AssertionError("the limit was never met")
+
+
+def test_no_descriptor_for_an_attachment(server, tmp_path):
+    """S13: nor is the file to blame for that."""
+    (tmp_path / "a.txt").write_text("x")
+    mail = {**MESSAGE, "payload": {"subject": "s", "text": "t", "attachments": [{"path": "a.txt"}]}}
+    env = preload(tmp_path, "starved", """
+        #include <errno.h>
+        int openat(int at, const char *path, int flags, ...) { errno = EMFILE; return -1; }
+        int openat64(int at, const char *path, int flags, ...) { errno = EMFILE; return -1; }""")
+    verdict, = drive("smtp", server.options(attachments_dir=tmp_path), [mail], env=env)
+    assert (*short(verdict), verdict["unreachable"]) == ("not_sent", "smtp_attachment_unreadable", False)
+    assert verdict["not_before_ms"] > 0 and server.connections == 0
+
+
+def test_environment_names_no_proxy(server):
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.setblocking(False)
+        url = "http://127.0.0.1:%d" % proxy.getsockname()[1]
+        env = {name: url for name in ("smtp_proxy", "SMTP_PROXY", "all_proxy", "ALL_PROXY")}
+        verdict, = drive("smtp", server.options(), [MESSAGE], env=env)
+        assert (verdict["outcome"], len(server.mails)) == ("accepted", 1)
+        with pytest.raises(BlockingIOError):
+            proxy.accept()

@@ -4,8 +4,9 @@
         server.say["rcpt"] = "550 5.1.1 nobody of that name"
         drive("smtp", server.options(), [{"topic": "a", "recipient": "x@example.org", "payload": {...}}])
 
-say maps a stage (greeting, ehlo, mail, rcpt, data, end, noop, quit) to what is said there: a reply, DROP, RESET, HANG, a list
-of these for one call after the other (the last stays; None is the usual answer), or a function of the recipient.
+say maps a stage (greeting, ehlo, starttls, auth, mail, rcpt, data, end, noop, quit) to what is said there: a reply, DROP,
+RESET, HANG, a list of these for one call after the other (the last stays; None is the usual answer), or a function of the
+recipient.
 """
 import asyncio
 import email
@@ -86,6 +87,14 @@ class Session(SMTP):
         self.lines.append("EHLO")
         wish = await self.act("ehlo")
         await (self.push(wish) if wish else super().smtp_EHLO(hostname))
+
+    async def smtp_STARTTLS(self, arg):
+        wish = await self.act("starttls")
+        await (self.push(wish) if wish else super().smtp_STARTTLS(arg))
+
+    async def smtp_AUTH(self, arg):
+        wish = await self.act("auth")
+        await (self.push(wish) if wish else super().smtp_AUTH(arg))
 
     async def smtp_DATA(self, arg):
         wish = await self.act("data")

@@ -138,7 +138,7 @@ static const struct rule rules[] = {
     {130429, 130429, LIMITED, NUMBER, 1},    /* messages of this number in a second */
     {131048, 131048, LIMITED, NUMBER, HOUR}, /* spam: the number must stop */
     {131056, 131056, LIMITED, PERSON, 1},    /* messages to this person; the wait grows, see below */
-    {131049, 131049, LIMITED, PERSON, DAY},  /* Meta spares this person more marketing */
+    {131049, 131049, LIMITED, ONE, DAY},     /* Meta spares this person more marketing; other messages pass */
     {1, 2, RETRY, ONE, 0},                   /* unknown; service unavailable */
     {131000, 131000, RETRY, ONE, 0},         /* something went wrong */
     {131016, 131016, RETRY, ONE, 0},         /* service unavailable */

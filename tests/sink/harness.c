@@ -28,6 +28,7 @@ struct harness {
     uv_async_t wake;
     uv_timer_t timer;
     bool timed_out;
+    int64_t skipped_us;
     struct outbox_sink_host *host; /* allocated, to be gone with the sink */
     const struct outbox_sink_ops *ops;
     outbox_sink *sink;
@@ -96,8 +97,7 @@ static void host_wake(void *ctx)
 
 static int64_t host_now_us(void *ctx)
 {
-    (void)ctx;
-    return ob_clock_mono_us();
+    return ob_clock_mono_us() + ((struct harness *)ctx)->skipped_us;
 }
 
 static void host_log(void *ctx, enum outbox_log_level level, const char *text)
@@ -292,6 +292,11 @@ bool harness_wait(struct harness *h, int64_t deadline_ms)
 void harness_run(struct harness *h, int64_t ms)
 {
     run_for(h, ms, false);
+}
+
+void harness_skip(struct harness *h, int64_t ms)
+{
+    h->skipped_us += ms * 1000;
 }
 
 size_t harness_pending(const struct harness *h)

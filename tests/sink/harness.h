@@ -60,6 +60,8 @@ uint64_t harness_probe(struct harness *h);
 bool harness_wait(struct harness *h, int64_t deadline_ms);
 /* Runs the loop for a while, whatever is out. */
 void harness_run(struct harness *h, int64_t ms);
+/* The host's clock jumps ahead: pauses that a sink counts by it are over, timers of the loop are not. */
+void harness_skip(struct harness *h, int64_t ms);
 size_t harness_pending(const struct harness *h);
 /* NULL: not answered. Of several answers the first. */
 const struct harness_verdict *harness_verdict(const struct harness *h, uint64_t handle);

@@ -19,6 +19,7 @@
  *   {"probe": true}
  *   {"wait": true}                                reads on when all is answered
  *   {"sleep_ms": n}                               reads on later, with the loop running
+ *   {"skip_ms": n}                                the host's clock jumps ahead
  *   {"close": true}                               closes the sink without waiting for verdicts
  *
  * Messages and probes have the handles 1, 2, ... in the order of the script. Every verdict is a line on stdout:
@@ -233,6 +234,8 @@ static void run_line(struct drive *drive, const char *line)
         drive->stop = !harness_wait(drive->h, drive->deadline_ms);
     else if (json_object_get(object, "sleep_ms"))
         harness_run(drive->h, number_of(object, "sleep_ms", 0));
+    else if (json_object_get(object, "skip_ms"))
+        harness_skip(drive->h, number_of(object, "skip_ms", 0));
     else if (json_object_get(object, "close"))
         drive->stop = true;
     else if (json_object_get(object, "batch"))

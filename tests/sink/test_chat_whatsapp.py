@@ -5,7 +5,7 @@ import os
 import pytest
 
 from support.chatservers import WhatsAppServer, authority
-from support.sinkdrive import OpenError, drive, needs_kind
+from support.sinkdrive import Drive, OpenError, drive, needs_kind
 from support.under import PATIENCE
 
 pytestmark = needs_kind("whatsapp")
@@ -99,7 +99,8 @@ CODES = {
                  132005, 132007, 132012, 132015, 132016],
 }
 WAITS = {4: 60, 613: 60, 80007: 60, 130429: 1, 131048: 3600, 131056: 1, 131049: 86400, 131057: 60}
-RECIPIENT = {131056, 131049, 130497, 131021, 131026, 131047, 130472}
+RECIPIENT = {131056, 130497, 131021, 131026, 131047, 130472}
+MESSAGE = {131049}
 
 
 @pytest.mark.parametrize("code, outcome", [(code, outcome) for outcome, codes in CODES.items() for code in codes])
@@ -110,7 +111,8 @@ def test_code(whatsapp, code, outcome):
         assert (verdict["outcome"], verdict["code"]) == (outcome, "whatsapp_%d" % code)
         assert verdict["not_before_ms"] == (WAITS[code] * 1000 if code in WAITS else None)
         assert verdict["scope"] == ("recipient" if code in RECIPIENT else
-                                    "destination" if outcome in ("limited", "blocked") else "message")
+                                    "destination" if outcome in ("limited", "blocked") and code not in MESSAGE
+                                    else "message")
         assert "more about it" in verdict["text"]
 
 
@@ -146,6 +148,30 @@ def test_pair_limit_grows_until_a_message_is_taken(whatsapp):
     waits = [(v["outcome"], v["not_before_ms"]) for v in verdicts]
     assert waits[:2] == [("limited", 1000), ("limited", 4000)]
     assert waits[2][0] == "not_sent" and 3900 < waits[2][1] <= 4000
+
+
+def test_pair_limit_in_the_long_run(whatsapp):
+    """It grows to an hour and no further, and begins anew when one was taken."""
+    whatsapp.answers = [whatsapp.error(131056)] * 8
+    waits = [1, 4, 16, 64, 256, 1024, 3600, 3600]
+    script = [line for wait in waits for line in (message(), {"wait": True}, {"skip_ms": wait * 1000 + 1})]
+    with Drive("whatsapp", whatsapp.options()) as sink:
+        sink.send(*script)
+        told = [sink.verdict() for _ in waits]
+        assert [(v["outcome"], v["not_before_ms"]) for v in told] == [("limited", wait * 1000) for wait in waits]
+        sink.send(message())
+        assert sink.verdict()["outcome"] == "accepted"
+        whatsapp.answers = [whatsapp.error(131056)]
+        sink.send(message())
+        assert sink.verdict()["not_before_ms"] == 1000
+
+
+def test_marketing_that_is_spared_holds_nothing_else(whatsapp):
+    """131049 is about messages of this kind: a one-time code to the same person goes at once."""
+    whatsapp.answers = [whatsapp.error(131049)]
+    spared, code = drive("whatsapp", whatsapp.options(), [message(), {"wait": True}, message("your code is 1234")])
+    assert (spared["outcome"], spared["scope"], spared["not_before_ms"]) == ("limited", "message", 86400000)
+    assert (code["outcome"], len(whatsapp.posts)) == ("accepted", 1)
 
 
 def test_burst_and_pace_of_a_number(whatsapp):

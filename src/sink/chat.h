@@ -36,7 +36,9 @@ struct ob_chat_provider {
     /* The normal form of a recipient; false when it can be none. */
     bool (*admit)(const outbox_sink *sink, const char *given, char to[OB_CHAT_TO]);
     /* Wraps a text into the document, which may hold fields already; text is NULL when there is none. */
-    bool (*wrap)(const outbox_sink *sink, const struct outbox_delivery *msg, json_t *body, const char *text);
+    bool (*wrap)(const outbox_sink *sink, json_t *body, const char *text);
+    /* Writes the message's id into the document, whoever made that, unless the place is taken; NULL: there is none. */
+    bool (*mark)(const outbox_sink *sink, json_t *body, const char *id);
     /* Writes the recipient into the document. */
     bool (*address)(const outbox_sink *sink, json_t *body, const char *to);
     /* What it knows to be too large, or missing: the code (without the kind) and a text for people; NULL: nothing. */

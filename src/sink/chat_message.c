@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "base/uuid.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -82,7 +83,7 @@ static enum outbox_code body_of_text(struct ob_chat_call *call, const struct out
         code = wrong(call, "payload", err, "the text is not UTF-8");
     if (!code && is_prose(msg) && !call->sink->text && memchr(msg->payload, 0, msg->payload_len))
         code = wrong(call, "payload", err, "the text holds a NUL");
-    if (!code && !provider->wrap(call->sink, msg, call->body, text))
+    if (!code && !provider->wrap(call->sink, call->body, text))
         code = ob_error_nomem(err);
     ob_buf_fini(&buf);
     return code;
@@ -101,6 +102,15 @@ static enum outbox_code make_body(struct ob_chat_call *call, const struct outbox
         return wrong(call, "payload", err, "with raw the payload must be a JSON object");
     call->body = json_incref(payload);
     return OUTBOX_OK;
+}
+
+static enum outbox_code make_mark(struct ob_chat_call *call, const struct outbox_delivery *msg,
+                                  struct outbox_error *err)
+{
+    const struct ob_chat_provider *provider = call->sink->provider;
+    char id[OB_UUID_TEXT];
+    outbox_uuid_format(&msg->id, id);
+    return !provider->mark || provider->mark(call->sink, call->body, id) ? OUTBOX_OK : ob_error_nomem(err);
 }
 
 /* ---- whom it goes to --------------------------------------------------------------------------------------------- */
@@ -126,6 +136,8 @@ enum outbox_code ob_chat_compose(struct ob_chat_call *call, const struct outbox_
     json_t *payload = is_prose(msg) ? NULL : json_loadb(msg->payload, msg->payload_len, JSON_DECODE_ANY, NULL);
     const char *text = NULL, *word;
     enum outbox_code code = make_body(call, msg, payload, err);
+    if (!code)
+        code = make_mark(call, msg, err);
     if (!code)
         code = make_address(call, msg, err);
     if (!code && (word = call->sink->provider->check(call->sink, call->body, &text)))

@@ -5,8 +5,6 @@
 #include "base/error.h"
 #include "sink/chat.h"
 
-#include "base/uuid.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -115,17 +113,18 @@ static json_t *plain(const char *text)
     return string;
 }
 
-static bool slack_wrap(const outbox_sink *sink, const struct outbox_delivery *msg, json_t *body, const char *text)
+static bool slack_wrap(const outbox_sink *sink, json_t *body, const char *text)
 {
     const struct slack *slack = slack_of(sink);
-    char id[OB_UUID_TEXT];
     if (text && json_object_set_new(body, "text", slack->mrkdwn ? json_string(text) : plain(text)) != 0)
         return false;
-    if (text && json_object_set_new(body, "mrkdwn", json_boolean(slack->mrkdwn)) != 0)
-        return false;
-    if (!slack->metadata || json_object_get(body, "metadata"))
+    return !text || json_object_set_new(body, "mrkdwn", json_boolean(slack->mrkdwn)) == 0;
+}
+
+static bool slack_mark(const outbox_sink *sink, json_t *body, const char *id)
+{
+    if (!slack_of(sink)->metadata || json_object_get(body, "metadata"))
         return true;
-    outbox_uuid_format(&msg->id, id);
     json_t *metadata = json_pack("{s:s, s:{s:s}}", "event_type", "outbox", "event_payload", "id", id);
     return json_object_set_new(body, "metadata", metadata) == 0;
 }
@@ -299,6 +298,7 @@ static const struct ob_chat_provider provider = {
     .open = slack_read,
     .admit = slack_admit,
     .wrap = slack_wrap,
+    .mark = slack_mark,
     .address = slack_address,
     .check = slack_check,
     .judge = slack_judge,

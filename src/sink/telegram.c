@@ -105,9 +105,8 @@ static const struct ob_rate *telegram_rate(const outbox_sink *sink, const char *
     return to[0] == '-' || to[0] == '@' ? &telegram_of(sink)->group : &sink->rate;
 }
 
-static bool telegram_wrap(const outbox_sink *sink, const struct outbox_delivery *msg, json_t *body, const char *text)
+static bool telegram_wrap(const outbox_sink *sink, json_t *body, const char *text)
 {
-    (void)msg;
     const char *mode = telegram_of(sink)->parse_mode;
     if (text && json_object_set_new(body, "text", json_string(text)) != 0)
         return false;

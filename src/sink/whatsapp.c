@@ -5,8 +5,6 @@
 #include "base/error.h"
 #include "sink/chat.h"
 
-#include "base/uuid.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -78,18 +76,20 @@ static bool whatsapp_admit(const outbox_sink *sink, const char *given, char to[O
     return ob_chat_digits(to, 5, 15);
 }
 
-static bool whatsapp_wrap(const outbox_sink *sink, const struct outbox_delivery *msg, json_t *body, const char *text)
+static bool whatsapp_wrap(const outbox_sink *sink, json_t *body, const char *text)
 {
     (void)sink;
-    char id[OB_UUID_TEXT];
-    outbox_uuid_format(&msg->id, id);
-    if (!json_object_get(body, "biz_opaque_callback_data") &&
-        json_object_set_new(body, "biz_opaque_callback_data", json_string(id)) != 0)
-        return false;
     if (json_object_get(body, "type") || !text) /* its own kind of message, such as a template */
         return true;
     return json_object_set_new(body, "type", json_string("text")) == 0 &&
            json_object_set_new(body, "text", json_pack("{s:s}", "body", text)) == 0;
+}
+
+static bool whatsapp_mark(const outbox_sink *sink, json_t *body, const char *id)
+{
+    (void)sink;
+    return json_object_get(body, "biz_opaque_callback_data") ||
+           json_object_set_new(body, "biz_opaque_callback_data", json_string(id)) == 0;
 }
 
 static bool whatsapp_address(const outbox_sink *sink, json_t *body, const char *to)
@@ -222,6 +222,7 @@ static const struct ob_chat_provider provider = {
     .open = whatsapp_read,
     .admit = whatsapp_admit,
     .wrap = whatsapp_wrap,
+    .mark = whatsapp_mark,
     .address = whatsapp_address,
     .check = whatsapp_check,
     .judge = whatsapp_judge,

@@ -64,7 +64,19 @@ def test_payload_cannot_choose_the_channel(slack):
     post, = slack.channels["C1"].posts
     assert (post["channel"], post["thread_ts"]) == ("C1", "1.2")
     one(slack, {"topic": "a", "payload": {"text": "raw", "channel": "C2"}}, raw=True)
-    assert slack.channels["C1"].posts[1] == {"text": "raw", "channel": "C1"} and not slack.channels["C2"].posts
+    assert slack.channels["C1"].posts[1]["channel"] == "C1" and not slack.channels["C2"].posts
+
+
+@pytest.mark.parametrize("more", [{"raw": True}, {"json_template": '{"text": "{{text}}"}'}])
+def test_id_goes_along_whoever_wrote_the_document(slack, more):
+    """It is what a delivery without an answer is found by; metadata of one's own stay."""
+    metadata = {"event_type": "outbox", "event_payload": {"id": ID}}
+    one(slack, message("hi"), **more)
+    assert slack.channels["C1"].posts == [{"text": "hi", "channel": "C1", "metadata": metadata}]
+    one(slack, message("hi"), metadata=False, **more)
+    assert "metadata" not in slack.channels["C1"].posts[1]
+    one(slack, message(payload={"text": "hi", "metadata": {"event_type": "own"}}), raw=True)
+    assert slack.channels["C1"].posts[2]["metadata"] == {"event_type": "own"}
 
 
 def test_markup(slack):

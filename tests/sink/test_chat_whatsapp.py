@@ -80,6 +80,10 @@ def test_template_of_meta(whatsapp):
     assert one(whatsapp, {**message(), "payload": {"order": "A \"7\""}}, json_template=words)["outcome"] == "accepted"
     assert [(post["type"], post["template"], post["to"], post["messaging_product"]) for post in whatsapp.posts] == [
         ("template", template, NUMBER, "whatsapp")] * 3
+    assert [post["biz_opaque_callback_data"] for post in whatsapp.posts] == [ID] * 3  # callbacks name it
+    own = {"type": "template", "template": template, "biz_opaque_callback_data": "own"}
+    one(whatsapp, {**message(), "payload": own}, raw=True)
+    assert whatsapp.posts[3]["biz_opaque_callback_data"] == "own"
 
 
 def test_limits_are_checked_before_sending(whatsapp):

@@ -1,7 +1,7 @@
 /* check.c - judges a payload: walks nodes and values together, and writes down the first fault.
  *
- * Three bounds hold whatever the schema and the payload are: the depth of the recursion, the number of rules judged (in
- * proportion to the payload), and the steps of one match of a pattern. */
+ * Two bounds hold whatever the schema and the payload are: the depth of the recursion, and the work, which is counted in
+ * rules judged and steps of patterns and may grow in proportion to the payload. */
 #include "schema/node.h"
 
 #include "base/error.h"
@@ -9,7 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 3000, BUDGET_BASE = 1000000, BUDGET_PER_BYTE = 50 };
+enum {
+    DEPTH_MAX = 3000,
+    BUDGET_BASE = 1000000,
+    BUDGET_PER_BYTE = 50,
+    BYTES_PER_RULE = 32, /* a rule may look through the whole of a string or a number */
+};
 
 static void copy_cut(char *to, size_t size, const char *text, size_t text_len)
 {
@@ -88,7 +93,7 @@ bool ob_check_match(struct ob_check *check, const struct ob_regex *regex, struct
 {
     if (!check->matcher && !(check->matcher = ob_matcher_new()))
         return ob_check_stop(check, OUTBOX_NOMEM, "", step, NULL);
-    switch (ob_regex_match(regex, check->matcher, text)) {
+    switch (ob_regex_match(regex, check->matcher, text, &check->budget)) {
     case OB_MATCH_YES: return true;
     case OB_MATCH_NO: return false;
     case OB_MATCH_NOMEM: return ob_check_stop(check, OUTBOX_NOMEM, "", step, NULL);
@@ -118,9 +123,11 @@ bool ob_schema_node_check(struct ob_check *check, const struct ob_schema_node *n
         return ob_check_stop(check, OUTBOX_INVALID, node->pointer, step, "is nested too deep to be checked");
     bool fits = true;
     check->depth++;
+    size_t size = value->type == OB_STRING ? value->string.len : value->type == OB_NUMBER ? value->number.count : 0;
+    size_t work = 1 + size / BYTES_PER_RULE;
     for (const struct ob_rule *rule = node->rules; rule && fits; rule = rule->next)
         if (rule->on & 1u << value->type)
-            fits = ob_check_spend(check, 1, step) && rule->check(check, rule, value, step);
+            fits = ob_check_spend(check, work, step) && rule->check(check, rule, value, step);
     check->depth--;
     return fits;
 }

@@ -192,7 +192,7 @@ struct ob_check {
     int quiet;      /* above 0: only the verdict counts, faults are not written down */
     bool searching; /* for the nearest of some alternatives */
     int depth;
-    uint64_t budget;       /* rules left to judge */
+    uint64_t budget;       /* rules left to judge, and steps of patterns */
     enum outbox_code code; /* set when the check cannot go on; the verdict is void then */
 };
 

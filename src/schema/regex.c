@@ -1,5 +1,9 @@
 /* regex.c - from ECMA 262 to PCRE2: a pass over the pattern that refuses and rewrites what differs, then the library.
  *
+ * Work. The library's own limit counts from nought at each place where a match may begin, and sees a run of one item as
+ * one step, so it bounds no match of a long text. So we count: the library calls us before each item of the pattern, and
+ * an item costs one, the way that was gone since the last one, and what it may try and fail without another call.
+ *
  * Differences left: a repetition of more than 65535 is refused; \p takes the names that PCRE2 knows; \s and \w see ASCII
  * only, as \w does in ECMA 262 without the i flag. */
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -12,18 +16,27 @@
 #include <string.h>
 
 enum {
-    MATCH_STEPS = 200000, /* some milliseconds */
+    MATCH_STEPS = 200000, /* from one place; some milliseconds */
     MATCH_KIB = 8192,
+    CLASS_BYTES = 64, /* a character is held against a class of so many bytes for the price of one step */
+    FRAME_BYTES = 1024,
+    COPY_BYTES = 16, /* of a capture that is looked for again */
 };
 
 struct ob_regex {
     pcre2_code *code;
+    char *items;        /* as compiled: a place of the library's leads in here */
+    uint64_t weight;    /* of a step */
+    size_t look_behind; /* at most so many characters */
 };
 
 struct ob_matcher {
     pcre2_general_context *memory;
     pcre2_match_context *limits;
     pcre2_match_data *data;
+    const struct ob_regex *regex; /* of the match under way, as all below */
+    size_t last;                  /* where the item before this one was tried */
+    uint64_t *budget;
 };
 
 struct rewriter {
@@ -31,6 +44,7 @@ struct rewriter {
     size_t at;
     struct ob_buf out;
     bool in_class;
+    size_t class_at, longest_class;
     const char *why; /* set when the pattern is refused */
 };
 
@@ -115,8 +129,11 @@ static void rewrite_one(struct rewriter *rewriter)
             ob_buf_putc(&rewriter->out, '\\'); /* or [:alpha:] would be a class of its own */
         rewriter->in_class = c != ']';
         copy(rewriter, 1);
+        if (rewriter->at - rewriter->class_at > rewriter->longest_class)
+            rewriter->longest_class = rewriter->at - rewriter->class_at;
     } else if (c == '[') {
         rewriter->in_class = true;
+        rewriter->class_at = rewriter->at;
         copy(rewriter, char_at(rewriter, 1) == '^' ? 2 : 1);
     } else if (c == '(') {
         rewrite_group(rewriter);
@@ -150,7 +167,7 @@ static enum outbox_code compile(struct ob_regex *regex, const struct ob_buf *tex
     pcre2_set_compile_extra_options(options, PCRE2_EXTRA_ALT_BSUX);
     regex->code = pcre2_compile((PCRE2_SPTR)ob_buf_text(text), text->len,
                                 PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX | PCRE2_MATCH_UNSET_BACKREF |
-                                    PCRE2_ALLOW_EMPTY_CLASS | PCRE2_NEVER_BACKSLASH_C,
+                                    PCRE2_ALLOW_EMPTY_CLASS | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT,
                                 &error, &place, options);
     code = regex->code ? OUTBOX_OK : error == PCRE2_ERROR_HEAP_FAILED ? OUTBOX_NOMEM : OUTBOX_INVALID;
     if (code == OUTBOX_INVALID && pcre2_get_error_message(error, (PCRE2_UCHAR *)why, why_size) < 0)
@@ -159,6 +176,17 @@ done:
     pcre2_compile_context_free(options);
     pcre2_general_context_free(memory);
     return code;
+}
+
+/* What a step of this pattern can cost more than one of another. */
+static void weigh(struct ob_regex *regex, size_t longest_class)
+{
+    size_t frame = 0;
+    uint32_t behind = 0;
+    pcre2_pattern_info(regex->code, PCRE2_INFO_FRAMESIZE, &frame);
+    pcre2_pattern_info(regex->code, PCRE2_INFO_MAXLOOKBEHIND, &behind);
+    regex->weight = 1 + longest_class / CLASS_BYTES + frame / FRAME_BYTES;
+    regex->look_behind = behind;
 }
 
 enum outbox_code ob_regex_new(struct ob_text pattern, struct ob_regex **regex, char *why, size_t why_size)
@@ -176,6 +204,11 @@ enum outbox_code ob_regex_new(struct ob_text pattern, struct ob_regex **regex, c
     } else if (ob_buf_ok(&rewriter.out)) {
         code = compile(*regex, &rewriter.out, why, why_size);
     }
+    if (code == OUTBOX_OK) {
+        weigh(*regex, rewriter.longest_class);
+        (*regex)->items = ob_buf_take(&rewriter.out);
+        code = (*regex)->items ? OUTBOX_OK : OUTBOX_NOMEM;
+    }
     ob_buf_fini(&rewriter.out);
     if (code) {
         ob_regex_free(*regex);
@@ -189,7 +222,74 @@ void ob_regex_free(struct ob_regex *regex)
     if (!regex)
         return;
     pcre2_code_free(regex->code);
+    ob_free(regex->items);
     ob_free(regex);
+}
+
+uint64_t ob_regex_toil(const struct ob_regex *regex)
+{
+    size_t size = 0;
+    if (regex)
+        pcre2_pattern_info(regex->code, PCRE2_INFO_SIZE, &size);
+    return size / 4;
+}
+
+/* "\\u{1f4e6}", "\\p{Lu}": these braces repeat nothing. */
+static bool is_braced(const char *item)
+{
+    return item[0] == '\\' && (item[1] == 'u' || item[1] == 'p' || item[1] == 'P') && item[2] == '{';
+}
+
+/* "a{60000}", "\\1{3}?": how often at least. 1 for everything else. */
+static size_t least_times(const char *item, size_t len)
+{
+    if (len && item[len - 1] == '?')
+        len--;
+    if (len < 4 || item[len - 1] != '}' || (is_braced(item) && !memchr(item, '}', len - 1)))
+        return 1;
+    size_t at = len - 1, times = 0;
+    while (at && item[at] != '{')
+        at--;
+    for (at++; item[at] >= '0' && item[at] <= '9'; at++)
+        times = times * 10 + (size_t)(item[at] - '0'); /* the library has seen to it that it is small */
+    return times;
+}
+
+static size_t longest_capture(const pcre2_callout_block *block)
+{
+    size_t longest = 0;
+    for (uint32_t i = 1; i < block->capture_top; i++) {
+        size_t from = block->offset_vector[2 * i], to = block->offset_vector[2 * i + 1];
+        if (from != PCRE2_UNSET && to != PCRE2_UNSET && to > from && to - from > longest)
+            longest = to - from;
+    }
+    return longest;
+}
+
+/* The way that may be gone in vain: to a repetition that ends too soon, to a copy that differs at its end, or back. */
+static size_t in_vain(const struct ob_regex *regex, const pcre2_callout_block *block)
+{
+    const char *item = regex->items + block->pattern_position;
+    size_t len = block->next_item_length, left = block->subject_length - block->current_position, way;
+    if (len >= 4 && item[0] == '(' && item[2] == '<' && (item[3] == '=' || item[3] == '!'))
+        return regex->look_behind < block->current_position ? regex->look_behind : block->current_position;
+    way = least_times(item, len);
+    if (len >= 2 && item[0] == '\\' && (item[1] == 'k' || (item[1] >= '1' && item[1] <= '9')))
+        way = block->capture_top + (way + 1) * longest_capture(block) / COPY_BYTES;
+    return way < left ? way : left;
+}
+
+static int on_item(pcre2_callout_block *block, void *ctx)
+{
+    struct ob_matcher *matcher = ctx;
+    size_t at = block->current_position;
+    size_t way = at > matcher->last ? at - matcher->last : matcher->last - at;
+    uint64_t cost = matcher->regex->weight * (1 + way + in_vain(matcher->regex, block));
+    matcher->last = at;
+    if (cost > *matcher->budget)
+        return PCRE2_ERROR_CALLOUT;
+    *matcher->budget -= cost;
+    return 0;
 }
 
 struct ob_matcher *ob_matcher_new(void)
@@ -206,6 +306,7 @@ struct ob_matcher *ob_matcher_new(void)
     }
     pcre2_set_match_limit(matcher->limits, MATCH_STEPS);
     pcre2_set_heap_limit(matcher->limits, MATCH_KIB);
+    pcre2_set_callout(matcher->limits, on_item, matcher);
     return matcher;
 }
 
@@ -219,8 +320,16 @@ void ob_matcher_free(struct ob_matcher *matcher)
     ob_free(matcher);
 }
 
-enum ob_match ob_regex_match(const struct ob_regex *regex, struct ob_matcher *matcher, struct ob_text text)
+enum ob_match ob_regex_match(const struct ob_regex *regex, struct ob_matcher *matcher, struct ob_text text,
+                             uint64_t *budget)
 {
+    uint64_t cost = 1 + text.len / 4; /* the library may look through the text for a place to begin */
+    if (cost > *budget)
+        return OB_MATCH_LIMIT;
+    *budget -= cost;
+    matcher->regex = regex;
+    matcher->last = 0;
+    matcher->budget = budget;
     int result = pcre2_match(regex->code, (PCRE2_SPTR)(text.len ? text.data : ""), text.len, 0, PCRE2_NO_UTF_CHECK,
                              matcher->data, matcher->limits);
     if (result >= 0)

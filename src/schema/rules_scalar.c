@@ -1,6 +1,8 @@
 /* rules_scalar.c - numbers and strings: bounds, multiples, lengths, patterns, formats. */
 #include "schema/node.h"
 
+enum { REGEX_PER_BYTE = 20 };
+
 static bool check_minimum(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                           const struct ob_step *step)
 {
@@ -86,13 +88,19 @@ static bool check_pattern(struct ob_check *check, const struct ob_rule *rule, co
            ob_check_fail(check, rule, step, "must match %s", rule->shown);
 }
 
+/* A few characters with counts in counts compile to a lot. */
 static bool is_regex(struct ob_check *check, struct ob_text text, const struct ob_step *step)
 {
     char why[128];
     struct ob_regex *regex;
+    if (!ob_check_spend(check, REGEX_PER_BYTE * text.len, step))
+        return false;
     enum outbox_code code = ob_regex_new(text, &regex, why, sizeof why);
+    bool spent = ob_check_spend(check, ob_regex_toil(regex), step);
     ob_regex_free(regex);
-    return code == OUTBOX_OK || (code == OUTBOX_NOMEM && ob_check_stop(check, code, "", step, NULL));
+    if (code == OUTBOX_NOMEM)
+        return ob_check_stop(check, code, "", step, NULL);
+    return code == OUTBOX_OK && spent;
 }
 
 static bool check_format(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,

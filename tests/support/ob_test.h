@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -31,6 +32,14 @@
     } while (0)
 
 #define OB_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* What this process has worked, for tests of effort: a busy machine does not change it. */
+static inline int64_t ob_cpu_us(void)
+{
+    struct timespec spent;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    return (int64_t)spent.tv_sec * 1000000 + spent.tv_nsec / 1000;
+}
 
 /* ---- failing allocations: for (n = 0; ob_fail_alloc(n), run(), ob_fail_alloc_end(); n++) ------------------------ */
 

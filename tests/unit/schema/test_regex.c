@@ -1,4 +1,5 @@
 /* test_regex.c - regular expressions mean what ECMA 262 says. Proves: S12, and that no pattern stops the relay. */
+#include "base/buf.h"
 #include "ob_test.h"
 #include "schema/regex.h"
 
@@ -16,7 +17,8 @@ static enum ob_match match(const char *pattern, const char *subject)
     if (ob_regex_new(text(pattern), &regex, why, sizeof why))
         fail_msg("%s: %s", pattern, why);
     struct ob_matcher *matcher = ob_matcher_new();
-    enum ob_match result = ob_regex_match(regex, matcher, text(subject));
+    uint64_t budget = 1000000;
+    enum ob_match result = ob_regex_match(regex, matcher, text(subject), &budget);
     ob_matcher_free(matcher);
     ob_regex_free(regex);
     return result;
@@ -119,12 +121,94 @@ static void a_match_that_explodes_is_stopped(void **state)
                      OB_MATCH_LIMIT);
 }
 
+/* The subject is `start`, then `times` times `again`, then `end`. */
+static void expect_limit(const char *pattern, const char *start, const char *again, size_t times, const char *end)
+{
+    struct ob_buf subject = OB_BUF_INIT;
+    ob_buf_puts(&subject, start);
+    while (times--)
+        ob_buf_puts(&subject, again);
+    ob_buf_puts(&subject, end);
+    int64_t began = ob_cpu_us();
+    if (match(pattern, ob_buf_text(&subject)) != OB_MATCH_LIMIT)
+        fail_msg("%s went through", pattern);
+    if (ob_cpu_us() - began > 500000)
+        fail_msg("%s took %lld us", pattern, (long long)(ob_cpu_us() - began));
+    ob_buf_fini(&subject);
+}
+
+static const char *lone(struct ob_buf *buf, char c, size_t times)
+{
+    ob_buf_reset(buf);
+    while (times--)
+        ob_buf_putc(buf, c);
+    return ob_buf_text(buf);
+}
+
+/* Each of these hides its work from the library's own limit, and most would take seconds. */
+static void hidden_work_is_counted(void **state)
+{
+    (void)state;
+    struct ob_buf heavy = OB_BUF_INIT, copy = OB_BUF_INIT, again = OB_BUF_INIT;
+    expect_limit("\\s+$", "", " ", 80000, "x");      /* a run from each place */
+    expect_limit("a+[bc]", "", "a", 80000, "");      /* ... that gives nothing back */
+    expect_limit(",.*,.*[xz]", "", ",", 40000, "y"); /* runs in runs */
+    expect_limit("a{60000}[bc]", lone(&copy, 'a', 59000), "x", 1,
+                 lone(&again, 'a', 59000)); /* repetitions that end too soon ... */
+    expect_limit("\\u0061{60000}[bc]", lone(&copy, 'a', 59000), "x", 1,
+                 lone(&again, 'a', 59000));                /* ... however it is written */
+    expect_limit("[ab]{50000}?[cd]", "", "ab", 60000, ""); /* ... and however little is asked for */
+    expect_limit("(?<=b{60000})a", "", "a", 60000, "");    /* looks back */
+    /* A capture is looked for again from each place, in vain. */
+    expect_limit("^(a+)b[ax]*?\\1[yz]", lone(&copy, 'a', 20000), "b", 1, lone(&again, 'a', 19999));
+    expect_limit("^(?<n>a+)b[ax]*?\\k<n>{2}[yz]", lone(&copy, 'a', 20000), "b", 1, lone(&again, 'a', 19999));
+    ob_buf_puts(&heavy, "[");
+    for (unsigned at = 0x4e00; at < 0x4e00 + 8000; at += 2)
+        ob_buf_printf(&heavy, "\\u%04x", at);
+    ob_buf_puts(&heavy, "]*[xy]");
+    expect_limit(ob_buf_text(&heavy), "", "\xe6\xbd\xac", 3000, ""); /* each character against thousands */
+    ob_buf_reset(&heavy);
+    ob_buf_puts(&heavy, "(?:a|b)[cd]");
+    for (int i = 0; i < 3000; i++)
+        ob_buf_puts(&heavy, "()");
+    expect_limit(ob_buf_text(&heavy), "", "ab", 40000, ""); /* each step takes thousands of captures along */
+    ob_buf_fini(&heavy);
+    ob_buf_fini(&copy);
+    ob_buf_fini(&again);
+}
+
+static void plain_patterns_cost_little(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern, *subject;
+        uint64_t most;
+    } cases[] = {
+        {"^[A-Z]{3}$", "EUR", 20},
+        {"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", "123e4567-e89b-12d3-a456-426614174000", 150},
+        {"^[a-z0-9._%+-]+@[a-z0-9.-]+\\.[a-z]{2,}$", "some.person@mail.example.com", 100},
+        {"^\\u{41}\\p{Lu}+$", "AAAAAAAA", 40},
+        {"", "anything", 20},
+    };
+    for (size_t i = 0; i < OB_COUNT(cases); i++) {
+        struct ob_regex *regex;
+        char why[128];
+        uint64_t budget = cases[i].most;
+        assert_int_equal(ob_regex_new(text(cases[i].pattern), &regex, why, sizeof why), OUTBOX_OK);
+        struct ob_matcher *matcher = ob_matcher_new();
+        if (ob_regex_match(regex, matcher, text(cases[i].subject), &budget) != OB_MATCH_YES)
+            fail_msg("%s", cases[i].pattern);
+        ob_matcher_free(matcher);
+        ob_regex_free(regex);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_match_as_in_ecma_262),
-        cmocka_unit_test(what_ecma_262_lacks_is_refused),
-        cmocka_unit_test(a_match_that_explodes_is_stopped),
+        cmocka_unit_test(patterns_match_as_in_ecma_262),    cmocka_unit_test(what_ecma_262_lacks_is_refused),
+        cmocka_unit_test(a_match_that_explodes_is_stopped), cmocka_unit_test(hidden_work_is_counted),
+        cmocka_unit_test(plain_patterns_cost_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,11 @@
  * kept, and libcurl stops waiting for it until the next one: to leave and enter the poll set for each message would
  * cost two system calls more than the message needs. So a socket that we opened stays watched for reading until it is
  * closed; if it becomes readable in between, which means that the peer closed it, the watch is stopped. Sockets that
- * libcurl makes for itself (the resolver's) are watched just as it says, for their closing is not announced. */
+ * libcurl makes for itself (the resolver's) are watched just as it says, for their closing is not announced.
+ *
+ * Nor is that of a socket whose connection did not come about in time (libcurl 7.88): it is gone when libcurl says that it
+ * waits for it no more, and its number may be somebody else's. A watch knows its socket by the inode. libcurl then also
+ * forgets to go on with the next address of the host, until the time for all of them is over: so we remind it. */
 #include "sink/curl_loop.h"
 
 #include "base/alloc.h"
@@ -13,6 +17,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -24,7 +29,8 @@ struct watch {
     uv_poll_t poll;
     ob_curl_loop *loop;
     int fd, events;
-    bool ours; /* opened by us: its closing goes through us */
+    ino_t inode;
+    bool ours; /* opened by us: its closing goes through us, nearly always */
     bool idle; /* libcurl does not wait for it now */
 };
 
@@ -37,6 +43,7 @@ struct ob_curl_loop {
     struct watch **watches; /* by descriptor */
     size_t watch_count;
     bool acting, again, closing;
+    bool unannounced; /* a socket was closed behind our back */
 };
 
 /* ---- sockets --------------------------------------------------------------------------------------------------- */
@@ -62,6 +69,12 @@ static bool watches_reach(ob_curl_loop *loop, int fd)
     return true;
 }
 
+static ino_t inode_of(int fd)
+{
+    struct stat is;
+    return fstat(fd, &is) == 0 ? is.st_ino : 0;
+}
+
 static struct watch *watch_new(ob_curl_loop *loop, int fd, bool ours)
 {
     struct watch *watch = watches_reach(loop, fd) ? ob_calloc(1, sizeof *watch) : NULL;
@@ -74,6 +87,7 @@ static struct watch *watch_new(ob_curl_loop *loop, int fd, bool ours)
     watch->poll.data = watch;
     watch->loop = loop;
     watch->fd = fd;
+    watch->inode = inode_of(fd);
     watch->ours = ours;
     watch->idle = true;
     loop->watches[fd] = watch;
@@ -120,7 +134,9 @@ static int on_wish(CURL *easy, curl_socket_t fd, int what, void *data, void *unu
     ob_curl_loop *loop = data;
     struct watch *watch = watch_of(loop, fd);
     if (what == CURL_POLL_REMOVE) {
-        if (watch && watch->ours)
+        bool gone = watch && watch->inode != inode_of(fd);
+        loop->unannounced |= gone;
+        if (watch && watch->ours && !gone)
             watch->idle = true;
         else
             watch_close(watch);
@@ -217,6 +233,17 @@ static void collect(ob_curl_loop *loop)
     }
 }
 
+/* Lets every call go on, whether its time has come or not: only this deprecated function does. */
+static void remind(ob_curl_loop *loop)
+{
+    int running;
+    loop->unannounced = false;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    curl_multi_socket_all(loop->multi, &running);
+#pragma GCC diagnostic pop
+}
+
 static void act(ob_curl_loop *loop, curl_socket_t fd, int flags)
 {
     if (loop->acting) { /* from within done */
@@ -228,6 +255,8 @@ static void act(ob_curl_loop *loop, curl_socket_t fd, int flags)
         int running;
         loop->again = false;
         curl_multi_socket_action(loop->multi, fd, flags, &running);
+        while (loop->unannounced)
+            remind(loop);
         collect(loop);
         fd = CURL_SOCKET_TIMEOUT;
         flags = 0;

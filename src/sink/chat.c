@@ -10,6 +10,8 @@
 #include <string.h>
 #include <uv.h>
 
+enum { MOVES_MOST = 4 }; /* of one recipient, one after the other */
+
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static void call_clear(struct ob_chat_call *call)
@@ -186,23 +188,36 @@ static int64_t now_us(const outbox_sink *sink)
 
 /* ---- the verdict ------------------------------------------------------------------------------------------------- */
 
-/* The recipient has gone elsewhere, and nothing was delivered: the message follows, once, and those to come at once. */
+static const struct ob_rate *rate_of(const struct ob_chat_call *call)
+{
+    const outbox_sink *sink = call->sink;
+    return sink->provider->rate ? sink->provider->rate(sink, call->to) : &sink->rate;
+}
+
+static void dispatch(struct ob_chat_call *call);
+static void go(outbox_sink *sink);
+
+/* The recipient has gone elsewhere, and nothing was delivered: the message follows, once, and those to come at once. It
+ * takes its turn among those to the new place. */
 static bool call_follow(struct ob_chat_call *call)
 {
     outbox_sink *sink = call->sink;
     if (!call->moving)
         return false;
     call->moving = false;
-    struct ob_chat_peer *peer = ob_chat_peers_get(&sink->peers, call->to, &sink->rate);
+    struct ob_chat_peer *peer = ob_chat_peers_get(&sink->peers, call->to, rate_of(call));
     if (peer)
         memcpy(peer->moved_to, call->move_to, sizeof peer->moved_to);
-    if (call->moved) /* once more? Then at the next attempt. */
+    if (!peer || call->moved) /* once more? Then at the next attempt. */
         return false;
     sink->host->log(sink->host->ctx, OUTBOX_LOG_WARN,
                     "a recipient has moved to another id: its messages go there; the output of this delivery names it");
-    call->moved = true;
     ob_buf_reset(&call->said);
-    return sink->provider->address(sink, call->body, call->move_to) && call_send(call);
+    enter(sink);
+    dispatch(call);
+    go(sink);
+    leave(sink);
+    return true;
 }
 
 static void call_done(struct ob_curl_call *curl, CURLcode result)
@@ -264,13 +279,12 @@ enum outbox_code ob_chat_open(const struct ob_chat_provider *provider, const str
 static int64_t wait_of(struct ob_chat_call *call, enum outbox_sink_scope *scope)
 {
     outbox_sink *sink = call->sink;
-    const struct ob_rate *rate = sink->provider->rate ? sink->provider->rate(sink, call->to) : &sink->rate;
     int64_t now = now_us(sink), overall_us = ob_rate_ready_us(&sink->overall, now) - now;
     *scope = OUTBOX_SCOPE_DESTINATION;
     if (overall_us > sink->hold_us)
         return overall_us;
     if (!call->placed) {
-        struct ob_chat_peer *peer = ob_chat_peers_get(&sink->peers, call->to[0] ? call->to : "(all)", rate);
+        struct ob_chat_peer *peer = ob_chat_peers_get(&sink->peers, call->to[0] ? call->to : "(all)", rate_of(call));
         int64_t wait_us = peer ? ob_chat_peer_take(peer, now, sink->hold_us) : 0;
         call->placed = wait_us <= sink->hold_us;
         if (wait_us > 0) {
@@ -297,16 +311,22 @@ static void give_back(struct ob_chat_call *call, int64_t wait_us, enum outbox_si
     call_release(call);
 }
 
-/* A recipient that is known to have gone elsewhere. */
+/* A recipient that is known to have gone elsewhere, perhaps more than once. Its turns are counted there. */
 static bool redirect(struct ob_chat_call *call)
 {
-    const outbox_sink *sink = call->sink;
-    struct ob_chat_peer *peer = call->to[0] ? ob_chat_peers_find(&call->sink->peers, call->to) : NULL;
-    if (!peer || !peer->moved_to[0])
-        return true;
-    memcpy(call->move_to, peer->moved_to, sizeof call->move_to);
-    call->moved = true;
-    return sink->provider->address(sink, call->body, call->move_to);
+    outbox_sink *sink = call->sink;
+    bool ok = true;
+    for (int moves = 0; ok && call->to[0] && moves < MOVES_MOST; moves++) {
+        const struct ob_chat_peer *peer = ob_chat_peers_find(&sink->peers, call->to);
+        if (!peer || !peer->moved_to[0])
+            break;
+        memcpy(call->move_to, peer->moved_to, sizeof call->move_to);
+        memcpy(call->to, peer->moved_to, sizeof call->to);
+        call->moved = true;
+        call->placed = false;
+        ok = sink->provider->address(sink, call->body, call->to);
+    }
+    return ok;
 }
 
 static void answer_unsent(outbox_sink *sink, uint64_t handle, const struct ob_chat_call *call, enum outbox_code code,
@@ -332,13 +352,17 @@ static void fail_unsent(struct ob_chat_call *call, enum outbox_code code, const 
 static void dispatch(struct ob_chat_call *call)
 {
     enum outbox_sink_scope scope;
-    int64_t wait_us = wait_of(call, &scope);
     call->due_us = 0;
+    if (!redirect(call)) {
+        fail_unsent(call, OUTBOX_NOMEM, "out of memory");
+        return;
+    }
+    int64_t wait_us = wait_of(call, &scope);
     if (wait_us > call->sink->hold_us)
         give_back(call, wait_us, scope);
     else if (wait_us)
         call->due_us = now_us(call->sink) + wait_us;
-    else if (!redirect(call) || !call_send(call))
+    else if (!call_send(call))
         fail_unsent(call, OUTBOX_NOMEM, "out of memory");
 }
 
@@ -408,21 +432,17 @@ void ob_chat_cancel(outbox_sink *sink, uint64_t handle)
 
 void ob_chat_probe(outbox_sink *sink, uint64_t handle)
 {
-    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
-    struct ob_chat_call *call = sink->probe_url ? call_new(sink) : NULL;
-    if (!sink->probe_url) {
-        verdict.outcome = OUTBOX_SINK_ACCEPTED;
-        verdict.text = "there is nothing to look at without sending a message";
-        answer(sink, handle, &verdict);
-        return;
-    }
+    struct ob_chat_call *call = call_new(sink);
     if (call) {
         call->probe = true;
+        call->knock = !sink->probe_url;
         call->handle = handle;
         ob_list_push(&sink->out, &call->node);
     }
     if (!call || curl_easy_setopt(call->curl.easy, CURLOPT_HTTPGET, 1L) != CURLE_OK ||
-        curl_easy_setopt(call->curl.easy, CURLOPT_URL, sink->probe_url) != CURLE_OK || !ob_curl_start(&call->curl)) {
+        curl_easy_setopt(call->curl.easy, CURLOPT_CONNECT_ONLY, call->knock ? 1L : 0L) != CURLE_OK ||
+        curl_easy_setopt(call->curl.easy, CURLOPT_URL, call->knock ? sink->url : sink->probe_url) != CURLE_OK ||
+        !ob_curl_start(&call->curl)) {
         call_free(call);
         answer_unsent(sink, handle, NULL, OUTBOX_NOMEM, "out of memory");
         return;

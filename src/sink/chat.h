@@ -54,7 +54,7 @@ struct outbox_sink {
     const struct outbox_sink_host *host;
     struct ob_arena arena;  /* of all texts below */
     const char *url;        /* where messages are posted */
-    const char *probe_url;  /* NULL: there is nothing to look at without sending */
+    const char *probe_url;  /* NULL: there is nothing to ask without sending */
     const char *secrets[2]; /* never to be shown */
     const char *to;         /* whom messages without a recipient go to; NULL: there must be one */
     bool placed;            /* the address decides whom they go to: recipients do not count */
@@ -85,12 +85,13 @@ struct ob_chat_call {
     outbox_sink *sink;
     uint64_t handle;
     bool probe;
-    int64_t due_us;           /* held until then; 0: it is out */
-    bool placed;              /* counted among the messages to its recipient */
-    json_t *body;             /* owned */
-    char *document;           /* the body as text; owned, by jansson */
-    char to[OB_CHAT_TO];      /* "" when the address decides */
-    bool own_to;              /* the message named it */
+    bool knock;          /* a probe that only connects and shakes hands */
+    int64_t due_us;      /* held until then; 0: it is out */
+    bool placed;         /* counted among the messages to its recipient */
+    json_t *body;        /* owned */
+    char *document;      /* the body as text; owned, by jansson */
+    char to[OB_CHAT_TO]; /* where it goes, when the recipient is known to have moved; "" when the address decides */
+    bool own_to;         /* the message named it */
     char move_to[OB_CHAT_TO]; /* set by judge: the recipient has gone there... */
     bool moving;              /* ...and nothing was delivered */
     bool moved;               /* what was sent last went there */

@@ -137,6 +137,11 @@ void ob_chat_judge(struct ob_chat_call *call, CURLcode result, struct outbox_ver
     static const struct ob_http_rules none;
     const struct ob_chat_provider *provider = call->sink->provider;
     struct ob_http_end end;
+    if (call->knock && result == CURLE_OK) {
+        ob_chat_accept(call, verdict, NULL);
+        verdict->text = "it was reached; whether it takes messages shows when one is sent";
+        return;
+    }
     call_end(call, result, &end);
     ob_http_judge(&none, &end, call->code, verdict);
     if (end.resent || end.status < 200 || (end.status < 300 && !end.whole)) {
@@ -150,6 +155,10 @@ void ob_chat_judge(struct ob_chat_call *call, CURLcode result, struct outbox_ver
         verdict->not_before_us = ob_http_patience_us(&end);
     }
     provider->judge(call, end.status, reply, verdict);
+    if (verdict->outcome == OUTBOX_SINK_UNKNOWN && strcmp(strrchr(call->code, '_'), "_unclear") == 0)
+        ob_chat_quote(call, call->sink->placed ? "expected the word ok"
+                            : reply            ? "expected a document that says it was done"
+                                               : "expected JSON, and this is none: is that the address of the API?");
     json_decref(reply);
 }
 

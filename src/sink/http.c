@@ -233,6 +233,8 @@ static void judge_probe(const struct ob_http_config *config, const struct ob_htt
         return;
     *verdict = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
     verdict->outcome = OUTBOX_SINK_ACCEPTED;
+    if (connected)
+        verdict->text = "it was reached; whether it takes messages shows when one is sent";
 }
 
 static void call_done(struct ob_curl_call *curl, CURLcode result)

@@ -81,7 +81,8 @@ static enum outbox_code telegram_read(outbox_sink *sink, const struct ob_options
     if (code)
         return code;
     sink->url = ob_chat_join(sink, base, "/bot", token, "/sendMessage");
-    sink->probe_url = ob_chat_join(sink, base, "/bot", token, "/getMe");
+    sink->probe_url = sink->to ? ob_chat_join(sink, base, "/bot", token, "/getChat?chat_id=", sink->to)
+                               : ob_chat_join(sink, base, "/bot", token, "/getMe");
     return sink->url && sink->probe_url ? OUTBOX_OK : ob_error_nomem(err);
 }
 
@@ -144,6 +145,10 @@ static bool judge_parameters(struct ob_chat_call *call, const json_t *reply, str
         ob_chat_end(call, verdict, OUTBOX_SINK_RETRY, OUTBOX_SCOPE_RECIPIENT, "migrated");
         snprintf(call->move_to, sizeof call->move_to, "%" JSON_INTEGER_FORMAT, json_integer_value(moved));
         call->moving = true;
+        if (call->probe) {
+            ob_chat_end(call, verdict, OUTBOX_SINK_BLOCKED, OUTBOX_SCOPE_DESTINATION, "migrated");
+            ob_chat_quote(call, ob_chat_join(call->sink, "write the new id into `chat`: ", call->move_to));
+        }
         return true;
     }
     if (json_is_integer(after))
@@ -164,6 +169,8 @@ static void judge_refusal(struct ob_chat_call *call, int status, struct outbox_v
                     ob_chat_scope_of_recipient(call), word);
     else if (status == 409)
         ob_chat_end(call, verdict, OUTBOX_SINK_RETRY, OUTBOX_SCOPE_MESSAGE, word);
+    else if (status == 400 && call->probe) /* the destination's own chat: each message would end so */
+        ob_chat_end(call, verdict, OUTBOX_SINK_BLOCKED, OUTBOX_SCOPE_DESTINATION, word);
     else if (status >= 400 && status < 500)
         ob_chat_end(call, verdict, OUTBOX_SINK_TERMINAL, OUTBOX_SCOPE_MESSAGE, word);
     else if (status >= 500 && verdict->outcome != OUTBOX_SINK_LIMITED)

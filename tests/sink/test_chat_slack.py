@@ -6,6 +6,7 @@ import re
 import pytest
 
 from support.chatservers import SlackServer, authority
+from support.receiver import certificate
 from support.sinkdrive import OpenError, drive, needs_kind
 
 pytestmark = needs_kind("slack")
@@ -166,6 +167,7 @@ def test_200_without_proof_is_unknown(slack, answer):
     slack.answers = [answer]
     verdict = one(slack)
     assert (verdict["outcome"], verdict["code"]) == ("unknown", "slack_unclear")
+    assert "expected" in verdict["text"]
 
 
 @pytest.mark.parametrize("code", [500, 502, 503, 504])
@@ -264,12 +266,27 @@ def test_webhook_limit_holds_the_destination(slack):
 
 def test_webhook_200_without_ok_is_unknown(slack):
     slack.answers = [(200, "<html>welcome to the proxy</html>")]
-    assert hooked(slack)["outcome"] == "unknown"
+    verdict = hooked(slack)
+    assert verdict["outcome"] == "unknown" and "expected the word ok" in verdict["text"]
 
 
-def test_webhook_has_no_probe(slack):
+def test_probe_of_a_webhook_connects_and_sends_nothing(slack):
     verdict, = drive("slack", slack.webhook_options(), [{"probe": True}])
-    assert verdict["outcome"] == "accepted" and "without sending" in verdict["text"] and slack.requests == []
+    assert (verdict["outcome"], slack.requests, slack.connections) == ("accepted", [], 1)
+    assert "reached" in verdict["text"] and "shows when one is sent" in verdict["text"]
+
+
+@pytest.mark.parametrize("webhook, code, outcome", [
+    ("https://hooks.nowhere.invalid/services/a", "http_resolve", "retry"), ("http://127.0.0.1:1/x", "http_connect", "retry")])
+def test_probe_of_a_webhook_that_is_nowhere(slack, webhook, code, outcome):
+    verdict, = drive("slack", slack.webhook_options(webhook=webhook), [{"probe": True}], deadline=20)
+    assert (verdict["outcome"], verdict["code"], verdict["unreachable"]) == (outcome, code, True)
+
+
+def test_probe_of_a_webhook_shakes_hands(slack, tmp_path):
+    options = slack.webhook_options(**{"tls.ca": certificate(tmp_path)[0]})
+    verdict, = drive("slack", options, [{"probe": True}])
+    assert (verdict["outcome"], verdict["code"], slack.requests) == ("blocked", "http_tls_certificate", [])
 
 
 # ---- configuration

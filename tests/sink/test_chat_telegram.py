@@ -234,3 +234,42 @@ def test_probe_sees_a_wrong_token(telegram):
     verdict, = drive("telegram", telegram.options(token="1:wrong"), [{"probe": True}])
     assert (verdict["outcome"], verdict["code"]) == ("blocked", "telegram_401")
     assert [request.path for request in telegram.requests] == ["/bot1:wrong/getMe"]
+
+
+@pytest.mark.parametrize("chat, outcome, code, text", [
+    ("42", "accepted", None, None), ("@news", "accepted", None, None), ("-100200300", "accepted", None, None),
+    ("999", "blocked", "telegram_400", "chat not found"), ("@olds", "blocked", "telegram_400", "chat not found"),
+    ("-77", "blocked", "telegram_migrated", "`chat`: -100200300"), ("-88", "blocked", "telegram_403", "kicked")])
+def test_probe_sees_a_wrong_chat(telegram, chat, outcome, code, text):
+    """Every message would be dead at once."""
+    verdict, = drive("telegram", telegram.options(chat=chat), [{"probe": True}])
+    assert (verdict["outcome"], verdict["code"]) == (outcome, code) and (text or "") in (verdict["text"] or "")
+    assert outcome == "accepted" or verdict["scope"] == "destination"
+    assert [(request.method, request.body) for request in telegram.requests] == [("GET", b"")]
+
+
+# ---- paces of groups that moved
+
+@pytest.mark.parametrize("second", ["-77", "-100200300"])
+def test_pace_of_a_group_that_moved_is_that_of_the_new_one(telegram, second):
+    """Telegram counts by the chat, whatever id a message named."""
+    script = [message(recipient="-77"), {"wait": True}, message(recipient=second)]
+    first, late = drive("telegram", telegram.options(hold="0s", overall=0), script)
+    assert (first["outcome"], late["outcome"], late["code"]) == ("accepted", "not_sent", "telegram_paced")
+    assert 2000 < late["not_before_ms"] <= 3000 and len(telegram.requests) == 2
+
+
+def test_who_follows_keeps_the_pace_of_the_new_group(telegram):
+    script = [message(recipient="-100200300"), {"wait": True}, message(recipient="-77"), {"wait": True},
+              {"skip_ms": 3000}, message(recipient="-77")]
+    verdicts = drive("telegram", telegram.options(hold="0s", overall=0), script)
+    assert [v["outcome"] for v in verdicts] == ["accepted", "not_sent", "accepted"]
+    assert [body["chat_id"] for body in telegram.sent()] == [-100200300, -77, -100200300]
+
+
+def test_those_who_wait_follow_too(telegram):
+    pace = "%dms" % (100 * PATIENCE)
+    options = telegram.options(group_pace=pace, hold="%ds" % (5 * PATIENCE), overall=0)
+    verdicts = drive("telegram", options, [{"batch": [message("n%d" % n, recipient="-77") for n in range(4)]}])
+    assert {(v["outcome"], v["output"]) for v in verdicts} == {("accepted", '{"moved_to":"-100200300"}')}
+    assert [body["chat_id"] for body in telegram.sent()] == [-77] + [-100200300] * 4

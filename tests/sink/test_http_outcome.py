@@ -385,6 +385,7 @@ def test_close_in_flight(receiver):
 def test_probe_sends_nothing(receiver):
     verdict, = drive("http", options(receiver), [{"probe": True}])
     assert (verdict["outcome"], receiver.requests, receiver.connections) == ("accepted", [], 1)
+    assert "reached" in verdict["text"]
 
 
 def test_probe_of_nobody():

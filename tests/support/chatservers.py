@@ -160,19 +160,26 @@ class TelegramServer(ChatServer):
             return self.error(401, "Unauthorized")
         if method == "getMe":
             return 200, {"ok": True, "result": {"id": 123456789, "is_bot": True, "first_name": "Shop"}}
+        if method.startswith("getChat?chat_id="):
+            chat = method.partition("=")[2]
+            chat = chat if chat.startswith("@") else int(chat)
+            return self.refusal(chat) or (200, {"ok": True, "result": {"id": chat, "type": "group"}})
         return self.send(json.loads(request.body)) if method == "sendMessage" else self.error(404, "Not Found")
 
-    def send(self, body):
-        chat, text = body.get("chat_id"), body.get("text")
-        if not text:
-            return self.error(400, "Bad Request: message text is empty")
+    def refusal(self, chat):
         if chat in self.upgraded:
             return self.error(400, "Bad Request: group chat was upgraded to a supergroup chat",
                               migrate_to_chat_id=self.upgraded[chat])
         if chat in self.refused:
             return self.error(403, "Forbidden: " + self.refused[chat])
-        if chat not in self.chats:
-            return self.error(400, "Bad Request: chat not found")
+        return None if chat in self.chats else self.error(400, "Bad Request: chat not found")
+
+    def send(self, body):
+        chat, text = body.get("chat_id"), body.get("text")
+        if not text:
+            return self.error(400, "Bad Request: message text is empty")
+        if refusal := self.refusal(chat):
+            return refusal
         if len(text) > 4096 and "parse_mode" not in body:
             return self.error(400, "Bad Request: message is too long")
         if body.get("parse_mode") == "HTML" and text.count("<") % 2:

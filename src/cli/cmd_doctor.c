@@ -98,7 +98,7 @@ static void look_for_routes(struct exam *exam, const struct ob_config *config, c
     if (config->sink_count == 0) /* that was said already */
         return;
     if (store->ops->status(store, find_unrouted, &all, &err)) {
-        find(exam, BAD, "store", name, err.text, NULL);
+        find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
     } else if (all.topics) {
         snprintf(text, sizeof text, "%lld pending in %d topic%s that no route leads from: %s%s", (long long)all.pending,
                  all.topics, all.topics == 1 ? "" : "s", ob_buf_text(&all.names),
@@ -113,7 +113,7 @@ static void look_for_pauses(struct exam *exam, const char *name, struct ob_store
     struct ob_pauses pauses = {0};
     struct outbox_error err = {0};
     if (ob_pauses_read(store, &pauses, &err))
-        find(exam, BAD, "store", name, err.text, NULL);
+        find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
     else if (pauses.count)
         find(exam, NOTE, "pauses", name, ob_buf_text(&pauses.text), "to undo one: outbox resume, with its options");
     ob_buf_fini(&pauses.text);
@@ -126,7 +126,7 @@ static void look_inside(struct exam *exam, const char *name, struct ob_store *st
     char text[300], age[32];
     int relays = 0;
     if (store->ops->gauges(store, keep_total, &total, &err) || store->ops->relays(store, count_relays, &relays, &err)) {
-        find(exam, BAD, "store", name, err.text, NULL);
+        find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
         return;
     }
     ob_age_text(total.oldest_due_s, age);
@@ -188,13 +188,19 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
 
 /* ---- sinks ---- */
 
+/* Never NULL: whoever reads that something is bad wants to know what to do. */
 static const char *todo_for(const struct outbox_verdict *verdict)
 {
+    if (verdict->unreachable)
+        return "check that it runs, and that this machine can reach it";
     switch (verdict->outcome) {
     case OUTBOX_SINK_BLOCKED: return "check its settings in the configuration: address, path, credentials";
     case OUTBOX_SINK_LIMITED: return "it asks to slow down: lower rate or concurrency, or wait";
     case OUTBOX_SINK_TERMINAL: return "check its settings in the configuration";
-    default: return verdict->unreachable ? "check that it runs, and that this machine can reach it" : NULL;
+    case OUTBOX_SINK_UNKNOWN:
+        return "something else answers there: check its address in the configuration, and what lies in between";
+    case OUTBOX_SINK_NOT_SENT: return "this machine is short of memory or descriptors: see ulimit -a";
+    default: return "it may pass: look again; if it stays, check its settings in the configuration, or ask who runs it";
     }
 }
 
@@ -205,8 +211,7 @@ static void on_probe(void *ctx, const struct ob_probe *probe)
     char text[600];
     switch (probe->state) {
     case OB_PROBE_WELL:
-        snprintf(text, sizeof text, "%s: would take messages%s%s", probe->sink->kind, verdict->text ? ": " : "",
-                 verdict->text ? verdict->text : "");
+        snprintf(text, sizeof text, "%s: %s", probe->sink->kind, verdict->text ? verdict->text : "would take messages");
         find(exam, GOOD, "sink", probe->sink->name, text, NULL);
         break;
     case OB_PROBE_SICK:
@@ -229,6 +234,20 @@ static void on_probe(void *ctx, const struct ob_probe *probe)
     }
 }
 
+/* What a service asks for is cut at retry.after_cap, whose default is too short for this one. */
+static void look_for_patience(struct exam *exam, const struct ob_config *config)
+{
+    static const int64_t day_us = 86400LL * 1000000;
+    for (size_t i = 0; i < config->sink_count; i++) {
+        const struct ob_config_sink *sink = &config->sinks[i];
+        if (strcmp(sink->kind, "whatsapp") == 0 && sink->dest.retry.after_cap_us < day_us)
+            find(exam, NOTE, "sink", sink->name,
+                 "whatsapp: Meta asks for 24 h when somebody has had enough marketing (131049), and retry.after_cap is "
+                 "less",
+                 "for marketing, set its retry: {after_cap: 24h}");
+    }
+}
+
 int cmd_doctor(struct ob_cli *cli)
 {
     struct exam exam = {.cli = cli};
@@ -246,6 +265,7 @@ int cmd_doctor(struct ob_cli *cli)
          idle ? "to begin with one: outbox config --sample > outbox.yaml" : NULL);
     for (size_t i = 0; i < config->store_count; i++)
         examine_store(&exam, config, &config->stores[i]);
+    look_for_patience(&exam, config);
     enum outbox_code code = ob_probe_sinks(config, PROBE_US, on_probe, &exam, &cli->err);
     ob_json_end(&exam.json);
     ob_json_count(&exam.json, "bad", exam.bad);

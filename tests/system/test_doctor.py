@@ -8,8 +8,11 @@ import threading
 
 import pytest
 
+from support.chatservers import SlackServer, TelegramServer, WhatsAppServer, authority
 from support.database import run_cli
+from support.mailserver import MailServer
 from support.pgserver import free_port
+from support.receiver import Receiver, status
 
 
 @pytest.fixture
@@ -64,6 +67,106 @@ def test_well_and_not_well(tmp_path, receiver):
     assert "`allow`" in found["inside"]["text"]
     assert found["program"]["finding"] == "bad" and '"no such"' in found["program"]["text"]
     assert requests == []  # nothing was sent
+
+
+# ---- chats and mail
+
+CHATS = {"slack": (SlackServer, {}), "telegram": (TelegramServer, {"chat": "42"}), "whatsapp": (WhatsAppServer, {})}
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    return authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def store(tmp_path):
+    url = "sqlite:%s" % (tmp_path / "a.db")
+    run_cli("init", url)
+    return url
+
+
+def sink(kind, options, **more):
+    """As the configuration has it: dotted names are maps."""
+    made = {"kind": kind}
+    for name, value in {**options, **more}.items():
+        first, _, rest = name.partition(".")
+        if rest:
+            made.setdefault(first, {})[rest] = value
+        else:
+            made[first] = value
+    return made
+
+
+@pytest.mark.parametrize("kind", CHATS)
+def test_chats(tmp_path, store, tls, kind):
+    """N6: a good one is well; a wrong token, another server at its address, one that fails and nobody are not, and every
+    finding says what to do. Nothing is sent."""
+    make, more = CHATS[kind]
+    with make(tls) as server, Receiver(status(200, {}, b"<html>welcome</html>")) as page, \
+            Receiver(status(500, {}, b"{}")) as failing:
+        good = server.options(**more)
+        wrong = {**good, "token": "1:wrong" if kind == "telegram" else "wrong"}
+        found = findings(write(tmp_path, store, {
+            "good": sink(kind, good), "token": sink(kind, wrong), "page": sink(kind, good, url=page.url("")),
+            "failing": sink(kind, good, url=failing.url("")),
+            "gone": sink(kind, good, url="http://127.0.0.1:%d" % free_port())}), status=1)
+        assert {request.method for request in server.requests + page.requests} == {"GET"}
+    assert (found["good"]["finding"], found["good"]["todo"]) == ("ok", None)
+    assert [found[name]["finding"] for name in ("token", "page", "failing", "gone")] == ["bad"] * 4
+    assert "credentials" in found["token"]["todo"]
+    assert kind + "_unclear: status 200: expected JSON" in found["page"]["text"]
+    assert "address" in found["page"]["todo"]
+    assert "http_500" in found["failing"]["text"] and found["failing"]["todo"]
+    assert "http_connect" in found["gone"]["text"] and "reach it" in found["gone"]["todo"]
+    assert not [row for row in found.values() if good["token"] in json.dumps(row)]
+
+
+def test_chat_of_a_bot(tmp_path, store, tls):
+    """N6: a chat that is not there would kill every message."""
+    with TelegramServer(tls) as server:
+        found = findings(write(tmp_path, store, {"news": sink("telegram", server.options(chat="@olds"))}), status=1)
+    assert "chat not found" in found["news"]["text"] and "settings" in found["news"]["todo"]
+
+
+def test_webhooks(tmp_path, store, tls):
+    """N6: of a webhook only its host can be seen, and doctor says no more than that."""
+    with SlackServer(tls) as server, Receiver() as receiver:
+        found = findings(write(tmp_path, store, {
+            "hook": sink("slack", server.webhook_options()),
+            "nowhere": sink("slack", server.webhook_options(webhook="https://hooks.nowhere.invalid/services/SECRET")),
+            "own": {"kind": "http", "url_header": "x-url", "url_allow": "https://example.org/"},
+            "post": {"kind": "http", "url": receiver.url(), "allow": "127.0.0.0/8"}}), status=1)
+        assert (server.requests, receiver.requests, server.connections) == ([], [], 1)
+    for name, text in (("hook", "it was reached"), ("post", "it was reached"), ("own", "names its own URL")):
+        assert found[name]["finding"] == "ok" and text in found[name]["text"]
+        assert "would take" not in found[name]["text"]
+    assert found["nowhere"]["finding"] == "bad" and "http_resolve" in found["nowhere"]["text"]
+    assert "reach it" in found["nowhere"]["todo"] and "SECRET" not in json.dumps(found)
+
+
+def test_mail(tmp_path, store):
+    """N6: a mail server that would take mail, one that does not know us, and none."""
+    with MailServer(auth=("shop", "right")) as server:
+        good = server.options(user="shop", password="right")
+        found = findings(write(tmp_path, store, {
+            "good": sink("smtp", good), "login": sink("smtp", good, password="wrong-SECRET"),
+            "gone": sink("smtp", good, url="smtp://127.0.0.1:%d" % free_port())}), status=1)
+        assert server.seen == []
+    assert found["good"]["finding"] == "ok"
+    assert found["login"]["finding"] == "bad" and "smtp_535" in found["login"]["text"]
+    assert "credentials" in found["login"]["todo"] and "SECRET" not in json.dumps(found)
+    assert found["gone"]["finding"] == "bad" and "reach it" in found["gone"]["todo"]
+
+
+@pytest.mark.parametrize("retry, noted", [({}, True), ({"after_cap": "23h"}, True), ({"after_cap": "24h"}, False)])
+def test_patience_that_is_cut_short_is_noted(tmp_path, store, tls, retry, noted):
+    """N6: Meta asks for a day; less patience than that means to bother somebody every hour."""
+    with WhatsAppServer(tls) as server:
+        config = write(tmp_path, store, {"promo": sink("whatsapp", server.options(), retry=retry)})
+        rows = json.loads(run_cli("doctor", "--config", config, "--json").stdout)["findings"]
+    notes = [row["todo"] for row in rows if row["name"] == "promo" and row["finding"] == "note"]
+    assert notes == (["for marketing, set its retry: {after_cap: 24h}"] if noted else [])
 
 
 def test_store_not_migrated_and_gone(tmp_path, db):

@@ -1,9 +1,12 @@
 /* amqp_connect.c - makes and ends the connection to RabbitMQ: socket, TLS, login, channel, a look at the exchange,
- * confirms. Every step waits, within connect_timeout. */
+ * confirms. Every step waits, all together within connect_timeout. */
 #include "sink/amqp_int.h"
+
+#include "sink/tls_fault.h"
 
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -24,14 +27,37 @@ void ob_amqp_rule_close(struct ob_ruling *ruling, int code, amqp_bytes_t text)
     ob_ruling_set(ruling, outcome, "amqp", name, "%.*s", (int)(text.len < 300 ? text.len : 300), (char *)text.bytes);
 }
 
+static bool fail_tls(struct ob_amqp *amqp, struct ob_ruling *ruling, int status, bool rejected)
+{
+    char place[OB_PLACE];
+    const char *why = ERR_reason_error_string(ERR_peek_error());
+    ob_broker_url_place(&amqp->url, place);
+    ob_ruling_set(ruling, rejected ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_RETRY, "amqp", "tls", "%s: %s%s%s", place,
+                  amqp_error_string2(status), why ? ": " : "", why ? why : "");
+    ruling->unreachable = !rejected;
+    ob_amqp_disconnect(amqp);
+    return false;
+}
+
+/* status: of the library; errno is that of its last call. */
 static bool fail(struct ob_amqp *amqp, struct ob_ruling *ruling, int status)
 {
-    bool tls = status == AMQP_STATUS_SSL_ERROR || status == AMQP_STATUS_SSL_HOSTNAME_VERIFY_FAILED ||
-               status == AMQP_STATUS_SSL_PEER_VERIFY_FAILED || status == AMQP_STATUS_SSL_CONNECTION_FAILED ||
-               status == AMQP_STATUS_SSL_SET_ENGINE_FAILED;
-    ob_ruling_set(ruling, tls ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_RETRY, "amqp", tls ? "tls" : "connect", "%s",
-                  amqp_error_string2(status));
-    ruling->unreachable = !tls;
+    int number = errno;
+    char place[OB_PLACE];
+    if (status == AMQP_STATUS_SSL_HOSTNAME_VERIFY_FAILED || status == AMQP_STATUS_SSL_PEER_VERIFY_FAILED)
+        return fail_tls(amqp, ruling, status, true);
+    if (status == AMQP_STATUS_SSL_ERROR || status == AMQP_STATUS_SSL_CONNECTION_FAILED)
+        return fail_tls(amqp, ruling, status, ob_tls_rejects(ERR_peek_error()));
+    ob_broker_url_place(&amqp->url, place);
+    if (status == AMQP_STATUS_TIMEOUT)
+        ob_ruling_silent(amqp->courier, ruling, place);
+    else if (status == AMQP_STATUS_NO_MEMORY)
+        ob_ruling_shortage(ruling);
+    else
+        ob_ruling_unreachable(ruling, "amqp", place,
+                              status != AMQP_STATUS_SOCKET_ERROR ? amqp_error_string2(status)
+                              : number && number != EINPROGRESS  ? strerror(number)
+                                                                 : "refused, or not to be reached");
     ob_amqp_disconnect(amqp);
     return false;
 }
@@ -62,6 +88,20 @@ static amqp_table_entry_t flag(const char *name)
     return entry;
 }
 
+static struct timeval time_left(const struct ob_amqp *amqp)
+{
+    int64_t us = ob_courier_left_us(amqp->courier);
+    return (struct timeval){.tv_sec = us / 1000000, .tv_usec = us % 1000000};
+}
+
+/* Of the next question. */
+static void limit_wait(struct ob_amqp *amqp)
+{
+    struct timeval tv = time_left(amqp);
+    errno = 0;
+    amqp_set_rpc_timeout(amqp->state, &tv);
+}
+
 static amqp_rpc_reply_t log_in(struct ob_amqp *amqp)
 {
     amqp_table_entry_t abilities[] = {flag("authentication_failure_close"), flag("connection.blocked"),
@@ -73,24 +113,42 @@ static amqp_rpc_reply_t log_in(struct ob_amqp *amqp)
     properties[1].value.kind = AMQP_FIELD_KIND_UTF8;
     properties[1].value.value.bytes = amqp_cstring_bytes("outbox");
     amqp_table_t table = {2, properties};
+    struct timeval tv = time_left(amqp);
+    errno = 0;
+    amqp_set_handshake_timeout(amqp->state, &tv);
     return amqp_login_with_properties(amqp->state, amqp->vhost, CHANNELS, FRAME, amqp->heartbeat, &table,
                                       AMQP_SASL_METHOD_PLAIN, amqp->username, amqp->password);
 }
 
-static int open_socket(struct ob_amqp *amqp, struct timeval tv)
+/* The library itself trusts nobody; OpenSSL knows whom the system trusts, and heeds SSL_CERT_FILE and SSL_CERT_DIR. */
+static int set_tls(struct ob_amqp *amqp, amqp_socket_t *socket)
+{
+    int status = AMQP_STATUS_OK;
+    amqp_ssl_socket_set_verify_peer(socket, 1);
+    amqp_ssl_socket_set_verify_hostname(socket, 1);
+    amqp_ssl_socket_set_ssl_versions(socket, AMQP_TLSv1_2, AMQP_TLSvLATEST);
+    if (amqp->ca)
+        status = amqp_ssl_socket_set_cacert(socket, amqp->ca);
+    else if (SSL_CTX_set_default_verify_paths(amqp_ssl_socket_get_context(socket)) != 1)
+        status = AMQP_STATUS_SSL_ERROR;
+    if (!status && amqp->cert)
+        status = amqp_ssl_socket_set_key(socket, amqp->cert, amqp->key ? amqp->key : amqp->cert);
+    return status;
+}
+
+static bool open_socket(struct ob_amqp *amqp, struct ob_ruling *ruling)
 {
     amqp_socket_t *socket = amqp->tls ? amqp_ssl_socket_new(amqp->state) : amqp_tcp_socket_new(amqp->state);
-    int status = socket ? AMQP_STATUS_OK : AMQP_STATUS_NO_MEMORY;
-    if (!status && amqp->tls) {
-        amqp_ssl_socket_set_verify_peer(socket, 1);
-        amqp_ssl_socket_set_verify_hostname(socket, 1);
-        amqp_ssl_socket_set_ssl_versions(socket, AMQP_TLSv1_2, AMQP_TLSvLATEST);
-        if (amqp->ca)
-            status = amqp_ssl_socket_set_cacert(socket, amqp->ca);
-        if (!status && amqp->cert)
-            status = amqp_ssl_socket_set_key(socket, amqp->cert, amqp->key ? amqp->key : amqp->cert);
-    }
-    return status ? status : amqp_socket_open_noblock(socket, amqp->url.host, amqp->url.port, &tv);
+    int status;
+    if (!socket)
+        return fail(amqp, ruling, AMQP_STATUS_NO_MEMORY);
+    ERR_clear_error();
+    if (amqp->tls && (status = set_tls(amqp, socket)))
+        return fail_tls(amqp, ruling, status, true); /* a file of ours */
+    struct timeval tv = time_left(amqp);
+    errno = 0;
+    status = amqp_socket_open_noblock(socket, amqp->url.host, amqp->url.port, &tv);
+    return status ? fail(amqp, ruling, status) : true;
 }
 
 /* The library waits for ever when it writes; the kernel does not. */
@@ -107,29 +165,27 @@ static void bound_writes(struct ob_amqp *amqp)
 bool ob_amqp_connect(void *self, struct ob_ruling *ruling)
 {
     struct ob_amqp *amqp = self;
-    int64_t us = amqp->courier->connect_timeout_us;
-    struct timeval tv = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
-    int status;
     amqp->tags = 0;
     amqp->returning = false;
     if (!(amqp->state = amqp_new_connection()))
         return fail(amqp, ruling, AMQP_STATUS_NO_MEMORY);
-    amqp_set_handshake_timeout(amqp->state, &tv);
-    amqp_set_rpc_timeout(amqp->state, &tv);
-    if ((status = open_socket(amqp, tv)))
-        return fail(amqp, ruling, status);
+    if (!open_socket(amqp, ruling))
+        return false;
     bound_writes(amqp);
     if (!went_well(amqp, log_in(amqp), ruling))
         return false;
+    limit_wait(amqp);
     amqp_channel_open(amqp->state, OB_AMQP_CHANNEL);
     if (!went_well(amqp, amqp_get_rpc_reply(amqp->state), ruling))
         return false;
     if (amqp->exchange[0]) {
+        limit_wait(amqp);
         amqp_exchange_declare(amqp->state, OB_AMQP_CHANNEL, amqp_cstring_bytes(amqp->exchange),
                               amqp_cstring_bytes("direct"), 1, 0, 0, 0, amqp_empty_table);
         if (!went_well(amqp, amqp_get_rpc_reply(amqp->state), ruling))
             return false;
     }
+    limit_wait(amqp);
     amqp_confirm_select(amqp->state, OB_AMQP_CHANNEL);
     if (!went_well(amqp, amqp_get_rpc_reply(amqp->state), ruling))
         return false;

@@ -72,6 +72,11 @@ static bool read_place(struct ob_broker_url *url, const char *at, const char *en
     return stop == end && stop > colon + 1 && port >= 1 && port <= 65535;
 }
 
+void ob_broker_url_place(const struct ob_broker_url *url, char place[OB_PLACE])
+{
+    snprintf(place, OB_PLACE, strchr(url->host, ':') ? "[%s]:%d" : "%s:%d", url->host, url->port);
+}
+
 enum outbox_code ob_broker_url_parse(struct ob_broker_url *url, const char *text, const char *schemes, int default_port,
                                      struct outbox_error *err)
 {

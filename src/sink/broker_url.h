@@ -12,6 +12,10 @@ struct ob_broker_url {
     int port;
 };
 
+/* "host:port", as it is said to people. */
+#define OB_PLACE 272
+void ob_broker_url_place(const struct ob_broker_url *url, char place[OB_PLACE]);
+
 /* A scheme of the list `schemes`, separated by spaces. OUTBOX_INVALID with what is wrong. */
 enum outbox_code ob_broker_url_parse(struct ob_broker_url *url, const char *text, const char *schemes, int default_port,
                                      struct outbox_error *err);

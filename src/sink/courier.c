@@ -33,6 +33,21 @@ void ob_ruling_set(struct ob_ruling *ruling, enum outbox_sink_outcome outcome, c
     va_end(args);
 }
 
+void ob_ruling_unreachable(struct ob_ruling *ruling, const char *prefix, const char *place, const char *why)
+{
+    ob_ruling_set(ruling, OUTBOX_SINK_RETRY, prefix, "connect", "%s: %s", place, why);
+    ruling->unreachable = true;
+}
+
+void ob_ruling_silent(const struct ob_courier *courier, struct ob_ruling *ruling, const char *place)
+{
+    int64_t ms = courier->connect_timeout_us / 1000;
+    bool whole = ms % 1000 == 0;
+    ob_ruling_set(ruling, OUTBOX_SINK_RETRY, courier->driver->prefix, "connect", "%s did not answer within %lld %s",
+                  place, (long long)(whole ? ms / 1000 : ms), whole ? "s" : "ms");
+    ruling->unreachable = true;
+}
+
 void ob_ruling_shortage(struct ob_ruling *ruling)
 {
     ob_ruling_set(ruling, OUTBOX_SINK_NOT_SENT, "out", "of_memory", "out of memory");
@@ -88,12 +103,18 @@ static void answer_ruling(struct ob_courier *courier, uint64_t handle, const str
     answer(courier, handle, &verdict);
 }
 
-static void answer_unsent(struct ob_courier *courier, uint64_t handle, const char *code)
+static void answer_unsent(struct ob_courier *courier, uint64_t handle)
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     verdict.outcome = OUTBOX_SINK_NOT_SENT;
-    verdict.code = code;
     answer(courier, handle, &verdict);
+}
+
+static void answer_shortage(struct ob_courier *courier, uint64_t handle)
+{
+    struct ob_ruling ruling;
+    ob_ruling_shortage(&ruling);
+    answer_ruling(courier, handle, &ruling);
 }
 
 /* Those behind it were never handed. They are taken out of the chain first: the host may cancel from within an answer. */
@@ -113,7 +134,7 @@ static void drop_followers(struct ob_courier *courier, struct ob_parcel *parcel)
         uint64_t handle = at->handle;
         ob_list_remove(&at->live);
         ob_parcel_free(at);
-        answer_unsent(courier, handle, NULL);
+        answer_unsent(courier, handle);
     }
 }
 
@@ -320,7 +341,7 @@ void ob_courier_deliver(outbox_sink *sink, const struct outbox_sink_item *items,
         struct ob_parcel *parcel = items[i].follows && lost ? NULL : parcel_new(courier, items[i].handle);
         lost = !parcel;
         if (lost) {
-            answer_unsent(courier, items[i].handle, "out_of_memory");
+            answer_shortage(courier, items[i].handle);
             last = NULL;
             continue;
         }
@@ -345,7 +366,7 @@ void ob_courier_probe(outbox_sink *sink, uint64_t handle)
     struct ob_courier *courier = (struct ob_courier *)(void *)sink;
     struct ob_parcel *parcel = parcel_new(courier, handle);
     if (!parcel) {
-        answer_unsent(courier, handle, "out_of_memory");
+        answer_shortage(courier, handle);
         return;
     }
     parcel->probe = true;

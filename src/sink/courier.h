@@ -71,7 +71,7 @@ struct ob_courier_driver {
                              struct outbox_error *err);
     /* May this address and this body go out? False after it filled the ruling. On the loop's thread. */
     bool (*check)(void *self, const struct ob_parcel *parcel, struct ob_ruling *ruling);
-    /* May wait, within connect_timeout_us. False after it filled the ruling. */
+    /* May wait, all in all no longer than ob_courier_left_us. False after it filled the ruling. */
     bool (*connect)(void *self, struct ob_ruling *ruling);
     void (*disconnect)(void *self);       /* once more at the end, connected or not */
     int (*fd)(void *self, short *events); /* to be polled; -1: none */
@@ -114,6 +114,7 @@ struct ob_courier {
     struct ob_list todo, out;
     size_t out_count, window;
     bool connected, lost, draining, held;
+    int64_t connect_until_us;
     struct ob_ruling why; /* of lost and held */
 };
 
@@ -123,7 +124,7 @@ struct ob_courier {
      .fallback = "3s", \
      .least = 1000, \
      .most = 3600000000, \
-     .doc = "for the connection and all that stands before the first message"}, \
+     .doc = "for the connection and all that stands before the first message, together"}, \
         {.name = "ack_timeout", \
          .type = OUTBOX_OPTION_DURATION, \
          .fallback = "5s", \
@@ -157,9 +158,16 @@ const char *ob_courier_keep(struct ob_courier *courier, const struct ob_options 
 
 /* ---- for drivers, on the courier's thread ---- */
 
+/* For connect: what is left of connect_timeout; a moment when nothing is, because libraries take 0 for no limit. */
+int64_t ob_courier_left_us(const struct ob_courier *courier);
+
 /* Fills a ruling; the code is prefix_name. */
 void ob_ruling_set(struct ob_ruling *ruling, enum outbox_sink_outcome outcome, const char *prefix, const char *name,
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* No connection to place, for a reason that may pass. */
+void ob_ruling_unreachable(struct ob_ruling *ruling, const char *prefix, const char *place, const char *why);
+/* That place took longer than connect_timeout. */
+void ob_ruling_silent(const struct ob_courier *courier, struct ob_ruling *ruling, const char *place);
 /* We ourselves lack memory: nothing was tried. */
 void ob_ruling_shortage(struct ob_ruling *ruling);
 /* The parcel goes back with its ruling. */

@@ -23,6 +23,12 @@ void ob_courier_kick(struct ob_courier *courier)
     (void)put; /* full means that it is kicked already */
 }
 
+int64_t ob_courier_left_us(const struct ob_courier *courier)
+{
+    int64_t left = courier->connect_until_us - ob_clock_mono_us();
+    return left > 1000 ? left : 1000;
+}
+
 void ob_parcel_end(struct ob_courier *courier, struct ob_parcel *parcel)
 {
     if (parcel->sent_us) {
@@ -82,8 +88,12 @@ void ob_courier_hold(struct ob_courier *courier, const char *name, const char *t
     ob_ruling_set(&courier->why, OUTBOX_SINK_LIMITED, courier->driver->prefix, name, "%s", text);
 }
 
+/* The answers to what was out all the while come now: their time begins anew. */
 void ob_courier_unhold(struct ob_courier *courier)
 {
+    int64_t now = ob_clock_mono_us();
+    OB_LIST_EACH (it, &courier->out)
+        OB_CONTAINER(it, struct ob_parcel, node)->sent_us = now;
     courier->held = false;
 }
 
@@ -119,6 +129,7 @@ static bool connect_now(struct ob_courier *courier)
     ob_ruling_set(&why, OUTBOX_SINK_RETRY, courier->driver->prefix, "connect", "no connection");
     why.unreachable = true;
     courier->lost = courier->draining = courier->held = false;
+    courier->connect_until_us = ob_clock_mono_us() + courier->connect_timeout_us;
     courier->connected = courier->driver->connect(courier->self, &why);
     if (!courier->connected)
         end_all(courier, &courier->todo, &why);

@@ -2,6 +2,7 @@
 #include "sink/mqtt_int.h"
 
 #include "base/clock.h"
+#include "sink/tls_fault.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -20,26 +21,36 @@ static void init_library(void)
 
 static bool fail(struct ob_mqtt *mqtt, struct ob_ruling *ruling, int error, int number)
 {
-    bool tls = error == MOSQ_ERR_TLS || error == MOSQ_ERR_TLS_HANDSHAKE;
-    ob_ruling_set(ruling, tls ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_RETRY, "mqtt", tls ? "tls" : "connect", "%s",
-                  error == MOSQ_ERR_ERRNO ? strerror(number) : mosquitto_strerror(error));
-    ruling->unreachable = !tls;
-    if (error == MOSQ_ERR_NOMEM)
+    char place[OB_PLACE];
+    ob_broker_url_place(&mqtt->url, place);
+    if (error == MOSQ_ERR_TLS || error == MOSQ_ERR_TLS_HANDSHAKE) {
+        ob_ruling_set(ruling, mqtt->rejected ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_RETRY, "mqtt", "tls",
+                      "%s: the TLS handshake failed%s%s", place, mqtt->said[0] ? ": " : "", mqtt->said);
+        ruling->unreachable = !mqtt->rejected;
+    } else if (error == MOSQ_ERR_KEEPALIVE || (error == MOSQ_ERR_ERRNO && number == ETIMEDOUT)) {
+        ob_ruling_silent(mqtt->courier, ruling, place);
+    } else if (error == MOSQ_ERR_NOMEM) {
         ob_ruling_shortage(ruling);
+    } else {
+        ob_ruling_unreachable(ruling, "mqtt", place,
+                              error == MOSQ_ERR_ERRNO ? strerror(number)
+                              : error == MOSQ_ERR_EAI ? gai_strerror(number)
+                                                      : mosquitto_strerror(error));
+    }
     ob_mqtt_disconnect(mqtt);
     return false;
 }
 
 /* The library's own connect waits as long as the kernel does, which is minutes for a host that is switched off. So we
- * knock first. 0 or an errno. */
-static int knock(const struct ob_broker_url *url, int64_t us)
+ * knock first. 0, or an error as the library has them: MOSQ_ERR_ERRNO and MOSQ_ERR_EAI with the number behind it. */
+static int knock(const struct ob_mqtt *mqtt, int *error)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
     char port[8];
     int number = EHOSTUNREACH;
-    snprintf(port, sizeof port, "%d", url->port);
-    if (getaddrinfo(url->host, port, &hints, &list) != 0)
-        return number;
+    snprintf(port, sizeof port, "%d", mqtt->url.port);
+    if ((*error = getaddrinfo(mqtt->url.host, port, &hints, &list)))
+        return MOSQ_ERR_EAI;
     for (const struct addrinfo *at = list; at && number; at = at->ai_next) {
         int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         struct pollfd wait = {.fd = fd, .events = POLLOUT};
@@ -47,14 +58,15 @@ static int knock(const struct ob_broker_url *url, int64_t us)
         if (fd < 0)
             continue;
         number = connect(fd, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
-        if (number == EINPROGRESS && poll(&wait, 1, (int)(us / 1000)) == 1)
+        if (number == EINPROGRESS && poll(&wait, 1, (int)(ob_courier_left_us(mqtt->courier) / 1000)) == 1)
             (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &number, &len);
         else if (number == EINPROGRESS)
             number = ETIMEDOUT;
         close(fd);
     }
     freeaddrinfo(list);
-    return number;
+    *error = number;
+    return number ? MOSQ_ERR_ERRNO : MOSQ_ERR_SUCCESS;
 }
 
 /* ---- callbacks ---- */
@@ -109,6 +121,19 @@ static void on_publish(struct mosquitto *mosq, void *self, int mid, int reason, 
     }
 }
 
+/* Only here the library says what OpenSSL had against a handshake: "OpenSSL Error[0]: error:0A000086:SSL routines::...". */
+static void on_log(struct mosquitto *mosq, void *self, int level, const char *text)
+{
+    struct ob_mqtt *mqtt = self;
+    const char *at = strstr(text, "error:"), *why = strrchr(text, ':');
+    (void)mosq;
+    (void)level;
+    if (!at || strncmp(text, "OpenSSL Error", 13) != 0)
+        return;
+    mqtt->rejected |= ob_tls_rejects(strtoul(at + strlen("error:"), NULL, 16));
+    snprintf(mqtt->said, sizeof mqtt->said, "%s", why + 1);
+}
+
 /* ---- the connection ---- */
 
 static int set_up(struct ob_mqtt *mqtt)
@@ -132,24 +157,28 @@ static int set_up(struct ob_mqtt *mqtt)
     mosquitto_connect_v5_callback_set(mqtt->mosq, on_connect);
     mosquitto_disconnect_v5_callback_set(mqtt->mosq, on_disconnect);
     mosquitto_publish_v5_callback_set(mqtt->mosq, on_publish);
+    mosquitto_log_callback_set(mqtt->mosq, on_log);
     return rc;
 }
 
 bool ob_mqtt_connect(void *self, struct ob_ruling *ruling)
 {
     struct ob_mqtt *mqtt = self;
-    int64_t until = ob_clock_mono_us() + mqtt->courier->connect_timeout_us;
+    int number = 0;
     mqtt->reason = mqtt->end = -1;
-    int number = knock(&mqtt->url, mqtt->courier->connect_timeout_us), rc;
-    if (number)
-        return fail(mqtt, ruling, MOSQ_ERR_ERRNO, number);
+    mqtt->rejected = false;
+    mqtt->said[0] = '\0';
+    int rc = knock(mqtt, &number);
+    if (rc)
+        return fail(mqtt, ruling, rc, number);
     rc = set_up(mqtt);
     if (!rc)
         rc = mosquitto_connect_bind_v5(mqtt->mosq, mqtt->url.host, mqtt->url.port, mqtt->keepalive, NULL, NULL);
     if (rc)
         return fail(mqtt, ruling, rc, errno);
     while (!rc && mqtt->reason < 0) {
-        rc = ob_clock_mono_us() >= until ? MOSQ_ERR_KEEPALIVE : mosquitto_loop(mqtt->mosq, 20, 1);
+        rc = ob_clock_mono_us() >= mqtt->courier->connect_until_us ? MOSQ_ERR_KEEPALIVE
+                                                                   : mosquitto_loop(mqtt->mosq, 20, 1);
         number = errno;
     }
     if (mqtt->reason > 0) { /* then rc only says that the connection is over */

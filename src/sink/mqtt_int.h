@@ -20,6 +20,7 @@ struct ob_mqtt {
     int reason;     /* of the broker's answer to our CONNECT; -1: none yet */
     int end;        /* why the broker ended it; -1: it did not say */
     char said[160]; /* with that */
+    bool rejected;  /* a certificate was, in the handshake */
     size_t allows;  /* so many may be out, says the broker */
 };
 

@@ -25,6 +25,7 @@ struct nats {
     struct ob_courier *courier;
     const char *servers[SERVERS];
     int server_count;
+    char places[200]; /* their names, as many as fit */
     const char *username, *password, *token, *credentials, *stream, *domain, *prefix, *ca, *cert, *key, *hostname;
     bool tls;
     int64_t ack_ms;
@@ -127,7 +128,7 @@ static void nats_serve(void *self, short revents)
     struct nats *nats = self;
     struct ob_nats_event *event;
     (void)revents;
-    bool closed = ob_nats_link_closed(nats->link); /* before the last events are read */
+    bool closed = natsConnection_IsClosed(nats->connection); /* before the last events are read */
     while ((event = ob_nats_link_next(nats->link))) {
         if (event->id[0])
             answered(nats, event);
@@ -183,11 +184,12 @@ static natsStatus set_tls(struct nats *nats)
 
 static natsStatus set_options(struct nats *nats)
 {
-    int64_t connect_ms = nats->courier->connect_timeout_us / 1000;
+    /* The library gives each server as long, one after the other. */
+    int64_t connect_ms = ob_courier_left_us(nats->courier) / 1000 / nats->server_count;
     natsStatus status = natsOptions_Create(&nats->options);
     TRY(natsOptions_SetServers(nats->options, nats->servers, nats->server_count));
     TRY(natsOptions_SetName(nats->options, "outbox"));
-    TRY(natsOptions_SetTimeout(nats->options, connect_ms));
+    TRY(natsOptions_SetTimeout(nats->options, connect_ms > 0 ? connect_ms : 1));
     TRY(natsOptions_SetAllowReconnect(nats->options, false));
     TRY(natsOptions_SetSendAsap(nats->options, true));
     TRY(natsOptions_SetWriteDeadline(nats->options, nats->ack_ms));
@@ -222,12 +224,16 @@ static bool nats_connect(void *self, struct ob_ruling *ruling)
     struct nats *nats = self;
     nats->link = ob_nats_link_take(nats->courier);
     natsStatus status = nats->link ? set_options(nats) : NATS_NO_MEMORY;
+    bool dialled = status == NATS_OK;
     TRY(natsConnection_Connect(&nats->connection, nats->options));
     TRY(open_stream(nats));
     if (status == NATS_OK)
         return true;
     const char *text = nats_GetLastError(NULL);
-    ob_nats_rule_connect(ruling, status, text && *text ? text : natsStatus_GetText(status));
+    if (status == NATS_TIMEOUT)
+        ob_ruling_silent(nats->courier, ruling, nats->places);
+    else
+        ob_nats_rule_connect(ruling, status, text && *text ? text : natsStatus_GetText(status), nats->places, dialled);
     nats_disconnect(nats);
     return false;
 }
@@ -299,6 +305,10 @@ static enum outbox_code add_server(struct nats *nats, const char *text, bool *se
     if (!nats->hostname && !(nats->hostname = ob_arena_strdup(&nats->courier->arena, url.host)))
         return ob_error_nomem(err);
     *several |= strcmp(nats->hostname, url.host) != 0;
+    char place[OB_PLACE];
+    size_t len = strlen(nats->places);
+    ob_broker_url_place(&url, place);
+    snprintf(nats->places + len, sizeof nats->places - len, "%s%s", len ? ", " : "", place);
     nats->servers[nats->server_count] = ob_arena_strdup(&nats->courier->arena, text);
     return nats->servers[nats->server_count++] ? OUTBOX_OK : ob_error_nomem(err);
 }

@@ -26,7 +26,6 @@ struct ob_nats_link *ob_nats_link_take(struct ob_courier *courier)
     }
     pthread_mutex_lock(&link->mutex);
     link->courier = courier;
-    link->closed = false;
     pthread_mutex_unlock(&link->mutex);
     return link;
 }
@@ -52,14 +51,6 @@ void ob_nats_link_give(struct ob_nats_link *link)
     pthread_mutex_lock(&pool_mutex);
     ob_list_push(&pool, &link->node);
     pthread_mutex_unlock(&pool_mutex);
-}
-
-bool ob_nats_link_closed(struct ob_nats_link *link)
-{
-    pthread_mutex_lock(&link->mutex);
-    bool closed = link->closed;
-    pthread_mutex_unlock(&link->mutex);
-    return closed;
 }
 
 /* Owns event, which may be NULL: then there was no memory for it, and ack_timeout speaks in its place. */
@@ -116,7 +107,6 @@ void ob_nats_on_closed(natsConnection *nc, void *closure)
     struct ob_nats_link *link = closure;
     (void)nc;
     pthread_mutex_lock(&link->mutex);
-    link->closed = true;
     if (link->courier)
         ob_courier_kick(link->courier);
     pthread_mutex_unlock(&link->mutex);

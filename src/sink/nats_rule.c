@@ -76,17 +76,31 @@ void ob_nats_rule(struct ob_ruling *ruling, natsStatus status, int code, const c
         ruling->scope = OUTBOX_SCOPE_MESSAGE;
 }
 
-void ob_nats_rule_connect(struct ob_ruling *ruling, natsStatus status, const char *text)
+/* The library says it only in words: its own when we reject a certificate ("64:IP address mismatch:depth=0:cert=..."),
+ * those of OpenSSL when the server does. */
+static void rule_tls(struct ob_ruling *ruling, const char *text, const char *places, bool dialled)
 {
+    bool rejected = !dialled || strstr(text, ":depth=") || strstr(text, "certificate") || strstr(text, "unknown ca");
+    ob_ruling_set(ruling, rejected ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_RETRY, "nats", "tls", "%s: %s", places,
+                  strstr(text, "(null)") ? "the TLS handshake was cut" : text);
+    ruling->unreachable = !rejected;
+}
+
+void ob_nats_rule_connect(struct ob_ruling *ruling, natsStatus status, const char *text, const char *places,
+                          bool dialled)
+{
+    const char *place_in_source = text[0] == '(' ? strstr(text, "): ") : NULL;
+    if (place_in_source)
+        text = place_in_source + 3;
     switch (status) {
     case NATS_CONNECTION_AUTH_FAILED:
     case NATS_NOT_PERMITTED: ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "nats", "auth", "%s", text); break;
-    case NATS_SSL_ERROR:
+    case NATS_SSL_ERROR: rule_tls(ruling, text, places, dialled); break;
     case NATS_SECURE_CONNECTION_WANTED:
     case NATS_SECURE_CONNECTION_REQUIRED: ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "nats", "tls", "%s", text); break;
     case NATS_NO_MEMORY: ob_ruling_shortage(ruling); break;
     case NATS_INVALID_ARG: ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "nats", "setting", "%s", text); break;
-    default: ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "nats", "connect", "%s", text); ruling->unreachable = true;
+    default: ob_ruling_unreachable(ruling, "nats", places, text);
     }
 }
 

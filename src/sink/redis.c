@@ -361,16 +361,18 @@ static void redis_disconnect(void *self)
 static bool redis_connect(void *self, struct ob_ruling *ruling)
 {
     struct ob_redis *redis = self;
-    int64_t us = redis->courier->connect_timeout_us;
+    int64_t us = ob_courier_left_us(redis->courier);
     struct timeval tv = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
     const struct ob_broker_url *to = redis->moved.host[0] ? &redis->moved : &redis->url;
+    if (redis->path)
+        snprintf(redis->place, sizeof redis->place, "%s", redis->path);
+    else
+        ob_broker_url_place(to, redis->place);
     redis->context =
         redis->path ? redisConnectUnixWithTimeout(redis->path, tv) : redisConnectWithTimeout(to->host, to->port, tv);
     if (!redis->context || redis->context->err) {
-        ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "redis", "connect", "%s",
-                      redis->context ? redis->context->errstr : "out of memory");
-        ruling->unreachable = true;
-    } else if (redisSetTimeout(redis->context, tv) == REDIS_OK && ob_redis_greet(redis, ruling)) {
+        ob_redis_rule_connect(redis, ruling, NULL);
+    } else if (ob_redis_greet(redis, ruling)) {
         if (!redis->path)
             redisEnableKeepAlive(redis->context);
         redis->context->flags &= ~REDIS_BLOCK;

@@ -1,19 +1,41 @@
 /* redis_greet.c - what is said to Redis before the first message. Waits for each reply. */
 #include "sink/redis_int.h"
 
-#include <stdarg.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { IDMP_SINCE = 8 * 100 + 6 };
 
+void ob_redis_rule_connect(const struct ob_redis *redis, struct ob_ruling *ruling, const char *what)
+{
+    const redisContext *context = redis->context;
+    char why[200];
+    if (!context || context->err == REDIS_ERR_OOM) {
+        ob_ruling_shortage(ruling);
+        return;
+    }
+    snprintf(why, sizeof why, "%s%s%s", what ? what : "", what ? ": " : "", context->errstr);
+    if (context->err == REDIS_ERR_IO && (errno == EAGAIN || errno == ETIMEDOUT))
+        ob_ruling_silent(redis->courier, ruling, redis->place);
+    else
+        ob_ruling_unreachable(ruling, "redis", redis->place, why);
+}
+
+/* Of what is left of the time. */
+static redisReply *ask(struct ob_redis *redis, int argc, const char **argv)
+{
+    int64_t us = ob_courier_left_us(redis->courier);
+    struct timeval tv = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
+    return redisSetTimeout(redis->context, tv) == REDIS_OK ? redisCommandArgv(redis->context, argc, argv, NULL) : NULL;
+}
+
 static redisReply *say(struct ob_redis *redis, struct ob_ruling *ruling, int argc, const char **argv)
 {
-    redisReply *reply = redisCommandArgv(redis->context, argc, argv, NULL);
+    redisReply *reply = ask(redis, argc, argv);
     if (!reply) {
-        ob_ruling_set(ruling, OUTBOX_SINK_RETRY, "redis", "connect", "%s: %s", argv[0], redis->context->errstr);
-        ruling->unreachable = true;
+        ob_redis_rule_connect(redis, ruling, argv[0]);
         return NULL;
     }
     if (reply->type != REDIS_REPLY_ERROR)
@@ -57,9 +79,12 @@ static bool log_in(struct ob_redis *redis, struct ob_ruling *ruling)
 }
 
 /* INFO may be forbidden to us: then there is no such thing, as far as we know. */
-static bool look_for_idmp(struct ob_redis *redis)
+static bool look_for_idmp(struct ob_redis *redis, struct ob_ruling *ruling)
 {
-    redisReply *reply = redisCommand(redis->context, "INFO server");
+    const char *info[] = {"INFO", "server"};
+    redisReply *reply = ask(redis, 2, info);
+    if (!reply)
+        ob_redis_rule_connect(redis, ruling, "INFO");
     const char *at = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "redis_version:") : NULL;
     char *dot = NULL;
     long major = at ? strtol(at + strlen("redis_version:"), &dot, 10) : 0;
@@ -84,6 +109,6 @@ bool ob_redis_greet(struct ob_redis *redis, struct ob_ruling *ruling)
     freeReplyObject(reply);
     /* Redis allows it only where it gives the id itself. */
     redis->idmp = ready && !redis->by_seq &&
-                  (redis->dedupe == OB_REDIS_IDMP || (redis->dedupe == OB_REDIS_AUTO && look_for_idmp(redis)));
+                  (redis->dedupe == OB_REDIS_IDMP || (redis->dedupe == OB_REDIS_AUTO && look_for_idmp(redis, ruling)));
     return ready && !redis->context->err;
 }

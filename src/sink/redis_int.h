@@ -21,10 +21,13 @@ struct ob_redis {
     struct ob_list expected;    /* what the replies to come are for, in order */
     bool idmp;                  /* this server has it */
     struct ob_broker_url moved; /* where the cluster sends us; host "" for nowhere */
+    char place[OB_PLACE];       /* where we are, or tried to be */
 };
 
 /* What an error reply means, by its first word. */
 void ob_redis_rule(struct ob_ruling *ruling, const char *error, size_t len, bool one_address);
+/* Why a command got no reply, or there is no connection; what: the command, NULL for none. */
+void ob_redis_rule_connect(const struct ob_redis *redis, struct ob_ruling *ruling, const char *what);
 /* Makes the connection ready: user, database, version. */
 bool ob_redis_greet(struct ob_redis *redis, struct ob_ruling *ruling);
 

@@ -214,13 +214,6 @@ def test_no_acknowledgement_in_time_is_unknown(server):
         assert sink.verdict()["outcome"] == "accepted"
 
 
-def test_no_server():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    verdict = one("nats://127.0.0.1:%d" % port)
-    assert (verdict["outcome"], verdict["code"], verdict["unreachable"]) == ("retry", "nats_connect", True)
-
-
 def test_users_and_their_rights(tmp_path):
     users = """authorization { users: [ {user: all, password: p}, {user: few, password: p,
                permissions: {publish: ["orders.paid", "$JS.API.INFO"], subscribe: "_INBOX.>"}} ] }"""
@@ -262,7 +255,10 @@ def test_tls(tmp_path):
         url = "tls://localhost:%d" % server.port
         assert one(url, {"probe": True}, **{"tls.ca": cert})["outcome"] == "accepted"
         other = "tls://127.0.0.1:%d" % server.port
-        assert one(url, {"probe": True})["outcome"] == "blocked"
+        verdict = one(url, {"probe": True})
+        assert (verdict["outcome"], verdict["code"]) == ("blocked", "nats_tls")
+        verdict, = drive("nats", {"servers": url}, [{"probe": True}], env={"SSL_CERT_FILE": cert})
+        assert verdict["outcome"] == "accepted"
         assert one(other, {"probe": True}, **{"tls.ca": cert})["outcome"] == "blocked"
         assert one(other, {"probe": True}, **{"tls.ca": cert, "tls.hostname": "localhost"})["outcome"] == "accepted"
     with pytest.raises(OpenError, match="tls.hostname"):
@@ -323,6 +319,43 @@ def test_nothing_is_lost_when_the_server_restarts_and_dies(tmp_path):
                        lambda: [json.loads(data)["n"] for _, _, data in server.messages("ORDERS")],
                        [server.restart, server.kill_and_start, stall])
         assert twice == 0
+
+
+LATE = """
+#include <dlfcn.h>
+#include <nats/nats.h>
+static natsConnectionHandler handler;
+static void *where;
+static int calls;
+natsStatus natsOptions_SetClosedCB(natsOptions *options, natsConnectionHandler on_closed, void *closure)
+{
+    natsStatus (*set)(natsOptions *, natsConnectionHandler, void *) = dlsym(RTLD_NEXT, "natsOptions_SetClosedCB");
+    if (!handler) {
+        handler = on_closed;
+        where = closure;
+    }
+    return set(options, on_closed, closure);
+}
+natsStatus js_PublishMsgAsync(jsCtx *js, natsMsg **msg, jsPubOptions *options)
+{
+    natsStatus (*publish)(jsCtx *, natsMsg **, jsPubOptions *) = dlsym(RTLD_NEXT, "js_PublishMsgAsync");
+    if (++calls == 2)
+        handler(NULL, where);
+    return publish(js, msg, options);
+}
+"""
+
+
+def test_the_end_of_an_old_connection_is_not_that_of_the_new(tmp_path):
+    """S13: the library may say late that a connection is closed; the next one is in use by then."""
+    with Nats(tmp_path / "nats") as server:
+        server.stream("ORDERS", "orders.>")
+        with Drive("nats", {"servers": server.url()}, env=preload(tmp_path, "late", LATE), deadline=20) as sink:
+            sink.send(MESSAGE)
+            assert sink.verdict()["outcome"] == "accepted"
+            server.restart()
+            sink.send({"sleep_ms": 300}, MESSAGE)
+            assert sink.verdict()["outcome"] == "accepted"
 
 
 # ---- our own lack of memory

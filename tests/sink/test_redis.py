@@ -266,20 +266,6 @@ def test_endless_redirects_end():
     assert (verdict["outcome"], verdict["code"]) == ("retry", "redis_moved")
 
 
-def test_no_server():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    verdict = one("redis://127.0.0.1:%d" % port)
-    assert (verdict["outcome"], verdict["code"], verdict["unreachable"]) == ("retry", "redis_connect", True)
-
-
-def test_a_silent_server_is_given_up():
-    """S11"""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        verdict = one("redis://127.0.0.1:%d" % silent.getsockname()[1], connect_timeout="200ms")
-    assert (verdict["outcome"], verdict["unreachable"]) == ("retry", True)
-
-
 @pytest.mark.parametrize("word, options", [("PING", {}), ("AUTH", {"password": "p"}), ("SELECT", {"db": 1})])
 def test_a_server_with_too_many_clients(word, options):
     """S13: it will have room again."""

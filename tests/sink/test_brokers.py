@@ -1,0 +1,149 @@
+"""What the sinks of brokers have in common, on each of them: no connection, and what is said about it. Proves: S11, S13."""
+import collections
+import contextlib
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+from support.amqpserver import Scripted as Amqp
+from support.database import ROOT
+from support.respserver import Resp
+from support.sinkdrive import drive, has_kind, preload
+from support.under import PATIENCE, UNDER
+
+# option: the setting that says where; tls: the scheme with TLS, None for none; hello: what a server says before TLS
+Broker = collections.namedtuple("Broker", "kind option scheme tls hello", defaults=(b"",))
+INFO = b'INFO {"server_id":"x","version":"2.9.10","proto":1,"headers":true,"tls_required":true,"max_payload":1000}\r\n'
+BROKERS = [Broker("redis", "url", "redis", None), Broker("nats", "servers", "nats", "tls", INFO),
+           Broker("amqp", "url", "amqp", "amqps"), Broker("mqtt", "url", "mqtt", "mqtts")]
+MESSAGE = {"topic": "orders", "payload": {"n": 1}}
+
+
+@pytest.fixture(params=BROKERS, ids=lambda broker: broker.kind)
+def broker(request):
+    if not has_kind(request.param.kind):
+        pytest.skip("this build has no sink " + request.param.kind)
+    return request.param
+
+
+def one(broker, place, scheme=None, **options):
+    places = place if isinstance(place, list) else [place]
+    urls = ["%s://%s" % (scheme or broker.scheme, each) for each in places]
+    verdict, = drive(broker.kind, {broker.option: urls, **options}, [MESSAGE])
+    return verdict
+
+
+def place_of(listener):
+    return "127.0.0.1:%d" % listener.getsockname()[1]
+
+
+def unreachable(broker, verdict):
+    return (verdict["outcome"], verdict["code"], verdict["unreachable"]) == ("retry", broker.kind + "_connect", True)
+
+
+def test_no_server(broker):
+    """S13: and it is said whom we could not reach."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = place_of(taken)
+    verdict = one(broker, place)
+    assert unreachable(broker, verdict) and place in verdict["text"]
+    assert ("refused" in verdict["text"] or broker.kind == "nats") and ".c:" not in verdict["text"]
+
+
+def test_a_silent_server_is_given_up(broker):
+    """S11"""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        verdict = one(broker, place_of(silent), connect_timeout="200ms")
+        assert unreachable(broker, verdict)
+        assert verdict["text"] == place_of(silent) + " did not answer within 200 ms"
+        assert verdict["elapsed_ms"] < 1000 * PATIENCE
+
+
+def test_an_unknown_name(broker):
+    verdict = one(broker, "nowhere.invalid:7")
+    assert unreachable(broker, verdict)
+    assert "nowhere.invalid:7" in verdict["text"] and "route" not in verdict["text"] and ".c:" not in verdict["text"]
+
+
+class Slow(Amqp):
+    def answer(self, method):
+        time.sleep(0.25)
+        super().answer(method)
+
+
+def slowly(words):
+    time.sleep(0.25)
+
+
+@contextlib.contextmanager
+def slow_place(broker):
+    """A server each of whose steps is in time, but not all together; for NATS two that say nothing."""
+    with contextlib.ExitStack() as stack:
+        if broker.kind == "redis":
+            yield place_of(stack.enter_context(Resp(slowly)).server.socket)
+        elif broker.kind == "amqp":
+            yield "127.0.0.1:%d" % stack.enter_context(Slow()).port
+        else:
+            yield [place_of(stack.enter_context(socket.create_server(("127.0.0.1", 0)))) for _ in range(3)]
+
+
+def test_the_time_to_connect_is_one_for_all_steps(broker):
+    """S11"""
+    if broker.kind == "mqtt":
+        pytest.skip("has a single step that waits")
+    more = {"password": "p", "db": 1} if broker.kind == "redis" else {}
+    with slow_place(broker) as place:
+        verdict = one(broker, place, connect_timeout="400ms", **more)
+    assert unreachable(broker, verdict) and "did not answer within 400 ms" in verdict["text"]
+    assert verdict["elapsed_ms"] < 600 * PATIENCE
+
+
+@pytest.mark.parametrize("cut", ["closed", "nonsense"])
+def test_a_handshake_that_fails_is_tried_again(broker, cut):
+    """S13: only a certificate that is rejected is a matter of the set-up."""
+    if not broker.tls:
+        pytest.skip("speaks no TLS")
+
+    def serve(listener):
+        with contextlib.suppress(OSError):
+            while True:
+                conn, _ = listener.accept()
+                with conn:
+                    conn.sendall(broker.hello)
+                    conn.recv(65536)
+                    if cut == "nonsense":
+                        conn.sendall(b"nonsense, and more of it than a record's head\r\n")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        verdict = one(broker, place_of(listener), broker.tls)
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+    assert (verdict["outcome"], verdict["code"], verdict["unreachable"]) == ("retry", broker.kind + "_tls", True)
+    assert "127.0.0.1:" in verdict["text"] and "null" not in verdict["text"]
+
+
+NO_PARCEL = """
+#include "sink/courier.h"
+void *__libc_malloc(size_t);
+static atomic_int calls;
+void *malloc(size_t size)
+{
+    return size == sizeof(struct ob_parcel) && calls++ == 0 ? NULL : __libc_malloc(size);
+}
+"""
+
+
+def test_no_memory_for_a_message_spends_nothing(broker, tmp_path, monkeypatch):
+    """S13: nothing was tried, and it is not tried again at once."""
+    if UNDER:
+        pytest.skip("the watcher has a malloc of its own")
+    monkeypatch.setenv("CPATH", ":".join(os.path.join(ROOT, folder) for folder in ("src", "include")))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = "%s://%s" % (broker.scheme, place_of(silent))
+        verdict, = drive(broker.kind, {broker.option: url}, [MESSAGE], env=preload(tmp_path, "memory", NO_PARCEL))
+    assert (verdict["outcome"], verdict["code"]) == ("not_sent", "out_of_memory")
+    assert verdict["not_before_ms"] > 0

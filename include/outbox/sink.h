@@ -78,7 +78,8 @@ struct outbox_sink_host {
     void (*wake)(void *ctx);                                                        /* from any thread: call my step */
     int64_t (*now_us)(void *ctx);                                                   /* the host's monotonic clock */
     void (*log)(void *ctx, enum outbox_log_level level, const char *text);          /* one line, no secrets */
-    const char *name; /* of the destination, as configured */
+    const char *name;   /* of the destination, as configured */
+    int64_t timeout_us; /* how long a delivery may take before it is cancelled; 0: the host does not say */
 };
 
 /* A setting of the sink, as text. Nested settings have dotted names ("tls.ca"); a list comes as one option per element,
@@ -127,6 +128,9 @@ struct outbox_sink_ops {
      * for a delivery. NULL: there is no way to tell. */
     void (*probe)(outbox_sink *sink, uint64_t handle);
     const char *summary; /* one line for `outbox version` and the reference */
+    /* The setting, a DURATION, after which the sink ends a delivery by itself, when it may have reason to be more patient
+     * than hosts are: the default of the host's timeout is then above it. NULL: none. */
+    const char *limit;
 };
 
 /* What a shared object exports under the name "outbox_sink_ops". */

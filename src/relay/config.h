@@ -27,6 +27,7 @@ struct ob_config_sink {
     int max_attempts;                         /* 0: the message's own */
     const struct outbox_sink_option *options; /* for the adapter's open: names without those of the relay's own */
     size_t option_count;
+    int64_t limit_us; /* of the setting that ops->limit names; 0: there is none */
     const char *file; /* where it stands, for errors of the adapter's; NULL: not in a file */
     int line;
 };

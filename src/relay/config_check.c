@@ -81,15 +81,28 @@ static void check_times(struct ob_loader *ld, const struct ob_config_sink *sink)
          timeout);
 }
 
+/* An adapter that knows how long its receivers may think. When the host gives up before, the delivery is made again. */
+static void check_timeout(struct ob_loader *ld, const struct ob_config_sink *sink)
+{
+    const int64_t timeout_us = sink->dest.timeout_us;
+    char name[120], limit[OB_VALUE_TEXT], timeout[OB_VALUE_TEXT];
+    snprintf(name, sizeof name, "sinks.%s.timeout", sink->name);
+    bool chosen = value_of(ld->config, name)->place.source != OB_CONFIG_DEFAULT;
+    if (timeout_us >= ld->config->relay.lease_us && (chosen || !sink->limit_us))
+        tell(ld, false, name, sink->line, "is not below relay.lease: such a delivery lives on renewed leases alone");
+    if (timeout_us > sink->limit_us)
+        return;
+    ob_value_duration_text(timeout_us, timeout);
+    ob_value_duration_text(sink->limit_us, limit);
+    tell(ld, false, name, sink->line,
+         "is %s, not above %s (%s): what a receiver takes longer for is unknown, and sent again", timeout,
+         sink->ops->limit, limit);
+}
+
 static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
 {
-    const struct ob_config *config = ld->config;
     const struct ob_retry *retry = &sink->dest.retry;
     char name[120];
-    if (sink->dest.timeout_us >= config->relay.lease_us) {
-        snprintf(name, sizeof name, "sinks.%s.timeout", sink->name);
-        tell(ld, false, name, sink->line, "is not below relay.lease: such a delivery lives on renewed leases alone");
-    }
     if (sink->dest.run > 1 && sink->ops && !sink->ops->keeps_order) {
         snprintf(name, sizeof name, "sinks.%s.run", sink->name);
         tell(ld, true, name, sink->line, "is %d, but a sink of kind %s cannot keep order among several: leave it at 1",
@@ -203,6 +216,7 @@ void ob_config_check(struct ob_loader *ld)
     for (size_t i = 0; i < ld->config->sink_count; i++) {
         check_sink(ld, &ld->config->sinks[i]);
         check_times(ld, &ld->config->sinks[i]);
+        check_timeout(ld, &ld->config->sinks[i]);
     }
     check_routes(ld);
     check_flags(ld);

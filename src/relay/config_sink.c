@@ -3,9 +3,11 @@
 #include "relay/config_int.h"
 
 #include "base/nearest.h"
+#include "base/value.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the adapter's own options ----------------------------------------------------------------------------------- */
@@ -263,6 +265,26 @@ static void settle_zeroes(const struct ob_loader *ld, struct ob_config_sink *sin
     }
 }
 
+/* A sink that is patient for a reason has a patient host, unless somebody says otherwise. */
+static void settle_timeout(struct ob_loader *ld, struct ob_config_sink *sink, const char *path)
+{
+    enum { SLACK_US = 10000000 }; /* for a mail to get its turn */
+    const struct ob_config *config = ld->config;
+    char text[OB_VALUE_TEXT];
+    for (size_t i = 0; sink->ops && sink->ops->limit && i < sink->option_count; i++)
+        if (strcmp(sink->options[i].name, sink->ops->limit) == 0)
+            sink->limit_us = strtoll(sink->options[i].value, NULL, 10);
+    for (size_t i = 0; sink->limit_us && i < config->value_count; i++) {
+        struct ob_config_value *value = &config->values[i];
+        if (value->group != path || value->place.source != OB_CONFIG_DEFAULT ||
+            strcmp(value->name + strlen(path), ".timeout") != 0)
+            continue;
+        sink->dest.timeout_us = sink->limit_us + SLACK_US;
+        ob_value_duration_text(sink->dest.timeout_us, text);
+        value->text = value->shown = ob_loader_dup(ld, text);
+    }
+}
+
 /* `kind: null` is the adapter of that name, not YAML's nothing. */
 static void name_null(struct ob_loader *ld, struct ob_scope *scope)
 {
@@ -301,6 +323,7 @@ static void read_sink(struct ob_loader *ld, struct ob_config_sink *sink, const s
             read_setting(&it, setting);
     else if (!scope.strange)
         pass_through(&it);
+    settle_timeout(ld, sink, path);
     ob_scope_check(ld, &scope, known_name, sink->ops ? sink->ops->settings : NULL);
 }
 

@@ -64,7 +64,8 @@ enum outbox_code ob_outlet_open(const struct ob_outlet_settings *settings, struc
                                              .wake = on_wake,
                                              .now_us = on_now,
                                              .log = on_log,
-                                             .name = settings->sink->name};
+                                             .name = settings->sink->name,
+                                             .timeout_us = settings->sink->dest.timeout_us};
     int failed = uv_async_init(settings->loop, &outlet->wake, on_async);
     if (failed) {
         ob_free(outlet);

@@ -12,22 +12,35 @@
 
 #include <curl/curl.h>
 #include <pthread.h>
+#include <uv.h>
+
+enum { WAIT_US = 5000000 }; /* for a connection, at most: a mail that has none by then is better off in the store */
 
 struct outbox_sink {
     const struct outbox_sink_host *host;
     struct ob_smtp_config config;
     ob_smtp_pool *pool;
-    int depth; /* calls of the host's that are not back yet: nothing may be freed */
+    uv_timer_t late; /* looks for mails that wait too long */
+    int64_t wait_us; /* what is too long */
+    int depth;       /* calls of the host's that are not back yet: nothing may be freed */
     bool closing;
 };
 
 extern const struct outbox_sink_ops ob_sink_smtp;
 
+static void on_closed(uv_handle_t *late)
+{
+    ob_free(late->data);
+}
+
 static void sink_free(outbox_sink *sink)
 {
     ob_smtp_pool_free(sink->pool);
     ob_smtp_config_fini(&sink->config);
-    ob_free(sink);
+    if (sink->late.data)
+        uv_close((uv_handle_t *)&sink->late, on_closed);
+    else
+        ob_free(sink);
 }
 
 static void enter(outbox_sink *sink)
@@ -81,9 +94,41 @@ static enum outbox_code smtp_open(const struct outbox_sink_option *options, size
         sink_free(sink);
         return code;
     }
+    uv_timer_init(host->loop, &sink->late);
+    sink->late.data = sink;
+    sink->wait_us = host->timeout_us && host->timeout_us / 2 < WAIT_US ? host->timeout_us / 2 : WAIT_US;
     *out = sink;
     return OUTBOX_OK;
 }
+
+/* ---- mails that wait --------------------------------------------------------------------------------------------- */
+
+static void answer_late(outbox_sink *sink, struct ob_smtp_job *job)
+{
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    verdict.outcome = OUTBOX_SINK_NOT_SENT;
+    verdict.not_before_us = OB_SHORTAGE_US;
+    verdict.code = "smtp_busy";
+    verdict.text = "all connections were busy for too long: raise `connections`, or lower the concurrency";
+    answer(sink, job->handle, &verdict);
+    ob_smtp_job_free(job);
+}
+
+/* The host would cancel them in the end, and could not know that nothing was sent. */
+static void on_late(uv_timer_t *timer)
+{
+    outbox_sink *sink = timer->data;
+    int64_t now = sink->host->now_us(sink->host->ctx), oldest = INT64_MAX;
+    struct ob_smtp_job *job;
+    enter(sink);
+    while (!sink->closing && (job = ob_smtp_pool_late(sink->pool, now - sink->wait_us, &oldest)))
+        answer_late(sink, job);
+    if (!sink->closing && oldest < INT64_MAX)
+        uv_timer_start(timer, on_late, (uint64_t)(oldest + sink->wait_us - now) / 1000 + 1, 0);
+    leave(sink);
+}
+
+/* ---- what the host asks for -------------------------------------------------------------------------------------- */
 
 static void deliver_one(outbox_sink *sink, const struct outbox_sink_item *item)
 {
@@ -103,6 +148,8 @@ static void smtp_deliver(outbox_sink *sink, const struct outbox_sink_item *items
     enter(sink);
     for (size_t i = 0; i < count && !sink->closing; i++)
         deliver_one(sink, &items[i]);
+    if (!sink->closing && !uv_is_active((uv_handle_t *)&sink->late))
+        uv_timer_start(&sink->late, on_late, (uint64_t)sink->wait_us / 1000 + 1, 0);
     leave(sink);
 }
 
@@ -155,5 +202,6 @@ const struct outbox_sink_ops ob_sink_smtp = {
     .close = smtp_close,
     .settings = ob_smtp_settings,
     .probe = smtp_probe,
+    .limit = "response_timeout",
     .summary = "email: a mail to one recipient for each message, many over one connection",
 };

@@ -52,7 +52,7 @@ const struct outbox_sink_setting ob_smtp_settings[] = {
     {"connect_timeout", OUTBOX_OPTION_DURATION, "10s", .least = 1000, .most = 3600000000,
      .doc = "to resolve, connect, shake hands and log in"},
     {"response_timeout", OUTBOX_OPTION_DURATION, "5m", .least = 1000000, .most = 3600000000,
-     .doc = "for one mail; the destination's timeout may be shorter"},
+     .doc = "for one mail, with all replies; `timeout` is 10s more unless given"},
     {"greylist_wait", OUTBOX_OPTION_DURATION, "5m", .least = 0, .most = 86400000000,
      .doc = "the pause when a server says to come back later (450, 451, 421 4.7.x)"},
     {NULL},

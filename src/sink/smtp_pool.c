@@ -236,6 +236,7 @@ void ob_smtp_pool_free(ob_smtp_pool *pool)
 
 bool ob_smtp_pool_add(ob_smtp_pool *pool, struct ob_smtp_job *job)
 {
+    job->since_us = pool->host->now_us(pool->host->ctx);
     pthread_mutex_lock(&pool->lock);
     ob_list_push(&pool->waiting, &job->node);
     pool->waiting_count++;
@@ -269,6 +270,23 @@ void ob_smtp_pool_cancel(ob_smtp_pool *pool, uint64_t handle)
         break;
     }
     pthread_mutex_unlock(&pool->lock);
+}
+
+struct ob_smtp_job *ob_smtp_pool_late(ob_smtp_pool *pool, int64_t since_us, int64_t *oldest_us)
+{
+    struct ob_smtp_job *job = NULL;
+    pthread_mutex_lock(&pool->lock);
+    if (!ob_list_empty(&pool->waiting))
+        job = OB_CONTAINER(pool->waiting.next, struct ob_smtp_job, node);
+    *oldest_us = job ? job->since_us : INT64_MAX;
+    if (job && job->since_us > since_us)
+        job = NULL;
+    if (job) {
+        ob_list_remove(&job->node);
+        pool->waiting_count--;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return job;
 }
 
 struct ob_smtp_job *ob_smtp_pool_take(ob_smtp_pool *pool)

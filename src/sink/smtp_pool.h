@@ -21,6 +21,7 @@ typedef struct ob_smtp_pool ob_smtp_pool;
 struct ob_smtp_job {
     struct ob_list node;
     uint64_t handle;
+    int64_t since_us; /* when it was added, by the host's clock */
     bool probe;
     atomic_bool cancelled;
     struct ob_smtp_mail mail;
@@ -41,6 +42,9 @@ void ob_smtp_pool_free(ob_smtp_pool *pool);
 bool ob_smtp_pool_add(ob_smtp_pool *pool, struct ob_smtp_job *job) OUTBOX_MUST_CHECK;
 /* Forgets it, wherever it is. */
 void ob_smtp_pool_cancel(ob_smtp_pool *pool, uint64_t handle);
+/* One that has waited since then or longer, and is the caller's now: nothing was sent. NULL when there is none; *oldest_us
+ * is then since when the first of the others waits, INT64_MAX when nobody does. */
+struct ob_smtp_job *ob_smtp_pool_late(ob_smtp_pool *pool, int64_t since_us, int64_t *oldest_us);
 /* A job that is done, to be freed; NULL when there is none. */
 struct ob_smtp_job *ob_smtp_pool_take(ob_smtp_pool *pool);
 

@@ -273,6 +273,20 @@ def test_cancel_of_one_that_waits(server):
     assert len(server.mails) == 1
 
 
+def test_one_that_waits_long_is_given_back(server):
+    """S11: the host would cancel it in the end, and would have to take it for sent."""
+    server.say["end"] = [HANG, None]
+    with Drive("smtp", server.options(connections=1), deadline=20) as sink:
+        sink.send(MESSAGE, MESSAGE, {"sleep_ms": 2000}, MESSAGE)
+        for handle in (2, 3):
+            verdict = sink.verdict()
+            assert (verdict["handle"], *short(verdict), verdict["unreachable"]) == (handle, "not_sent", "smtp_busy", False)
+            assert verdict["not_before_ms"] > 0 and 4000 < verdict["elapsed_ms"] < 6500 * PATIENCE
+        sink.send({"cancel": 1}, MESSAGE)
+        assert sink.verdict()["outcome"] == "accepted"
+    assert len(server.mails) == 1
+
+
 @pytest.mark.parametrize("stage", ["greeting", "end"])
 def test_close_does_not_wait(server, stage):
     server.say[stage] = HANG

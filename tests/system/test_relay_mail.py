@@ -3,7 +3,9 @@ that is refused and one that is greylisted.
 
 Proves: Y2 (email by event type), Y7 (many over one connection), V16 (the recipient is the message's), N2, N5, S13.
 """
-from support.mailserver import DROP, MailServer
+import time
+
+from support.mailserver import DROP, HANG, MailServer
 from support.relay import Relay, wait_for
 from support.shop import Ledger
 from support.sinkdrive import needs_kind
@@ -16,6 +18,7 @@ def make(tmp_path, shop, server, **more):
             "ehlo": "client.test", "connections": 3, "concurrency": 6, "subject": "Order {{n}}", "text": "Thank you.",
             "retry": {"base": "20ms", "cap": "100ms"},
             "breaker": {"base": "50ms", "cap": "200ms"}, "timeout": "5s", **more}
+    sink = {name: value for name, value in sink.items() if value is not None}
     return Relay(tmp_path, shop.url, {"mail": sink}, [{"topic": "mail.*", "sink": "mail"}])
 
 
@@ -41,6 +44,29 @@ def test_server_dies_and_comes_back(shop, tmp_path):
                 Ledger(sent, accepted(first, second)).check(duplicates=True)
                 assert {tuple(mail.recipients) for mail in first.mails + second.mails} == {("zoe@example.com",)}
     assert any(outcome == "unknown" for outcomes in shop.all_attempts().values() for _, outcome in outcomes)
+
+
+def test_only_what_was_sent_is_unknown(shop, tmp_path):
+    """S11: one connection, and a server that is silent about the first mail. Those that wait for it spend no attempt."""
+    with MailServer() as server:
+        server.say["end"] = [HANG, None]
+        shop.enqueue(6, topic="mail.order", recipient="zoe@example.com")
+        with make(tmp_path, shop, server, connections=1, timeout="2s", breaker={"failures": 0}).running():
+            wait_for(lambda: shop.states().get("delivered") == 6)
+    outcomes = sorted([outcome for _, outcome in attempts if outcome != "released"]
+                      for attempts in shop.all_attempts().values())
+    assert outcomes == [["delivered"]] * 5 + [["unknown", "delivered"]]
+    assert len(server.seen) == 7
+
+
+def test_a_server_may_think(shop, tmp_path):
+    """M15: longer than other destinations may. A mail that is given up too early is one that comes twice."""
+    with MailServer() as server:
+        server.say["end"] = lambda _recipient: time.sleep(11)  # the default for others is 10 s
+        one, = shop.enqueue(topic="mail.order", recipient="zoe@example.com")
+        with make(tmp_path, shop, server, timeout=None).running():
+            wait_for(lambda: shop.message(one.id, "status") == "delivered", 30)
+        assert [outcome for _, outcome in shop.attempts(one.id)] == ["delivered"] and len(server.seen) == 1
 
 
 def test_refused_and_greylisted_recipients(shop, tmp_path):

@@ -103,6 +103,20 @@ static void all_kinds(void **state)
     assert_int_equal(config->routes[1].line, 18);
 }
 
+/* M15: the default of timeout is above what the adapter itself allows a receiver; whatever is said counts more. */
+static void patience_of_an_adapter(void **state)
+{
+    struct fixture *fx = *state;
+    const struct ob_config *config = fx_good(fx, "sinks: {a: {kind: patient}, b: {kind: patient, think: 20s},\n"
+                                                 "        c: {kind: patient, timeout: 3s}, d: {kind: fake, url: u}}\n");
+    assert_int_equal(config->sinks[0].dest.timeout_us, 310000000);
+    assert_string_equal(fx_value(config, "sinks.a.timeout")->shown, "310s");
+    assert_int_equal(fx_value(config, "sinks.a.timeout")->place.source, OB_CONFIG_DEFAULT);
+    assert_int_equal(config->sinks[1].dest.timeout_us, 30000000);
+    assert_int_equal(config->sinks[2].dest.timeout_us, 3000000);
+    assert_int_equal(config->sinks[3].dest.timeout_us, 10000000);
+}
+
 /* V11: flag before environment before file before default; a sink's own before `defaults`. */
 static void precedence(void **state)
 {
@@ -406,10 +420,10 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FX_TEST(defaults),        FX_TEST(all_kinds),     FX_TEST(precedence),  FX_TEST(every_variable),
-        FX_TEST(references),      FX_TEST(dollar_signs),  FX_TEST(secrets),     FX_TEST(stores),
-        FX_TEST(adapter_options), FX_TEST(loose_adapter), FX_TEST(differences), FX_TEST(sample),
-        FX_TEST(no_memory),
+        FX_TEST(defaults),       FX_TEST(all_kinds),       FX_TEST(patience_of_an_adapter), FX_TEST(precedence),
+        FX_TEST(every_variable), FX_TEST(references),      FX_TEST(dollar_signs),           FX_TEST(secrets),
+        FX_TEST(stores),         FX_TEST(adapter_options), FX_TEST(loose_adapter),          FX_TEST(differences),
+        FX_TEST(sample),         FX_TEST(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,24 @@ static void times_together(void **state)
     EXPECT(fx, STORE "sinks: {a: {kind: null, delivery_timeout: soon}}\n" ROUTE, 0, 0, ""); /* its own affair */
 }
 
+/* V11: a receiver may think for so long, and a host that gives up before has it all done again. */
+static void limits_together(void **state)
+{
+    struct fixture *fx = *state;
+    EXPECT(fx, STORE "sinks: {a: {kind: patient}}\n" ROUTE, 0, 0, "");
+    EXPECT(fx, STORE "sinks:\n  a:\n    kind: patient\n    timeout: 10s\n" ROUTE, 0, 1,
+           "o.yaml:5: warning: sinks.a.timeout: is 10s, not above think (5m): what a receiver takes longer for");
+    EXPECT(fx, STORE "sinks: {a: {kind: patient, timeout: 10s, think: 10s}}\n" ROUTE, 0, 1,
+           "o.yaml:2: warning: sinks.a.timeout: is 10s, not above think (10s)");
+    EXPECT(fx, STORE "sinks: {a: {kind: patient, timeout: 11s, think: 10s}}\n" ROUTE, 0, 0, "");
+    EXPECT(fx, STORE "defaults: {timeout: 20s}\nsinks: {a: {kind: patient}}\n" ROUTE, 0, 1,
+           "o.yaml:2: warning: sinks.a.timeout: is 20s, not above think (5m)");
+    EXPECT(fx, STORE "sinks: {a: {kind: patient, timeout: 6m}}\n" ROUTE, 0, 1,
+           "o.yaml:2: warning: sinks.a.timeout: is not below relay.lease");
+    EXPECT(fx, STORE "sinks: {a: {kind: patient, timeout: soon}}\n" ROUTE, 1, 0,
+           "o.yaml:2: error: sinks.a.timeout: is \"soon\"");
+}
+
 /* V11 */
 static void routes(void **state)
 {
@@ -252,8 +270,9 @@ static void outside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FX_TEST(all_at_once),    FX_TEST(yaml),   FX_TEST(aliases), FX_TEST(too_large), FX_TEST(together),
-        FX_TEST(times_together), FX_TEST(routes), FX_TEST(sinks),   FX_TEST(stores),    FX_TEST(outside),
+        FX_TEST(all_at_once), FX_TEST(yaml),           FX_TEST(aliases),         FX_TEST(too_large),
+        FX_TEST(together),    FX_TEST(times_together), FX_TEST(limits_together), FX_TEST(routes),
+        FX_TEST(sinks),       FX_TEST(stores),         FX_TEST(outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "sink/shortage.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -99,7 +100,7 @@ static bool may_go(const outbox_sink *sink, const struct ob_kafka_entry *entry, 
 
 static struct ob_kafka_producer *lane_of(outbox_sink *sink, enum ob_kafka_lane lane)
 {
-    struct outbox_error err;
+    struct outbox_error err = {0};
     if (!sink->lanes[lane]) {
         sink->lanes[lane] = ob_kafka_producer_new(sink, lane, &err);
         if (!sink->lanes[lane])
@@ -127,8 +128,10 @@ static rd_kafka_resp_err_t submit(const struct ob_kafka_producer *producer, cons
 {
     rd_kafka_headers_t *headers = make_headers(&record->headers);
     const char *key = entry->msg->key;
-    if (!headers)
+    if (!headers) {
+        entry->sink->starved = true;
         return RD_KAFKA_RESP_ERR__QUEUE_FULL;
+    }
     rd_kafka_vu_t args[6];
     args[0].vtype = RD_KAFKA_VTYPE_TOPIC;
     args[0].u.cstr = record->name;
@@ -178,8 +181,10 @@ static enum sent produce(outbox_sink *sink, struct ob_kafka_entry *entry)
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     struct ob_kafka_producer *producer = lane_of(sink, entry->lane);
-    if (!producer)
+    if (!producer) {
+        sink->starved = true;
         return NO_ROOM;
+    }
     if (!ob_kafka_record_make(&sink->record, &sink->config, entry->msg, &verdict)) {
         ob_kafka_entry_end(entry, &verdict);
         return ENDED;
@@ -196,6 +201,7 @@ static enum sent produce(outbox_sink *sink, struct ob_kafka_entry *entry)
 
 static void push_once(outbox_sink *sink, int64_t now)
 {
+    sink->starved = false;
     OB_LIST_EACH_SAFE (it, &sink->waiting) {
         struct ob_kafka_entry *entry = OB_CONTAINER(it, struct ob_kafka_entry, node);
         if (!may_go(sink, entry, now))
@@ -308,6 +314,8 @@ static void kafka_deliver(outbox_sink *sink, const struct outbox_sink_item *item
     bool lost = false; /* no memory for the one before */
     unsent.outcome = OUTBOX_SINK_NOT_SENT;
     unsent.code = "out_of_memory";
+    unsent.text = "out of memory";
+    unsent.not_before_us = OB_SHORTAGE_US;
     ob_kafka_enter(sink);
     for (size_t i = 0; i < count; i++) {
         struct ob_kafka_entry *entry = items[i].follows && lost ? NULL : ob_kafka_entry_new(sink, &items[i], now);

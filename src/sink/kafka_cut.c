@@ -196,7 +196,7 @@ static int64_t due_us(const outbox_sink *sink, int64_t now)
         due = out->since_us + sink->config.timeout_us;
     if (waiting && waiting->since_us + sink->config.timeout_us < due)
         due = waiting->since_us + sink->config.timeout_us;
-    if (waiting && !sink->lanes[OB_KAFKA_POOL] && now + RETRY_US < due)
+    if (waiting && sink->starved && now + RETRY_US < due)
         due = now + RETRY_US;
     return due;
 }

@@ -146,6 +146,7 @@ struct outbox_sink {
     enum ob_kafka_cut cut;
     int64_t phase_until_us, armed_us;
     bool producing, again; /* a pass over waiting is going on; and must be made once more */
+    bool starved;          /* the last one ended for want of something of ours: no report will tell when to go on */
     int depth;             /* calls of ours on the stack: nothing is freed */
     int refs;              /* producers and handles that still point here */
     bool closing, shut;

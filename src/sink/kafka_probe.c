@@ -4,6 +4,7 @@
 #include "sink/kafka_int.h"
 
 #include "base/alloc.h"
+#include "sink/shortage.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,12 +86,15 @@ static void looked(uv_work_t *work, int status)
 void ob_kafka_probe(outbox_sink *sink, uint64_t handle)
 {
     struct probe *probe = ob_calloc(1, sizeof *probe);
+    struct outbox_error why = {0};
     if (!sink->lanes[OB_KAFKA_POOL])
-        sink->lanes[OB_KAFKA_POOL] = ob_kafka_producer_new(sink, OB_KAFKA_POOL, NULL);
+        sink->lanes[OB_KAFKA_POOL] = ob_kafka_producer_new(sink, OB_KAFKA_POOL, &why);
     if (!probe || !sink->lanes[OB_KAFKA_POOL]) {
         struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
         verdict.outcome = OUTBOX_SINK_NOT_SENT;
+        verdict.not_before_us = OB_SHORTAGE_US;
         verdict.code = "out_of_memory";
+        verdict.text = why.text[0] ? why.text : "out of memory";
         ob_free(probe);
         ob_kafka_answer(sink, handle, &verdict);
         return;

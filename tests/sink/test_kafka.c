@@ -450,6 +450,63 @@ static void what_never_left_an_outage_is_not_sent(void **state)
     free(payload);
 }
 
+static size_t refused_size; /* of memory; 0: none */
+
+static void *scarce_alloc(size_t size)
+{
+    return refused_size && size == refused_size ? NULL : malloc(size);
+}
+
+/* S13: a shortage of our own costs nothing, but is not tried again at once. */
+static void a_shortage_of_memory_waits(void **state)
+{
+    struct world *world = *state;
+    open_with(world, NULL, NULL);
+    send_and_wait(world);
+    refused_size = sizeof(struct ob_kafka_entry);
+    uint64_t first = send_run(world, 2);
+    refused_size = 0;
+    for (uint64_t i = 0; i < 2; i++) {
+        const struct harness_verdict *verdict = harness_verdict(world->h, first + i);
+        assert_int_equal(verdict->outcome, OUTBOX_SINK_NOT_SENT);
+        assert_string_equal(verdict->code, "out_of_memory");
+        assert_true(verdict->not_before_us > 0);
+    }
+}
+
+static void keep_error(void *ctx, enum outbox_log_level level, const char *text)
+{
+    if (level == OUTBOX_LOG_ERROR)
+        snprintf(ctx, 256, "%s", text);
+}
+
+/* S13: a producer that cannot be made is made later, also where nothing else moves. The message is one of those that are
+ * judged alone; the probe brings the other producer back. */
+static void a_producer_that_was_refused_is_made_later(void **state)
+{
+    struct world *world = *state;
+    struct outbox_delivery msg = message("k", 1);
+    char said[256] = "";
+    open_with(world, NULL, NULL);
+    send_and_wait(world);
+    harness_watch(world->h, said, NULL, keep_error);
+    script_errors(world, PRODUCE, RD_KAFKA_RESP_ERR_INVALID_RECORD, 1);
+    uint64_t handle = harness_send(world->h, &msg);
+    refused_size = sizeof(struct ob_kafka_producer);
+    for (int i = 0; i < 100 && !said[0]; i++)
+        harness_run(world->h, 50);
+    assert_string_equal(said, "out of memory");
+    refused_size = 0;
+    harness_probe(world->h);
+    assert_non_null(harness_sink(world->h)->lanes[OB_KAFKA_POOL]);
+    refused_size = sizeof(struct ob_kafka_producer);
+    harness_run(world->h, 1000);
+    assert_int_equal(harness_pending(world->h), 1);
+    refused_size = 0;
+    assert_true(harness_wait(world->h, 3000)); /* not only when its time is over */
+    assert_int_equal(harness_verdict(world->h, handle)->outcome, OUTBOX_SINK_ACCEPTED);
+}
+
 /* V5: a cancelled message is called in: it does not go out later. */
 static void cancelled_is_forgotten(void **state)
 {
@@ -576,7 +633,8 @@ static void wrong_settings_are_refused(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
-int main(void)
+/* With a name: only the tests that it fits, such as "a_fatal*". */
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_report_is_acceptance),
@@ -595,11 +653,16 @@ int main(void)
         TEST(a_fatal_error_is_survived),
         TEST(a_full_queue_makes_wait),
         TEST(what_never_left_an_outage_is_not_sent),
+        TEST(a_shortage_of_memory_waits),
+        TEST(a_producer_that_was_refused_is_made_later),
         TEST(cancelled_is_forgotten),
         TEST(closes_with_messages_out),
         TEST(a_probe_asks_for_metadata),
         TEST(idles_quietly),
         TEST(wrong_settings_are_refused),
     };
+    outbox_set_allocator(scarce_alloc, free);
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

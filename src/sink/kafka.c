@@ -161,6 +161,7 @@ static enum sent refused(struct ob_kafka_entry *entry, rd_kafka_resp_err_t err)
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     struct ob_kafka_meaning meaning = ob_kafka_mean(err);
+    struct ob_kafka_text text;
     char code[64];
     if (err == RD_KAFKA_RESP_ERR__QUEUE_FULL)
         return NO_ROOM;
@@ -172,7 +173,7 @@ static enum sent refused(struct ob_kafka_entry *entry, rd_kafka_resp_err_t err)
     verdict.scope = meaning.scope;
     verdict.unreachable = meaning.unreachable;
     verdict.code = ob_kafka_code(err, code, sizeof code);
-    verdict.text = rd_kafka_err2str(err);
+    verdict.text = ob_kafka_text_refused(entry->sink, err, entry->sink->record.name, &text);
     ob_kafka_entry_end(entry, &verdict);
     return ENDED;
 }
@@ -250,12 +251,16 @@ static void report_failed(struct ob_kafka_entry *entry, const rd_kafka_message_t
                           struct ob_kafka_meaning meaning)
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    const char *topic = rd_kafka_topic_name(report->rkt);
+    struct ob_kafka_text text;
     char code[64];
     verdict.outcome = meaning.outcome;
     verdict.scope = meaning.scope;
     verdict.unreachable = meaning.unreachable;
     verdict.code = ob_kafka_code(report->err, code, sizeof code);
-    verdict.text = rd_kafka_err2str(report->err);
+    verdict.text = meaning.outcome == OUTBOX_SINK_UNKNOWN
+                       ? ob_kafka_text_doubt(entry->sink, topic, &text)
+                       : ob_kafka_text_refused(entry->sink, report->err, topic, &text);
     ob_kafka_entry_end(entry, &verdict);
 }
 
@@ -297,6 +302,7 @@ void ob_kafka_troubled(struct ob_kafka_producer *producer, rd_kafka_resp_err_t e
         snprintf(sink->last_error, sizeof sink->last_error, "%s", text);
     struct ob_kafka_meaning meaning = ob_kafka_mean(cause);
     if (meaning.outcome == OUTBOX_SINK_BLOCKED && meaning.scope == OUTBOX_SCOPE_DESTINATION) {
+        sink->refused = cause;
         ob_kafka_code(cause, sink->refused_code, sizeof sink->refused_code);
         ob_kafka_cut_begin(sink, OB_KAFKA_REFUSED);
     } else if (err == RD_KAFKA_RESP_ERR__FATAL) {

@@ -52,16 +52,24 @@ void ob_kafka_cut_begin(outbox_sink *sink, enum ob_kafka_cut cut)
 
 /* ---- the end of a cut -------------------------------------------------------------------------------------------- */
 
+static const char *topic_of(const struct ob_kafka_entry *entry)
+{
+    outbox_sink *sink = entry->sink;
+    const char *topic = entry->msg ? ob_kafka_record_topic(&sink->record, &sink->config, entry->msg) : NULL;
+    return topic ? topic : "";
+}
+
 /* Reports that do not come: the producers go, and take the entries with them. */
 static void give_up(outbox_sink *sink)
 {
     struct ob_kafka_entry *entry;
     while ((entry = first(&sink->out))) {
         struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+        struct ob_kafka_text text;
         verdict.outcome = OUTBOX_SINK_UNKNOWN;
         verdict.unreachable = true;
         verdict.code = "kafka_no_report";
-        verdict.text = sink->last_error[0] ? sink->last_error : NULL;
+        verdict.text = ob_kafka_text_doubt(sink, topic_of(entry), &text);
         ob_kafka_entry_end(entry, &verdict);
     }
 }
@@ -73,12 +81,37 @@ static bool overdue(const outbox_sink *sink, const struct ob_kafka_entry *entry,
 }
 
 /* Called in, and certainly not persisted. */
-static void verdict_late(const outbox_sink *sink, struct outbox_verdict *verdict)
+static void end_late(struct ob_kafka_entry *entry)
 {
-    verdict->outcome = OUTBOX_SINK_RETRY;
-    verdict->unreachable = true;
-    verdict->code = "kafka_timeout";
-    verdict->text = sink->last_error[0] ? sink->last_error : "the brokers did not acknowledge it in time";
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    struct ob_kafka_text text;
+    verdict.outcome = OUTBOX_SINK_RETRY;
+    verdict.unreachable = true;
+    verdict.code = "kafka_timeout";
+    verdict.text = ob_kafka_text_late(entry->sink, topic_of(entry), &text);
+    ob_kafka_entry_end(entry, &verdict);
+}
+
+static void end_refused(struct ob_kafka_entry *entry)
+{
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    struct ob_kafka_text text;
+    verdict.outcome = OUTBOX_SINK_BLOCKED;
+    verdict.scope = OUTBOX_SCOPE_DESTINATION;
+    verdict.code = entry->sink->refused_code;
+    verdict.text = ob_kafka_text_refused(entry->sink, entry->sink->refused, NULL, &text);
+    ob_kafka_entry_end(entry, &verdict);
+}
+
+static void end_full(struct ob_kafka_entry *entry)
+{
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    struct ob_kafka_text text;
+    verdict.outcome = OUTBOX_SINK_NOT_SENT;
+    verdict.not_before_us = RETRY_US;
+    verdict.code = "kafka_queue_full";
+    verdict.text = ob_kafka_text_full(entry->sink, &text);
+    ob_kafka_entry_end(entry, &verdict);
 }
 
 static void end_waiting(outbox_sink *sink, enum ob_kafka_cut cut)
@@ -89,18 +122,13 @@ static void end_waiting(outbox_sink *sink, enum ob_kafka_cut cut)
         more = false;
         OB_LIST_EACH (it, &sink->waiting) {
             struct ob_kafka_entry *entry = OB_CONTAINER(it, struct ob_kafka_entry, node);
-            struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
-            if (cut == OB_KAFKA_REFUSED) {
-                verdict.outcome = OUTBOX_SINK_BLOCKED;
-                verdict.scope = OUTBOX_SCOPE_DESTINATION;
-                verdict.code = sink->refused_code;
-                verdict.text = sink->last_error[0] ? sink->last_error : NULL;
-            } else if (cut == OB_KAFKA_OVERDUE && overdue(sink, entry, now)) {
-                verdict_late(sink, &verdict);
-            } else {
+            if (cut == OB_KAFKA_REFUSED)
+                end_refused(entry);
+            else if (cut == OB_KAFKA_OVERDUE && overdue(sink, entry, now))
+                end_late(entry);
+            else
                 continue;
-            }
-            ob_kafka_entry_end(entry, &verdict); /* the host may have changed the list */
+            /* the host may have changed the list */
             more = true;
             break;
         }
@@ -113,16 +141,10 @@ static void end_stale(outbox_sink *sink, int64_t now)
 {
     struct ob_kafka_entry *entry;
     while ((entry = first(&sink->waiting)) && now - entry->since_us >= sink->config.timeout_us) {
-        struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
-        if (entry->tried) {
-            verdict_late(sink, &verdict);
-        } else {
-            verdict.outcome = OUTBOX_SINK_NOT_SENT;
-            verdict.not_before_us = RETRY_US;
-            verdict.code = "kafka_queue_full";
-            verdict.text = "there was no room in the client's queue";
-        }
-        ob_kafka_entry_end(entry, &verdict);
+        if (entry->tried)
+            end_late(entry);
+        else
+            end_full(entry);
     }
 }
 

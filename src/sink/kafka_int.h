@@ -54,6 +54,9 @@ void ob_kafka_record_fini(struct ob_kafka_record *record);
 /* False, with the verdict filled, for a message that can never be sent, or without memory. Borrows from msg. */
 bool ob_kafka_record_make(struct ob_kafka_record *record, const struct ob_kafka_config *config,
                           const struct outbox_delivery *msg, struct outbox_verdict *verdict);
+/* Where it goes, in record->name. NULL without memory. */
+const char *ob_kafka_record_topic(struct ob_kafka_record *record, const struct ob_kafka_config *config,
+                                  const struct outbox_delivery *msg);
 /* What a topic may be called: 1 to 249 of letters, digits, '.', '_' and '-'; not "." and not "..". */
 bool ob_kafka_topic_ok(const char *name);
 
@@ -63,14 +66,26 @@ struct ob_kafka_meaning {
     enum outbox_sink_outcome outcome;
     enum outbox_sink_scope scope;
     bool unreachable;
-    bool of_batch; /* one message was wrong, and all that shared its request were told so */
-    bool of_cut;   /* says nothing about the message: its producer was taken away */
+    bool of_batch;    /* one message was wrong, and all that shared its request were told so */
+    bool of_cut;      /* says nothing about the message: its producer was taken away */
+    const char *hint; /* what an operator can do; NULL: nothing */
 };
 
 /* Of an error of a message that was certainly not persisted. */
 struct ob_kafka_meaning ob_kafka_mean(rd_kafka_resp_err_t err);
 /* "kafka_msg_size_too_large". In buf. */
 const char *ob_kafka_code(rd_kafka_resp_err_t err, char *buf, size_t size);
+
+/* What people read: what happened, to which topic, and the next step. Each fills text and returns it. */
+struct ob_kafka_text {
+    char text[900];
+};
+/* topic NULL: of no one topic. */
+const char *ob_kafka_text_refused(const outbox_sink *sink, rd_kafka_resp_err_t err, const char *topic,
+                                  struct ob_kafka_text *text);
+const char *ob_kafka_text_late(const outbox_sink *sink, const char *topic, struct ob_kafka_text *text);
+const char *ob_kafka_text_doubt(const outbox_sink *sink, const char *topic, struct ob_kafka_text *text);
+const char *ob_kafka_text_full(const outbox_sink *sink, struct ob_kafka_text *text);
 
 /* ---- producers (kafka_producer.c) ---- */
 
@@ -150,8 +165,9 @@ struct outbox_sink {
     int depth;             /* calls of ours on the stack: nothing is freed */
     int refs;              /* producers and handles that still point here */
     bool closing, shut;
-    char refused_code[64]; /* why the broker will have nothing of us */
-    char last_error[256];  /* what librdkafka last complained about */
+    rd_kafka_resp_err_t refused; /* why the broker will have nothing of us */
+    char refused_code[64];       /* its name */
+    char last_error[256];        /* what librdkafka last complained about */
 };
 
 int64_t ob_kafka_now_us(const outbox_sink *sink);

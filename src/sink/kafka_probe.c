@@ -45,25 +45,24 @@ static void tell(const struct probe *probe)
     outbox_sink *sink = probe->sink;
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     struct ob_kafka_meaning meaning = ob_kafka_mean(probe->err);
-    char code[64], text[800];
+    struct ob_kafka_text text;
+    char code[64];
     if (!probe->err) {
         verdict.outcome = OUTBOX_SINK_ACCEPTED;
-        snprintf(text, sizeof text, "%d brokers", probe->brokers);
+        snprintf(text.text, sizeof text.text, "%d brokers", probe->brokers);
+    } else if (meaning.unreachable && sink->refused_code[0]) {
+        verdict.outcome = OUTBOX_SINK_BLOCKED;
+        verdict.scope = OUTBOX_SCOPE_DESTINATION;
+        verdict.code = sink->refused_code;
+        ob_kafka_text_refused(sink, sink->refused, NULL, &text);
     } else {
         verdict.outcome = meaning.outcome;
         verdict.scope = meaning.scope;
         verdict.unreachable = meaning.unreachable;
         verdict.code = ob_kafka_code(probe->err, code, sizeof code);
-        snprintf(text, sizeof text, "%s%s%s%s%s", rd_kafka_err2str(probe->err), probe->topic[0] ? ": " : "",
-                 probe->topic, sink->last_error[0] ? "; " : "", sink->last_error);
-        if (meaning.unreachable && sink->refused_code[0]) {
-            verdict.outcome = OUTBOX_SINK_BLOCKED;
-            verdict.scope = OUTBOX_SCOPE_DESTINATION;
-            verdict.unreachable = false;
-            verdict.code = sink->refused_code;
-        }
+        ob_kafka_text_refused(sink, probe->err, probe->topic[0] ? probe->topic : NULL, &text);
     }
-    verdict.text = text;
+    verdict.text = text.text;
     ob_kafka_answer(sink, probe->handle, &verdict);
 }
 

@@ -38,17 +38,16 @@ static bool refuse(struct outbox_verdict *verdict, enum outbox_sink_outcome outc
     return false;
 }
 
-static const char *topic_name(struct ob_kafka_record *record, const struct ob_kafka_config *config,
-                              const struct outbox_delivery *msg)
+const char *ob_kafka_record_topic(struct ob_kafka_record *record, const struct ob_kafka_config *config,
+                                  const struct outbox_delivery *msg)
 {
-    if (config->topic)
-        return config->topic;
-    if (!config->topic_prefix)
-        return msg->topic;
+    record->name = config->topic ? config->topic : msg->topic;
+    if (config->topic || !config->topic_prefix)
+        return record->name;
     ob_buf_reset(&record->topic);
     ob_buf_puts(&record->topic, config->topic_prefix);
     ob_buf_puts(&record->topic, msg->topic);
-    return ob_buf_text(&record->topic);
+    return record->name = ob_buf_ok(&record->topic) ? ob_buf_text(&record->topic) : NULL;
 }
 
 /* The JSON null, or a header that says so. */
@@ -71,8 +70,7 @@ static bool is_tombstone(const struct ob_kafka_record *record, const struct ob_k
 bool ob_kafka_record_make(struct ob_kafka_record *record, const struct ob_kafka_config *config,
                           const struct outbox_delivery *msg, struct outbox_verdict *verdict)
 {
-    record->name = topic_name(record, config, msg);
-    if (!ob_buf_ok(&record->topic))
+    if (!ob_kafka_record_topic(record, config, msg))
         return refuse(verdict, OUTBOX_SINK_NOT_SENT, "out_of_memory", "out of memory");
     if (!ob_kafka_topic_ok(record->name))
         return refuse(verdict, OUTBOX_SINK_TERMINAL, "kafka_topic_name",

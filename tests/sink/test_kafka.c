@@ -204,6 +204,34 @@ static void the_broker_decides(void **state)
     }
 }
 
+static void says(const struct harness_verdict *verdict, const char *text)
+{
+    if (!verdict->text || !strstr(verdict->text, text))
+        fail_msg("it says: %s", verdict->text ? verdict->text : "nothing");
+}
+
+/* S13: an operator reads where it was, and what can be done. */
+static void refusals_name_the_topic_and_the_next_step(void **state)
+{
+    static const struct {
+        rd_kafka_resp_err_t err;
+        const char *text;
+    } rows[] = {
+        {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
+         "Topic authorization failed: topic \"orders\"; grant WRITE on it"},
+        {RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, "; grant IDEMPOTENT_WRITE on the cluster"},
+        {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, ": topic \"orders\"; it is above kafka.message.max.bytes"},
+        {RD_KAFKA_RESP_ERR_UNKNOWN, ": topic \"orders\""},
+    };
+    struct world *world = *state;
+    open_with(world, NULL, NULL);
+    for (size_t i = 0; i < OB_COUNT(rows); i++) {
+        script_errors(world, PRODUCE, rows[i].err, ob_kafka_mean(rows[i].err).of_batch ? 2 : 1);
+        says(send_and_wait(world), rows[i].text);
+        script_errors(world, PRODUCE, 0, 0);
+    }
+}
+
 /* S13: of a batch that was refused, each is judged by itself. */
 static void neighbours_of_a_bad_one_live(void **state)
 {
@@ -253,6 +281,7 @@ static void a_missing_topic_is_blocked(void **state)
         assert_int_equal(harness_verdict(world->h, handle)->outcome, OUTBOX_SINK_BLOCKED);
         assert_int_equal(harness_verdict(world->h, handle)->scope, OUTBOX_SCOPE_RECIPIENT);
         assert_int_equal(strncmp(harness_verdict(world->h, handle)->code, "kafka_unknown_topic", 19), 0);
+        says(harness_verdict(world->h, handle), ": topic \"nowhere\"; create it");
     }
     assert_int_equal(send_and_wait(world)->outcome, OUTBOX_SINK_ACCEPTED);
 }
@@ -325,6 +354,8 @@ static void a_broker_that_is_down_is_a_retry(void **state)
     assert_int_equal(harness_verdict(world->h, first)->outcome, OUTBOX_SINK_RETRY);
     assert_true(harness_verdict(world->h, first)->unreachable);
     assert_string_equal(harness_verdict(world->h, first)->code, "kafka_timeout");
+    says(harness_verdict(world->h, first), "not written to topic \"orders\" within 2s; look at the brokers");
+    says(harness_verdict(world->h, first), "; last error: ");
     assert_int_equal(harness_verdict(world->h, first + 1)->outcome, OUTBOX_SINK_NOT_SENT);
     assert_int_equal(harness_verdict(world->h, first + 2)->outcome, OUTBOX_SINK_NOT_SENT);
     rd_kafka_mock_broker_set_up(world->cluster, 1);
@@ -358,6 +389,7 @@ static void a_broker_that_does_not_answer_is_unknown(void **state)
     assert_int_equal(verdict->outcome, OUTBOX_SINK_UNKNOWN);
     assert_true(verdict->unreachable);
     assert_string_equal(verdict->code, "kafka_purge_inflight");
+    says(verdict, "sent to topic \"orders\", but no acknowledgement came within 2s");
     verdict = harness_verdict(world->h, first + 1);
     assert_true(verdict->outcome == OUTBOX_SINK_UNKNOWN || verdict->outcome == OUTBOX_SINK_NOT_SENT);
     rd_kafka_mock_broker_set_rtt(world->cluster, 1, 0);
@@ -642,6 +674,7 @@ int main(int argc, char **argv)
         TEST(the_first_of_a_run_goes_alone),
         TEST(passing_errors_are_not_seen),
         TEST(the_broker_decides),
+        TEST(refusals_name_the_topic_and_the_next_step),
         TEST(neighbours_of_a_bad_one_live),
         TEST(a_refusal_stops_its_run),
         TEST(a_missing_topic_is_blocked),

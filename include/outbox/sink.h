@@ -56,6 +56,7 @@ struct outbox_verdict {
     int64_t not_before_us; /* the receiver asks for so much patience, from now; -1: it did not say */
     const char *reference; /* the receiver's own id for what it accepted */
     const char *output;    /* JSON for outcome hooks */
+    bool local;            /* decided here, without a word from the destination: tells nothing about whether it lives */
 };
 #define OUTBOX_VERDICT_INIT \
     { \

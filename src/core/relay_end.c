@@ -130,10 +130,12 @@ void ob_relay_forget(struct ob_relay *relay, struct ob_flight *flight)
     ob_relay_drop(relay, flight);
 }
 
-/* The destination showed that it lives. */
-static void answered(struct ob_relay *relay, int index)
+/* The destination showed that it lives; but what was decided on our side shows nothing, and is no probe (N5). */
+static void answered(struct ob_relay *relay, int index, const struct outbox_verdict *verdict)
 {
     struct ob_dest *dest = &relay->dests[index];
+    if (verdict->local && !OB_MUTANT(LOCAL_ANSWERS))
+        return;
     if (ob_breaker_answered(&dest->breaker)) {
         dest->probe = 0;
         relay->sched.hungry = true;
@@ -172,7 +174,7 @@ static void failed(struct ob_relay *relay, struct ob_flight *flight, const struc
     if (verdict->unreachable)
         open = unreachable(relay, flight->dest, probe);
     else if (verdict->outcome == OUTBOX_SINK_RETRY)
-        answered(relay, flight->dest);
+        answered(relay, flight->dest, verdict);
     if (worn_out(relay, flight) && !(open && verdict->outcome == OUTBOX_SINK_RETRY)) {
         relay->stats.failed++;
         ob_relay_end(relay, flight, verdict->outcome == OUTBOX_SINK_UNKNOWN ? OUTBOX_UNKNOWN : OUTBOX_RETRY,
@@ -196,7 +198,7 @@ static void limited(struct ob_relay *relay, struct ob_flight *flight, const stru
     struct ob_dest *dest = &relay->dests[flight->dest];
     int index = flight->dest;
     relay->stats.limited++;
-    answered(relay, index);
+    answered(relay, index, verdict);
     if (verdict->scope != OUTBOX_SCOPE_DESTINATION) {
         ob_relay_end(relay, flight, OUTBOX_LIMITED, backoff(relay, flight, verdict->not_before_us));
         return;
@@ -211,7 +213,7 @@ static void blocked(struct ob_relay *relay, struct ob_flight *flight, const stru
     int index = flight->dest;
     relay->stats.blocked++;
     if (verdict->scope != OUTBOX_SCOPE_DESTINATION) {
-        answered(relay, index);
+        answered(relay, index, verdict);
         ob_relay_end(relay, flight, OUTBOX_BLOCKED, backoff(relay, flight, verdict->not_before_us));
         return;
     }
@@ -234,12 +236,12 @@ static void not_sent(struct ob_relay *relay, struct ob_flight *flight, int64_t w
     ob_relay_release(relay, flight, wait < 0 ? 0 : wait < most ? wait : most);
 }
 
-static void accepted(struct ob_relay *relay, struct ob_flight *flight)
+static void accepted(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict)
 {
     relay->stats.delivered++;
     if (flight->key && ob_key_blocked(flight->key, flight->seq))
         relay->stats.misordered++; /* the sink went on behind a failure: it promised not to */
-    answered(relay, flight->dest);
+    answered(relay, flight->dest, verdict);
     ob_dest_unlimited(&relay->dests[flight->dest]);
     ob_relay_end(relay, flight, OUTBOX_DELIVERED, 0);
 }
@@ -251,12 +253,12 @@ void ob_relay_verdict(struct ob_relay *relay, struct ob_flight *flight, const st
     flight->latency_us = relay->now_us - flight->sent_us;
     ob_flight_texts(flight, verdict->code, verdict->text, verdict->reference, verdict->output);
     switch (verdict->outcome) {
-    case OUTBOX_SINK_ACCEPTED: accepted(relay, flight); break;
+    case OUTBOX_SINK_ACCEPTED: accepted(relay, flight, verdict); break;
     case OUTBOX_SINK_LIMITED: limited(relay, flight, verdict); break;
     case OUTBOX_SINK_BLOCKED: blocked(relay, flight, verdict, probe); break;
     case OUTBOX_SINK_TERMINAL:
         relay->stats.failed++;
-        answered(relay, flight->dest);
+        answered(relay, flight->dest, verdict);
         ob_relay_end(relay, flight, OUTBOX_FAILED, -1);
         break;
     case OUTBOX_SINK_NOT_SENT: not_sent(relay, flight, verdict->not_before_us); break;

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "lib/versioned.h"
 
 struct ob_outlet {
     struct ob_outlet_settings set;
@@ -15,7 +16,14 @@ struct ob_outlet {
 static void on_done(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
 {
     struct ob_outlet *outlet = ctx;
-    outlet->set.done(outlet->set.ctx, handle, verdict);
+    struct outbox_verdict given = OUTBOX_VERDICT_INIT;
+    if (!ob_take_versioned(&given, sizeof given, verdict)) {
+        given = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
+        given.outcome = OUTBOX_SINK_UNKNOWN;
+        given.code = "bad_verdict";
+        given.text = "the verdict of the sink has no size; it begins as OUTBOX_VERDICT_INIT";
+    }
+    outlet->set.done(outlet->set.ctx, handle, &given);
 }
 
 static void on_wake(void *ctx)

@@ -57,6 +57,7 @@ static void refuse(struct ob_station *station, const struct outbox_sink_item *it
     verdict.outcome = outcome;
     verdict.code = outcome == OUTBOX_SINK_TERMINAL ? "schema" : NULL;
     verdict.text = text;
+    verdict.local = true;
     ob_engine_verdict(station->engine, item->handle, &verdict);
 }
 

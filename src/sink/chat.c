@@ -336,6 +336,7 @@ static void answer_unsent(outbox_sink *sink, uint64_t handle, const struct ob_ch
     bool wrong = code == OUTBOX_INVALID && call;
     verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_NOT_SENT;
     verdict.not_before_us = wrong ? -1 : OB_SHORTAGE_US;
+    verdict.local = true;
     verdict.code = wrong ? call->code : "out_of_memory";
     verdict.text = text;
     answer(sink, handle, &verdict);

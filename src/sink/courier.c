@@ -96,6 +96,7 @@ static void answer_ruling(struct ob_courier *courier, uint64_t handle, const str
     verdict.outcome = ruling->outcome;
     verdict.scope = ruling->scope;
     verdict.unreachable = ruling->unreachable;
+    verdict.local = ruling->local;
     verdict.not_before_us = ruling->not_before_us;
     verdict.code = ruling->code[0] ? ruling->code : NULL;
     verdict.text = ruling->text[0] ? ruling->text : NULL;
@@ -196,6 +197,7 @@ static bool fill(struct ob_courier *courier, struct ob_parcel *parcel)
         ob_headers_verdict(&parcel->headers, &verdict);
         ob_ruling_set(&parcel->ruling, verdict.outcome, "", "", "%s", verdict.text ? verdict.text : "");
         snprintf(parcel->ruling.code, sizeof parcel->ruling.code, "%s", verdict.code ? verdict.code : "");
+        parcel->ruling.not_before_us = verdict.not_before_us;
         return false;
     }
     return fill_address(courier, parcel) && fill_body(courier, parcel) &&
@@ -224,10 +226,12 @@ static void finish(struct ob_courier *courier, struct ob_parcel *parcel)
 /* Hands it over, and when it cannot be sent at all ends it. */
 static void begin(struct ob_courier *courier, struct ob_parcel *parcel)
 {
-    if (fill(courier, parcel))
+    if (fill(courier, parcel)) {
         hand(courier, parcel);
-    else
+    } else {
+        parcel->ruling.local = true;
         finish(courier, parcel);
+    }
 }
 
 /* ---- what came back ---- */

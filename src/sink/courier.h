@@ -32,7 +32,7 @@ struct ob_courier;
 struct ob_ruling {
     enum outbox_sink_outcome outcome;
     enum outbox_sink_scope scope;
-    bool unreachable;
+    bool unreachable, local;
     int64_t not_before_us;
     char code[64], text[320], reference[160];
 };

@@ -274,6 +274,7 @@ static void could_not_run(struct run *run, int number)
     verdict.outcome = number == E2BIG ? OUTBOX_SINK_TERMINAL : ours ? OUTBOX_SINK_NOT_SENT : OUTBOX_SINK_BLOCKED;
     verdict.scope = OUTBOX_SCOPE_DESTINATION;
     verdict.not_before_us = ours ? OB_SHORTAGE_US : -1;
+    verdict.local = number == E2BIG;
     verdict.code = ob_errno_code("exec", number, code);
     verdict.text =
         number == E2BIG ? "the metadata is too large for an environment" : cannot_run(&sink->plan, number, text);

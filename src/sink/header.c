@@ -158,6 +158,7 @@ void ob_headers_verdict(const struct ob_headers *headers, struct outbox_verdict 
     *verdict = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
     verdict->outcome = memory ? OUTBOX_SINK_NOT_SENT : OUTBOX_SINK_TERMINAL;
     verdict->not_before_us = memory ? OB_SHORTAGE_US : -1;
+    verdict->local = true;
     verdict->code = headers->code;
     verdict->text = headers->problem;
 }

@@ -161,9 +161,11 @@ static void judge_failure(const struct ob_http_end *end, char code[32], struct o
     } else if (end->refused) {
         /* A destination that resolves to a forbidden address needs a person; a message that names one is at fault. */
         verdict->outcome = end->own_address ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_BLOCKED;
+        verdict->local = true;
         name = "http_address_refused";
     } else if (end->own_address && end->curl == CURLE_URL_MALFORMAT) {
         verdict->outcome = OUTBOX_SINK_TERMINAL;
+        verdict->local = true;
     }
     verdict->unreachable = verdict->outcome == OUTBOX_SINK_RETRY || verdict->outcome == OUTBOX_SINK_UNKNOWN;
     if (end->curl == CURLE_OUT_OF_MEMORY || (end->starved && !end->sent)) {

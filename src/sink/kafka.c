@@ -172,6 +172,7 @@ static enum sent refused(struct ob_kafka_entry *entry, rd_kafka_resp_err_t err)
     verdict.outcome = meaning.outcome;
     verdict.scope = meaning.scope;
     verdict.unreachable = meaning.unreachable;
+    verdict.local = true;
     verdict.code = ob_kafka_code(err, code, sizeof code);
     verdict.text = ob_kafka_text_refused(entry->sink, err, entry->sink->record.name, &text);
     ob_kafka_entry_end(entry, &verdict);

@@ -33,6 +33,7 @@ static bool refuse(struct outbox_verdict *verdict, enum outbox_sink_outcome outc
 {
     verdict->outcome = outcome;
     verdict->not_before_us = outcome == OUTBOX_SINK_NOT_SENT ? OB_SHORTAGE_US : -1;
+    verdict->local = true;
     verdict->code = code;
     verdict->text = text;
     return false;

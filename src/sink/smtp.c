@@ -68,6 +68,7 @@ static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code c
     bool wrong = code == OUTBOX_INVALID, lacking = code == OUTBOX_BUSY; /* of the message, what it refers to */
     verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : lacking ? OUTBOX_SINK_RETRY : OUTBOX_SINK_NOT_SENT;
     verdict.not_before_us = wrong || lacking ? -1 : OB_SHORTAGE_US;
+    verdict.local = true;
     verdict.code = (wrong || lacking) && problem ? problem : "out_of_memory";
     verdict.text = text;
     answer(sink, handle, &verdict);

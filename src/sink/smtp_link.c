@@ -286,6 +286,7 @@ static void tell_unsent(struct ob_smtp_job *job, enum outbox_code code, const ch
     bool wrong = code == OUTBOX_INVALID, lacking = code == OUTBOX_BUSY; /* a file that may still come */
     verdict->outcome = wrong ? OUTBOX_SINK_TERMINAL : lacking ? OUTBOX_SINK_RETRY : OUTBOX_SINK_NOT_SENT;
     verdict->not_before_us = wrong || lacking ? -1 : OB_SHORTAGE_US;
+    verdict->local = true;
     snprintf(job->code, sizeof job->code, "%s", problem ? problem : "out_of_memory");
     snprintf(job->text, sizeof job->text, "%s", text);
     verdict->code = job->code;

@@ -122,14 +122,20 @@ static struct outbox_verdict refusal(struct world *world, const struct parcel *p
 {
     const struct plan *plan = &world->plan;
     bool healed = world->healed;
-    if (world->msgs[parcel->msg].poison)
-        return says(OUTBOX_SINK_TERMINAL, "bad_message");
+    const struct msg *msg = &world->msgs[parcel->msg];
+    if (msg->poison && msg->local) {
+        struct outbox_verdict verdict = says(OUTBOX_SINK_TERMINAL, "bad_address");
+        verdict.local = true; /* nobody was asked, up or down */
+        return verdict;
+    }
     if (!healed &&
         (world->now_us < world->down_until_us[parcel->dest] || sim_chance(world, plan->unreachable_percent))) {
         struct outbox_verdict verdict = says(OUTBOX_SINK_RETRY, "refused");
         verdict.unreachable = true;
         return verdict;
     }
+    if (msg->poison)
+        return says(OUTBOX_SINK_TERMINAL, "bad_message");
     if (!healed && sim_chance(world, plan->limited_percent)) {
         struct outbox_verdict verdict = says(OUTBOX_SINK_LIMITED, "slow_down");
         verdict.scope = sim_chance(world, 70) ? OUTBOX_SCOPE_DESTINATION : OUTBOX_SCOPE_RECIPIENT;

@@ -27,6 +27,7 @@ void store_enqueue(struct world *world, int index)
     msg->dest = sim_chance(world, plan->unrouted_percent) ? -1 : (int)sim_between(world, 0, plan->dests - 1);
     msg->blind = sim_chance(world, plan->blind_percent);
     msg->poison = sim_chance(world, plan->poison_percent);
+    msg->local = sim_chance(world, 50);
     msg->max_attempts = (int)sim_between(world, 1, 6);
     msg->due_us = sim_store_now(world) + (sim_chance(world, 10) ? sim_between(world, 0, 2 * SECOND) : 0);
     if (sim_chance(world, plan->keyed_percent)) {

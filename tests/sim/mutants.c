@@ -26,6 +26,7 @@ static const struct {
     ROW(BREAKER_CLAIMS, "claims do not leave out what is shut"),
     ROW(BREAKER_FLOODS, "a half open breaker lets everything through"),
     ROW(BREAKER_GULLIBLE, "a failed probe closes the breaker"),
+    ROW(LOCAL_ANSWERS, "a message that is refused unsent closes the breaker"),
     ROW(NO_RATE, "the rate limit is ignored"),
     ROW(ONE_TOO_MANY, "a destination gets one more than its cap"),
     ROW(NO_TOMBS, "a claim on its way is believed after its predecessor failed"),

@@ -281,8 +281,15 @@ static void verdict(struct world *world, struct life *life, struct sim_event *ev
         attempt->not_before_us = event->verdict.not_before_us;
         sink_answered(world, life, parcel);
     }
-    tell(world, life,
-         &(struct ob_event){.kind = OB_EVENT_DELIVERED, .handle = parcel->handle, .verdict = &event->verdict});
+    enum ob_breaker_state before = ob_relay_breaker(life->core, parcel->dest);
+    const struct ob_event word = {.kind = OB_EVENT_DELIVERED, .handle = parcel->handle, .verdict = &event->verdict};
+    sim_memory(world, true);
+    ob_relay_event(life->core, life_now(world, life), &word);
+    sim_memory(world, false);
+    if (event->verdict.local && before != OB_BREAKER_CLOSED &&
+        ob_relay_breaker(life->core, parcel->dest) == OB_BREAKER_CLOSED)
+        sim_fail(world, "m%d was never sent, and closes a breaker (N5)", parcel->msg);
+    pump(world, life);
 }
 
 /* ---- the course of a run ---- */

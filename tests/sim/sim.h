@@ -57,6 +57,7 @@ struct msg {
     int prev; /* the message before it in its key; -1 */
     int max_attempts, spent, attempt_count;
     bool blind, poison;
+    bool local; /* of poison: the sink sees it by itself */
     enum msg_status status;
     int64_t due_us, until_us;
     uint64_t holder;

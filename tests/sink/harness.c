@@ -63,6 +63,7 @@ static void host_done(void *ctx, uint64_t handle, const struct outbox_verdict *g
                                       .outcome = given->outcome,
                                       .scope = given->scope,
                                       .unreachable = given->unreachable,
+                                      .local = given->local,
                                       .cancelled = slot && slot->cancelled,
                                       .stray = !slot || !slot->out,
                                       .code = copied(given->code),

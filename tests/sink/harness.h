@@ -24,7 +24,7 @@ struct harness_verdict {
     uint64_t handle;
     enum outbox_sink_outcome outcome;
     enum outbox_sink_scope scope;
-    bool unreachable, cancelled, stray; /* stray: an answer nobody waited for */
+    bool unreachable, local, cancelled, stray; /* stray: an answer nobody waited for */
     char *code, *text, *reference, *output;
     int64_t not_before_us, elapsed_us;
 };

@@ -25,7 +25,7 @@
  * Messages and probes have the handles 1, 2, ... in the order of the script. Every verdict is a line on stdout:
  *
  *   {"handle": 1, "outcome": "retry", "code": "http_503", "text": "...", "scope": "message", "unreachable": false,
- *    "not_before_ms": 1000, "reference": null, "output": null, "elapsed_ms": 3}
+ *    "local": false, "not_before_ms": 1000, "reference": null, "output": null, "elapsed_ms": 3}
  *
  * with "cancelled" or "stray" true for an answer after a cancel, or to nothing. not_before_ms is null when the sink did
  * not say. Lines that the sink logs go to stderr, as "LEVEL TEXT". {"opened": KIND} is the first line.
@@ -90,6 +90,7 @@ static void say_verdict(void *ctx, const struct harness_verdict *v)
     json_object_set_new(object, "text", text_or_null(v->text));
     json_object_set_new(object, "scope", json_string((unsigned)v->scope < 3 ? scopes[v->scope] : "none of the scopes"));
     json_object_set_new(object, "unreachable", json_boolean(v->unreachable));
+    json_object_set_new(object, "local", json_boolean(v->local));
     json_object_set_new(object, "not_before_ms",
                         v->not_before_us < 0 ? json_null() : json_integer(v->not_before_us / 1000));
     json_object_set_new(object, "reference", text_or_null(v->reference));

@@ -97,3 +97,28 @@ def test_the_relay_never_sends_what_does_not_fit(schema, store, tmp_path):
                                   "[order.schema.json#/properties/amount/exclusiveMinimum]")
     sent = (tmp_path / "sent").read_text()
     assert '"amount": 7' in sent and '"amount": 0' not in sent
+
+
+def test_what_does_not_fit_is_no_sign_of_life(schema, store, tmp_path):
+    """N5 S12: between messages that do not fit, a destination that is down opens its breaker all the same, and the rest of
+    the messages keep their attempts."""
+    config = tmp_path / "outbox.yaml"
+    config.write_text("store: %s\nsinks: {out: {kind: stub, script: retry!, concurrency: 1, batch: 1,"
+                      " breaker: {failures: 3, base: 60s, cap: 60s}, retry: {base: 1h, cap: 1h}}}\n"
+                      "routes: [{topic: orders, sink: out, schema: order.schema.json}]\n" % store)
+    for n in range(24):
+        run_cli("send", "orders", '{"amount": %d}' % (n % 2), "--store", store)
+    relay = subprocess.Popen([CLI, "run", "--config", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def tried():
+        rows = [json.loads(line) for line in run_cli("list", "--json", "--store", store).stdout.splitlines()]
+        return [row["last_code"] for row in rows].count("stub_retry")
+    try:
+        deadline = time.monotonic() + 30
+        while tried() < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+    finally:
+        relay.terminate()
+        log = relay.communicate(timeout=30)[1].decode()
+    assert "breaker=open" in log, log
+    assert tried() == 3, log

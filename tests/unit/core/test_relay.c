@@ -88,6 +88,16 @@ static void verdict(struct rig *rig, uint64_t handle, enum outbox_sink_outcome o
     tell(rig, (struct ob_event){.kind = OB_EVENT_DELIVERED, .handle = handle, .verdict = &said});
 }
 
+/* Of this message alone, and without a word from the destination. */
+static void verdict_local(struct rig *rig, uint64_t handle, enum outbox_sink_outcome outcome)
+{
+    struct outbox_verdict said = OUTBOX_VERDICT_INIT;
+    said.outcome = outcome;
+    said.local = true;
+    said.code = "code";
+    tell(rig, (struct ob_event){.kind = OB_EVENT_DELIVERED, .handle = handle, .verdict = &said});
+}
+
 /* The next settle is of this one message and outcome. */
 static void expect_settle(struct rig *rig, int number, enum outbox_outcome outcome)
 {
@@ -395,6 +405,46 @@ static void an_outage_spends_nothing_n5(void **state)
     rig_end(&rig);
 }
 
+/* N5: what a sink refuses by itself says nothing about the destination: it neither closes a breaker as its probe nor
+ * makes failures forgotten. */
+static void a_refusal_without_contact_is_no_answer_n5(void **state)
+{
+    (void)state;
+    static const enum outbox_sink_outcome outcomes[] = {OUTBOX_SINK_TERMINAL, OUTBOX_SINK_RETRY, OUTBOX_SINK_BLOCKED,
+                                                        OUTBOX_SINK_LIMITED};
+    for (size_t i = 0; i < OB_COUNT(outcomes); i++) {
+        struct rig rig = {.dests = {{.concurrency = 2, .breaker = {.threshold = 2, .base_us = 100 * MS}}}};
+        const struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0)};
+        rig_new(&rig);
+        expect(&rig, OB_ACTION_CLAIM);
+        claimed(&rig, msgs, 2);
+        expect(&rig, OB_ACTION_DELIVER);
+        uint64_t first = rig.act.items[0].handle, second = rig.act.items[1].handle;
+        verdict(&rig, first, OUTBOX_SINK_RETRY, true);
+        expect_settle(&rig, 1, OUTBOX_RETRY);
+        verdict_local(&rig, second, outcomes[i]);
+        expect(&rig, OB_ACTION_SETTLE);
+        tell(&rig, (struct ob_event){.kind = OB_EVENT_SETTLED});
+        tell(&rig, (struct ob_event){.kind = OB_EVENT_WAKE});
+        expect(&rig, OB_ACTION_CLAIM);
+        claimed(&rig, msgs, 1);
+        expect(&rig, OB_ACTION_DELIVER);
+        verdict(&rig, rig.act.items[0].handle, OUTBOX_SINK_RETRY, true);
+        assert_int_equal(ob_relay_breaker(rig.relay, 0), OB_BREAKER_OPEN);
+        expect_settle(&rig, 1, OUTBOX_BLOCKED);
+        pass(&rig, 100 * MS);
+        expect(&rig, OB_ACTION_CLAIM);
+        assert_int_equal(rig.act.only, 0);
+        claimed(&rig, msgs + 1, 1);
+        expect(&rig, OB_ACTION_DELIVER);
+        verdict_local(&rig, rig.act.items[0].handle, outcomes[i]);
+        assert_int_equal(ob_relay_breaker(rig.relay, 0), OB_BREAKER_OPEN);
+        pass(&rig, 100 * MS);
+        assert_int_equal(ob_relay_breaker(rig.relay, 0), OB_BREAKER_HALF_OPEN); /* and the next probe has its turn */
+        rig_end(&rig);
+    }
+}
+
 /* Y9: without a route a message waits, on record, or is dead at once. */
 static void unrouted_y9(void **state)
 {
@@ -597,6 +647,7 @@ int main(void)
         cmocka_unit_test(leases_m10),
         cmocka_unit_test(a_lost_lease_is_dropped_m10),
         cmocka_unit_test(an_outage_spends_nothing_n5),
+        cmocka_unit_test(a_refusal_without_contact_is_no_answer_n5),
         cmocka_unit_test(unrouted_y9),
         cmocka_unit_test(messages_stay_while_they_are_handed_over_n4),
         cmocka_unit_test(unreadable_payloads_y7),

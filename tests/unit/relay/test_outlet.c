@@ -1,0 +1,85 @@
+/* test_outlet.c - the seam between the relay and a sink that was compiled elsewhere. Proves: V5: a sink made for an older
+ * header says what that header had, and no more. */
+#include "relay/outlet.h"
+
+#include "ob_test.h"
+
+#include <string.h>
+
+struct outbox_sink {
+    const struct outbox_sink_host *host;
+    size_t size; /* of its verdicts */
+};
+
+static struct outbox_sink the_sink;
+static struct outbox_verdict heard;
+
+static enum outbox_code open_it(const struct outbox_sink_option *options, size_t count,
+                                const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
+{
+    (void)options, (void)count, (void)err;
+    the_sink.host = host;
+    *sink = &the_sink;
+    return OUTBOX_OK;
+}
+
+/* Every byte beyond its size is set: it is not the sink's to say. */
+static void deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
+{
+    struct outbox_verdict verdict;
+    (void)count;
+    memset(&verdict, 0x01, sizeof verdict);
+    memset(&verdict, 0, sink->size);
+    verdict.outcome = OUTBOX_SINK_TERMINAL;
+    verdict.size = sink->size;
+    sink->host->done(sink->host->ctx, items[0].handle, &verdict);
+}
+
+static void close_it(outbox_sink *sink)
+{
+    (void)sink;
+}
+
+static void done(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
+{
+    (void)ctx, (void)handle;
+    heard = *verdict;
+}
+
+static void verdicts_of_any_size_are_taken(void **state)
+{
+    (void)state;
+    static const struct outbox_sink_ops ops = {
+        .abi = OUTBOX_SINK_ABI, .open = open_it, .deliver = deliver, .close = close_it};
+    static const struct ob_config_sink config = {.name = "x"};
+    static const struct outbox_sink_item item = {.handle = 7};
+    uv_loop_t loop;
+    struct ob_outlet *outlet;
+    struct outbox_error err;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    const struct ob_outlet_settings settings = {.loop = &loop, .ops = &ops, .sink = &config, .done = done};
+    assert_int_equal(ob_outlet_open(&settings, &outlet, &err), OUTBOX_OK);
+
+    the_sink.size = offsetof(struct outbox_verdict, local);
+    ob_outlet_deliver(outlet, &item, 1);
+    assert_int_equal(heard.outcome, OUTBOX_SINK_TERMINAL);
+    assert_int_equal(heard.size, sizeof heard);
+    assert_false(heard.local);
+
+    the_sink.size = 0; /* it forgot OUTBOX_VERDICT_INIT: who knows what the rest is worth */
+    ob_outlet_deliver(outlet, &item, 1);
+    assert_int_equal(heard.outcome, OUTBOX_SINK_UNKNOWN);
+    assert_string_equal(heard.code, "bad_verdict");
+
+    ob_outlet_close(outlet);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(verdicts_of_any_size_are_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -76,6 +76,13 @@ void ob_chat_limit(struct ob_chat_call *call, struct outbox_verdict *verdict, in
     sink->limited_until_us = now + (after_us > 0 ? after_us : 1000000);
 }
 
+static void mask_secrets(struct ob_chat_call *call)
+{
+    const outbox_sink *sink = call->sink;
+    for (size_t i = 0; i < sizeof sink->secrets / sizeof *sink->secrets; i++)
+        ob_excerpt_mask(&call->said, sink->secrets[i]);
+}
+
 void ob_chat_quote(struct ob_chat_call *call, const char *text)
 {
     size_t len = text ? strlen(text) : 0;
@@ -83,6 +90,7 @@ void ob_chat_quote(struct ob_chat_call *call, const char *text)
         return;
     ob_buf_puts(&call->said, call->said.len ? ": " : "");
     ob_excerpt_put(&call->said, text, len < QUOTE_MOST ? len : QUOTE_MOST);
+    mask_secrets(call); /* now, while a secret that was cut off stands at the end */
 }
 
 /* ---- the verdict ------------------------------------------------------------------------------------------------- */
@@ -177,7 +185,6 @@ static void note_peer(struct ob_chat_call *call, const struct outbox_verdict *ve
 
 void ob_chat_tell(struct ob_chat_call *call, struct outbox_verdict *verdict)
 {
-    const outbox_sink *sink = call->sink;
     note_peer(call, verdict);
     verdict->reference = call->reference[0] ? call->reference : NULL;
     if (call->moved) {
@@ -186,7 +193,6 @@ void ob_chat_tell(struct ob_chat_call *call, struct outbox_verdict *verdict)
     }
     if (verdict->outcome == OUTBOX_SINK_ACCEPTED)
         return;
-    for (size_t i = 0; i < sizeof sink->secrets / sizeof *sink->secrets; i++)
-        ob_excerpt_mask(&call->said, sink->secrets[i]);
+    mask_secrets(call);
     verdict->text = ob_buf_ok(&call->said) ? ob_buf_text(&call->said) : NULL;
 }

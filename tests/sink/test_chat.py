@@ -170,6 +170,16 @@ def test_secrets_are_never_told(chat, status):
             assert secret not in told
 
 
+def test_secret_where_what_is_said_was_cut(chat):
+    if chat.kind == "whatsapp":
+        answers = lambda said: chat.error(100, said, said)  # noqa: E731
+    else:
+        answers = lambda said: (400, {"ok": False, "error": said, "description": said, "needed": said})  # noqa: E731
+    secret = max(chat.secrets, key=len)
+    chat.answers = [answers("x" * (1024 - len(secret) + 3) + secret)]
+    assert secret[:-4] not in one(chat)["text"]
+
+
 def test_secrets_are_not_in_failures(chat):
     options = chat.options()
     chat.close()

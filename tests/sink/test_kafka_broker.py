@@ -19,6 +19,13 @@ def broker():
         yield server
 
 
+@pytest.fixture(scope="module")
+def strict():
+    """Makes no topic by itself."""
+    with KafkaBroker(settings={"auto.create.topics.enable": "false"}, users={"shop": "secret"}) as server:
+        yield server
+
+
 def options(broker, **more):
     return {"brokers": broker.address, **{name.replace("__", "."): value for name, value in more.items()}}
 
@@ -70,7 +77,7 @@ def murmur2(data):
 def test_headers_tombstones_and_formats(broker):  # N8, M19, T2
     parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     message = {"topic": "shapes", "key": "k", "tenant": "red", "dedupe_key": "d", "correlation_id": "c",
-               "payload": {"a": 1}, "headers": {"team": "blue", "traceparent": parent}}
+               "payload": {"a": 1}, "headers": {"team": "blue", "traceparent": parent, "tracestate": "a=1,b=2"}}
     broker.create("shapes")
     drive("kafka", options(broker), [message, {"wait": True}, {**message, "payload": None}, {"wait": True},
                                      {**message, "headers": {"gone": "true"}}], deadline=30)
@@ -78,7 +85,9 @@ def test_headers_tombstones_and_formats(broker):  # N8, M19, T2
     drive("kafka", options(broker, format="binary"), [message], deadline=30)
     drive("kafka", options(broker, format="structured"), [message], deadline=30)
     drive("kafka", options(broker, topic_prefix="sha"), [{**message, "topic": "pes"}], deadline=30)
-    plain, null, kept, gone, binary, structured, prefixed = broker.read("shapes")
+    empty = {name: value for name, value in message.items() if name != "payload"}
+    drive("kafka", options(broker), [{**empty, "payload_hex": ""}], deadline=30)
+    plain, null, kept, gone, binary, structured, prefixed, nothing = broker.read("shapes")
     assert json.loads(plain.value) == {"a": 1} and plain.headers["team"] == "blue"
     assert plain.headers["outbox-tenant"] == "red" and plain.headers["outbox-dedupe-key"] == "d"
     assert plain.headers["traceparent"] == parent
@@ -86,10 +95,14 @@ def test_headers_tombstones_and_formats(broker):  # N8, M19, T2
     assert kept.value is not None and gone.value is None
     assert json.loads(binary.value) == {"a": 1} and binary.headers["ce_specversion"] == "1.0"
     assert binary.headers["ce_id"] == binary.headers["outbox-id"] and binary.headers["ce_type"] == "shapes"
+    assert binary.key == b"k" and binary.headers["ce_partitionkey"] == "k"
+    assert binary.headers["traceparent"] == parent and binary.headers["tracestate"] == "a=1,b=2"
     event = json.loads(structured.value)
+    assert structured.key == b"k" and event["partitionkey"] == "k" and event["tracestate"] == "a=1,b=2"
     assert event["specversion"] == "1.0" and event["data"] == {"a": 1}
     assert structured.headers["content-type"].startswith("application/cloudevents+json")
     assert prefixed.headers["outbox-topic"] == "pes"
+    assert nothing.value == b""  # not a tombstone
 
 
 def test_a_bad_one_stops_its_key_and_nobody_else(broker):  # S13, N2
@@ -140,6 +153,44 @@ def test_no_rights_block_the_destination(broker):  # S13
     verdicts = drive("kafka", sasl(broker, "secret"), [{"topic": "ledger", "key": "k"}], deadline=30)
     assert verdicts[0]["outcome"] == "blocked"
     assert verdicts[0]["code"] in ("kafka_cluster_authorization_failed", "kafka_topic_authorization_failed")
+
+
+def until_accepted(sink, message, first):
+    """Sends what is blocked again and again, as a relay does. Returns the verdicts before acceptance."""
+    seen = []
+
+    def accepted():
+        sink.send(message)
+        verdict = sink.verdict()
+        if verdict["outcome"] != "accepted":
+            assert (verdict["outcome"], verdict["scope"]) == ("blocked", "recipient"), verdict
+            seen.append(verdict)
+            if len(seen) == 1:
+                first()
+        return verdict["outcome"] == "accepted"
+
+    wait_for(accepted, 40, "the destination to resume")
+    return seen
+
+
+def test_a_topic_made_afterwards_is_used(strict):  # S13
+    with Drive("kafka", options(strict, delivery_timeout="3s"), deadline=60) as sink:
+        seen = until_accepted(sink, {"topic": "later", "key": "k"}, lambda: strict.create("later"))
+    assert seen[0]["code"].startswith("kafka_unknown_topic")
+    assert 'topic "later"; create it' in seen[0]["text"]
+    assert len(strict.read("later")) == 1
+
+
+def test_a_right_granted_afterwards_is_used(strict):  # S13
+    strict.create("guarded")
+    strict.grant("shop", "IdempotentWrite", "--cluster")
+    strict.grant("shop", "Describe", "--topic", "guarded")
+    with Drive("kafka", sasl(strict, "secret"), deadline=60) as sink:
+        seen = until_accepted(sink, {"topic": "guarded", "key": "k"},
+                              lambda: strict.grant("shop", "Write", "--topic", "guarded"))
+    assert seen[0]["code"] == "kafka_topic_authorization_failed"
+    assert 'topic "guarded"; grant WRITE on it' in seen[0]["text"]
+    assert len(strict.read("guarded")) == 1
 
 
 class Host:

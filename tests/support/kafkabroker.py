@@ -103,6 +103,11 @@ class KafkaBroker:
         admin = self.admin()  # must live until the answer is there
         admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(timeout=30)
 
+    def grant(self, user, right, *what):
+        """what: "--cluster", or "--topic" and its name."""
+        subprocess.run([SCRIPT, "--acl", self.address, "--add", "--allow-principal", "User:" + user,
+                        "--operation", right, *what], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
     def read(self, topic):
         """All records of a topic, by partition and offset."""
         from confluent_kafka import Consumer, TopicPartition

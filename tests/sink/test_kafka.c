@@ -5,6 +5,7 @@
 #include "kafka_world.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 
 /* ---- acceptance ---- */
@@ -26,7 +27,7 @@ static void check_run(struct world *world, uint64_t first, size_t count)
     for (size_t i = 0; i < count; i++) {
         const struct harness_verdict *verdict = harness_verdict(world->h, first + i);
         assert_int_equal(verdict->outcome, OUTBOX_SINK_ACCEPTED);
-        long long offset = atoll(strrchr(verdict->reference, '/') + 1);
+        long long offset = strtoll(strrchr(verdict->reference, '/') + 1, NULL, 10);
         assert_true(offset > before);
         before = offset;
     }

@@ -17,15 +17,15 @@ static struct {
 static bool mute; /* no report at all */
 
 /* The sink asks for this first, and then for the error. */
-rd_kafka_msg_status_t rd_kafka_message_status(const rd_kafka_message_t *report)
+rd_kafka_msg_status_t rd_kafka_message_status(const rd_kafka_message_t *rkmessage)
 {
     static rd_kafka_msg_status_t (*real)(const rd_kafka_message_t *);
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "rd_kafka_message_status");
     if (forged.count == 0)
-        return real(report);
+        return real(rkmessage);
     forged.count--;
-    ((rd_kafka_message_t *)(uintptr_t)report)->err = forged.err;
+    ((rd_kafka_message_t *)(uintptr_t)rkmessage)->err = forged.err;
     return forged.status;
 }
 

@@ -99,14 +99,17 @@ static enum outbox_fault decoded(enum outbox_fault fault, char *room, const void
     return fault;
 }
 
-void ob_codec_deliver(const char *encoding, struct ob_arena *arena, struct outbox_delivery *msg)
+void ob_codec_deliver(const char *encoding, struct ob_arena *arena, size_t *left, struct outbox_delivery *msg)
 {
     size_t size;
     if (!encoding || !msg->payload)
         return;
     enum outbox_fault fault = size_of(encoding, msg->payload, msg->payload_len, &size);
-    char *room = fault ? NULL : ob_arena_alloc(arena, size + 1);
+    bool fits = size < *left || *left == OB_CODEC_BATCH;
+    char *room = fault || !fits ? NULL : ob_arena_alloc(arena, size + 1);
     msg->fault = decoded(fault, room, &msg->payload, &msg->payload_len, size);
+    if (room)
+        *left -= size < *left ? size : *left;
 }
 
 void ob_codec_show(const char *encoding, struct ob_buf *buf, struct ob_message_row *row)

@@ -12,7 +12,10 @@ struct ob_arena;
 struct ob_buf;
 struct ob_message_row;
 
-enum { OB_CODEC_MAX = 268435456 }; /* the highest max_payload a namespace can have */
+enum {
+    OB_CODEC_MAX = 268435456,  /* the highest max_payload a namespace can have */
+    OB_CODEC_BATCH = 67108864, /* what the messages of one claim may decompress to, if there is more than one */
+};
 
 /* The name of the encoding that the message goes to the store with, its payload then being in `frame`; NULL: as it is,
  * since it is not over its threshold, or would hardly become smaller, or is no JSON that every store takes, or there is
@@ -20,8 +23,11 @@ enum { OB_CODEC_MAX = 268435456 }; /* the highest max_payload a namespace can ha
 const char *ob_codec_pack(const struct outbox_message *msg, struct ob_buf *frame);
 
 /* Their payload, as it is stored, becomes plain, with a NUL behind it; or the fault is told and it becomes NULL: the other
- * messages are none the worse. It does nothing when encoding is NULL, or there is no payload. */
-void ob_codec_deliver(const char *encoding, struct ob_arena *arena, struct outbox_delivery *msg);
+ * messages are none the worse. It does nothing when encoding is NULL, or there is no payload.
+ *
+ * left begins as OB_CODEC_BATCH: a claim of many small frames must not become more than there is memory. What is over it
+ * is a shortage, and comes with a later claim; the first of a claim is never. */
+void ob_codec_deliver(const char *encoding, struct ob_arena *arena, size_t *left, struct outbox_delivery *msg);
 void ob_codec_show(const char *encoding, struct ob_buf *buf, struct ob_message_row *row);
 
 /* The encoding that this build knows; NULL: none. */

@@ -1,6 +1,8 @@
 /* compress.c - large payloads are stored as zstd frames, and nobody who reads them through the library can tell. */
 #include "suite.h"
 
+#include "core/codec.h"
+
 #include <zstd.h>
 
 enum { LARGE = 100000, RATIO_LEN = 1 << 20 };
@@ -251,6 +253,47 @@ static void bombs_refused(struct fx *fx)
     refuse_frame(AT(fx), OUTBOX_TOO_LARGE, huge, sizeof huge, "zstd");
 }
 
+/* A hundred small frames, each as large as a payload may be: one claim must not become all of that. */
+static void a_claim_is_bounded(struct fx *fx)
+{
+    enum { COUNT = 100 };
+    char *zeros = keep(fx, calloc(1, RATIO_LEN), free);
+    unsigned char *frame = keep(fx, malloc(LARGE), free);
+    size_t len = make_frame(frame, LARGE, zeros, RATIO_LEN), had = 0, bytes = 0;
+    for (int i = 0; i < COUNT; i++)
+        check_(AT(fx), insert(fx, frame, len, "zstd"), OUTBOX_OK, "insert");
+    outbox_batch *batch = claim_n(fx, COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct outbox_delivery *msg = outbox_batch_at(batch, i);
+        had += !msg->fault;
+        bytes += msg->payload_len;
+        if (msg->fault && (msg->fault != OUTBOX_FAULT_MEMORY || msg->payload))
+            blame(AT(fx), "message %zu: fault %d", i, (int)msg->fault);
+        if (msg->fault)
+            give_back(fx, msg);
+        else
+            ack(fx, msg);
+    }
+    assert_in_range(bytes, OB_CODEC_BATCH / 2, OB_CODEC_BATCH);
+    batch = claim_n(fx, COUNT - (int)had);
+    for (size_t i = 0; i < COUNT - had; i++)
+        expect_payload(AT(fx), outbox_batch_at(batch, i), zeros, RATIO_LEN);
+}
+
+/* One that is over that bound by itself goes alone, for it would never go otherwise. */
+static void a_giant_goes_alone(struct fx *fx)
+{
+    const size_t giant = OB_CODEC_BATCH + 1;
+    char *zeros = keep(fx, calloc(1, giant), free);
+    unsigned char *frame = keep(fx, malloc(LARGE), free);
+    ok(fx, configure, "default", "max_payload", "100000000");
+    check_(AT(fx), insert(fx, frame, make_frame(frame, LARGE, zeros, giant), "zstd"), OUTBOX_OK, "insert");
+    check_(AT(fx), insert(fx, frame, make_frame(frame, LARGE, zeros, 20000), "zstd"), OUTBOX_OK, "insert");
+    outbox_batch *batch = claim_n(fx, 2);
+    expect_payload(AT(fx), outbox_batch_at(batch, 0), zeros, giant);
+    assert_int_equal(outbox_batch_at(batch, 1)->fault, OUTBOX_FAULT_MEMORY);
+}
+
 /* A frame whose header is good says what it likes behind it: no crash, no loss, and the rest of the batch goes on. */
 static void damage_is_a_fault(struct fx *fx)
 {
@@ -293,6 +336,8 @@ const struct contract_test compress_tests[] = {
     {"Y7: frames from SQL, with every width of size", from_sql},
     {"Y7: a frame that does not tell its size, and no frame at all, is refused", bad_frames_refused},
     {"Y7: max_payload counts what receivers get, not what is stored", bombs_refused},
+    {"Y7: what a claim decompresses is bounded; the rest comes with the next", a_claim_is_bounded},
+    {"Y7: a payload over that bound goes alone", a_giant_goes_alone},
     {"Y7: what cannot be decompressed is a fault of that message alone", damage_is_a_fault},
     {NULL, NULL, 0},
 };

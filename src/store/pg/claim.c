@@ -160,10 +160,11 @@ ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox
     batch->base = (struct outbox_batch){.size = count, .items = batch->items, .free = batch_free};
     batch->res = res;
     ob_arena_init(&batch->arena, 0);
+    size_t left = OB_CODEC_BATCH;
     for (size_t i = 0; i < count; i++) {
         read_delivery(res, (int)i, &batch->items[i]);
         if (!PQgetisnull(res, (int)i, ENCODING))
-            ob_codec_deliver(ob_pg_text(res, (int)i, ENCODING), &batch->arena, &batch->items[i]);
+            ob_codec_deliver(ob_pg_text(res, (int)i, ENCODING), &batch->arena, &left, &batch->items[i]);
     }
     *out = &batch->base;
     return OUTBOX_OK;

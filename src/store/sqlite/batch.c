@@ -12,6 +12,7 @@ struct batch {
     struct outbox_batch base; /* first: free finds us by a cast */
     struct ob_arena arena;    /* the messages borrow from it */
     struct names *names;
+    size_t left; /* for what is decompressed */
     struct outbox_delivery items[];
 };
 
@@ -34,8 +35,9 @@ static const char *keep(struct ob_arena *arena, sqlite3_stmt *stmt, int column, 
 }
 
 /* In the order of sql/sqlite/stmt/message.sql. */
-static bool read_message(sqlite3_stmt *stmt, struct ob_arena *arena, struct outbox_delivery *msg)
+static bool read_message(sqlite3_stmt *stmt, struct batch *batch, struct outbox_delivery *msg)
 {
+    struct ob_arena *arena = &batch->arena;
     bool ok = outbox_uuid_parse(ob_sqlite_column(stmt, 1), &msg->id);
     msg->tenant_id = keep(arena, stmt, 2, &ok);
     msg->key = keep(arena, stmt, 3, &ok);
@@ -52,7 +54,7 @@ static bool read_message(sqlite3_stmt *stmt, struct ob_arena *arena, struct outb
     } else { /* out of the statement into the arena */
         msg->payload = sqlite3_column_blob(stmt, 11);
         msg->payload_len = (size_t)sqlite3_column_bytes(stmt, 11);
-        ob_codec_deliver(ob_sqlite_column(stmt, 15), arena, msg);
+        ob_codec_deliver(ob_sqlite_column(stmt, 15), arena, &batch->left, msg);
     }
     msg->priority = sqlite3_column_int(stmt, 12);
     msg->created_at_us = sqlite3_column_int64(stmt, 13);
@@ -121,8 +123,8 @@ static ob_code fill_stretch(struct ob_sqlite_store *store, struct batch *batch, 
             .locked_until_us = taken->claimed_at + lease_us,
             .stream = taken->entry.sid,
         };
-        code = read_message(stmt, &batch->arena, msg) ? name_lane(store, batch, taken->entry.lane, msg, err)
-                                                      : ob_error_nomem(err);
+        code =
+            read_message(stmt, batch, msg) ? name_lane(store, batch, taken->entry.lane, msg, err) : ob_error_nomem(err);
     }
     ob_sqlite_done(stmt);
     return code;
@@ -149,6 +151,7 @@ ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlit
         return ob_error_nomem(err);
     batch->base = (struct outbox_batch){.size = 0, .items = batch->items, .free = batch_free};
     batch->names = NULL;
+    batch->left = OB_CODEC_BATCH;
     ob_arena_init(&batch->arena, BLOCK);
     ob_code code = count ? ob_sqlite_begin_read(store, &began, err) : OUTBOX_OK;
     if (!code)

@@ -1,4 +1,5 @@
-"""What the sinks of brokers have in common, on each of them: no connection, and what is said about it. Proves: S11, S13."""
+"""What the sinks of brokers have in common, on each of them: no connection and what is said about it,
+closing, wrong settings. Proves: S11, S13."""
 import collections
 import contextlib
 import os
@@ -11,7 +12,7 @@ import pytest
 from support.amqpserver import Scripted as Amqp
 from support.database import ROOT
 from support.respserver import Resp
-from support.sinkdrive import drive, has_kind, preload
+from support.sinkdrive import Drive, OpenError, drive, has_kind, preload
 from support.under import PATIENCE, UNDER
 
 # option: the setting that says where; tls: the scheme with TLS, None for none; hello: what a server says before TLS
@@ -124,6 +125,33 @@ def test_a_handshake_that_fails_is_tried_again(broker, cut):
         thread.join(5)
     assert (verdict["outcome"], verdict["code"], verdict["unreachable"]) == ("retry", broker.kind + "_tls", True)
     assert "127.0.0.1:" in verdict["text"] and "null" not in verdict["text"]
+
+
+def test_closing_does_not_wait_for_a_silent_server(broker):
+    """S11"""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = "%s://%s" % (broker.scheme, place_of(silent))
+        with Drive(broker.kind, {broker.option: url, "connect_timeout": "60s"}) as sink:
+            sink.send(MESSAGE, {"close": True})
+            began = time.monotonic()
+            status, _ = sink.finish()
+            assert status in (0, 3) and time.monotonic() - began < 10 * PATIENCE
+
+
+@pytest.mark.parametrize("url, words", [("http://h", "must begin with"), ("%s://u:p@h", "username"), ("%s://h:x", "port"),
+                                        ("%s://h:0", "port"), ("%s://", "host"), ("%s://h?a=b", "parameters")])
+def test_bad_urls_are_refused(broker, url, words):
+    with pytest.raises(OpenError, match=words):
+        Drive(broker.kind, {broker.option: url.replace("%s", broker.scheme)})
+
+
+@pytest.mark.parametrize("kind, url, words", [("redis", "rediss://h", "TLS"), ("redis", "redis://h/x", "database"),
+                                              ("amqp", "amqp://h/%zz", "path"), ("mqtt", "mqtt://h/orders", "topic")])
+def test_urls_that_are_bad_for_one(kind, url, words):
+    if not has_kind(kind):
+        pytest.skip("this build has no sink " + kind)
+    with pytest.raises(OpenError, match=words):
+        Drive(kind, {"url": url})
 
 
 NO_PARCEL = """

@@ -290,12 +290,6 @@ def test_cancel(server):
         server.thaw()
 
 
-@pytest.mark.parametrize("url, words", [("http://h", "nats"), ("nats://u:p@h", "username"), ("nats://h:x", "port")])
-def test_bad_urls_are_refused(url, words):
-    with pytest.raises(OpenError, match=words):
-        Drive("nats", {"servers": url})
-
-
 def test_probe(server, tmp_path):
     assert one(server.url(), {"probe": True})["outcome"] == "accepted"
     assert one(server.url(), {"probe": True}, expect_stream="ORDERS")["outcome"] == "accepted"

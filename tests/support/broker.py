@@ -6,6 +6,8 @@ the voyage, a run of keyed messages through a real relay while the broker is res
 
     voyage(tmp_path, {"kind": "redis", ...}, lambda: server.entries(), [server.restart, server.kill_and_start])
 """
+import contextlib
+import glob
 import json
 import os
 import shutil
@@ -89,7 +91,14 @@ class Broker:
         self.process = None
 
     def freeze(self):
+        """Returns when it stands still: the signal alone comes to a busy thread only after a while."""
         self._signal(signal.SIGSTOP)
+        wait_for(lambda: set(self._thread_states()) <= set("TtZX"), what="the stop of all threads")
+
+    def _thread_states(self):
+        for path in glob.glob("/proc/%d/task/*/stat" % self.process.pid):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path) as file:
+                yield file.read().rpartition(")")[2].split()[0]
 
     def thaw(self):
         self._signal(signal.SIGCONT)

@@ -11,11 +11,10 @@
 
 enum { GOODBYE_MS = 500 };
 
-enum worker_state { WORKER_NONE, WORKER_ALIVE, WORKER_GONE }; /* gone: waits to be joined */
-
 struct worker {
     struct ob_smtp_pool *pool;
-    enum worker_state state;
+    bool started; /* the loop's thread's to know: there is a thread to join */
+    bool alive;   /* with the lock: that thread still works */
     pthread_t thread;
     struct ob_smtp_link link;
     struct ob_smtp_job *job; /* under way */
@@ -141,7 +140,7 @@ static void *work(void *ctx)
         }
         part(worker);
     } while (!ob_list_empty(&pool->waiting) && !pool->closing); /* what came meanwhile counted on this worker */
-    worker->state = WORKER_GONE;
+    worker->alive = false;
     pool->alive--;
     pthread_cond_signal(&pool->gone);
     pthread_mutex_unlock(&pool->lock);
@@ -150,11 +149,11 @@ static void *work(void *ctx)
 
 static void worker_join(struct worker *worker)
 {
-    if (worker->state == WORKER_NONE)
+    if (!worker->started)
         return;
     pthread_join(worker->thread, NULL);
     ob_smtp_link_fini(&worker->link);
-    worker->state = WORKER_NONE;
+    worker->started = false;
 }
 
 /* With the lock. Signals are the loop's thread's to handle. */
@@ -162,7 +161,7 @@ static bool worker_start(struct ob_smtp_pool *pool)
 {
     struct worker *worker = NULL;
     for (int i = 0; i < pool->config->connections && !worker; i++)
-        if (pool->workers[i].state != WORKER_ALIVE)
+        if (!pool->workers[i].alive)
             worker = &pool->workers[i];
     if (!worker)
         return false;
@@ -172,7 +171,7 @@ static bool worker_start(struct ob_smtp_pool *pool)
     sigset_t all, before;
     sigfillset(&all);
     worker->pool = pool;
-    worker->state = WORKER_ALIVE;
+    worker->started = worker->alive = true;
     pthread_sigmask(SIG_SETMASK, &all, &before);
     bool ok = pthread_create(&worker->thread, NULL, work, worker) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -180,7 +179,7 @@ static bool worker_start(struct ob_smtp_pool *pool)
         pool->alive++;
         return true;
     }
-    worker->state = WORKER_NONE;
+    worker->started = worker->alive = false;
     ob_smtp_link_fini(&worker->link);
     return false;
 }
@@ -221,7 +220,7 @@ void ob_smtp_pool_free(ob_smtp_pool *pool)
     while (pool->alive && pthread_cond_timedwait(&pool->gone, &pool->lock, &until) == 0)
         ;
     for (int i = 0; i < pool->config->connections; i++)
-        if (pool->workers[i].state == WORKER_ALIVE)
+        if (pool->workers[i].alive)
             ob_smtp_link_cut(&pool->workers[i].link, true);
     pthread_mutex_unlock(&pool->lock);
     for (int i = 0; i < pool->config->connections; i++)

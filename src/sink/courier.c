@@ -433,8 +433,8 @@ static enum outbox_code read_settings(struct ob_courier *courier, const struct o
     for (const char *at = address; (at = strstr(at, "{{")); at += 2)
         courier->reads_payload |= at[2 + strspn(at + 2, " ")] != '@';
     enum outbox_code code = driver->open(courier->self, courier, options, err);
-    if (!code && !ob_render_read(&courier->render, options, &courier->arena))
-        code = ob_error_nomem(err);
+    if (!code)
+        code = ob_render_read(&courier->render, options, &courier->arena, err);
     return code ? code : ob_template_new(address, OB_ESCAPE_NONE, &courier->address, err);
 }
 

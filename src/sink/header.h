@@ -36,7 +36,7 @@ const char *ob_headers_get(const struct ob_headers *headers, const char *name);
 /* Notes a problem; only the first counts. */
 void ob_headers_spoil(struct ob_headers *headers, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The verdict of a message whose headers cannot be sent; out of memory is a retry. Borrows from headers. */
+/* The verdict of a message whose headers cannot be sent; out of memory is not sent. Borrows from headers. */
 void ob_headers_verdict(const struct ob_headers *headers, struct outbox_verdict *verdict);
 
 /* The message's own headers: a JSON object of strings. Left out are names that begin with "outbox-" or "ce-", which are

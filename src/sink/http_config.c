@@ -240,7 +240,7 @@ static enum outbox_code read_choices(struct ob_http_config *config, const struct
     if (config->version == CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE && config->url && strncmp(config->url, "https:", 6) == 0)
         config->version = CURL_HTTP_VERSION_2_0;
     config->method = methods[choice(options, "method", methods)];
-    return ob_render_read(&config->render, options, &config->arena) ? OUTBOX_OK : ob_error_nomem(err);
+    return ob_render_read(&config->render, options, &config->arena, err);
 }
 
 enum outbox_code ob_http_config_init(struct ob_http_config *config, const struct outbox_sink_option *given,

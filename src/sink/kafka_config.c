@@ -191,16 +191,18 @@ enum outbox_code ob_kafka_config_read(struct ob_kafka_config *config, const stru
     config->tombstones = ob_option_bool(options, "tombstones", true);
     if (!keep(config, options, "topic", &config->topic) ||
         !keep(config, options, "topic_prefix", &config->topic_prefix) ||
-        !keep(config, options, "tombstone_header", &config->tombstone_header) ||
-        !ob_render_read(&config->render, options, &config->arena))
+        !keep(config, options, "tombstone_header", &config->tombstone_header))
         return ob_error_nomem(err);
+    enum outbox_code code = ob_render_read(&config->render, options, &config->arena, err);
+    if (code)
+        return code;
     if (config->topic && !ob_kafka_topic_ok(config->topic))
         return ob_error_set(err, OUTBOX_INVALID, "topic is \"%.80s\", but Kafka has no topics of such a name",
                             config->topic);
     if (config->topic_prefix && !ob_kafka_topic_ok(config->topic_prefix))
         return ob_error_set(err, OUTBOX_INVALID, "topic_prefix is \"%.80s\", but Kafka has no topics of such a name",
                             config->topic_prefix);
-    enum outbox_code code = set_all(config->base, config, options, err);
+    code = set_all(config->base, config, options, err);
     if (!code)
         code = check_sizes(config->base, err);
     if (!code)

@@ -2,7 +2,9 @@
 #include "sink/render.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/json.h"
+#include "base/json_check.h"
 #include "base/utf8.h"
 #include "base/uuid.h"
 
@@ -18,7 +20,17 @@ const struct ob_wire ob_wire_amqp = {.prefix = "cloudEvents_"};
 const struct ob_wire ob_wire_nats = {.prefix = "ce-", .content_type = "content-type", .percent = true};
 const struct ob_wire ob_wire_mqtt = {.prefix = ""};
 
-bool ob_render_read(struct ob_render *render, const struct ob_options *options, struct ob_arena *arena)
+/* A CloudEvent has a source, which is a reference to something. */
+static bool is_source(const char *text)
+{
+    bool ok = *text != '\0';
+    for (; *text; text++)
+        ok = ok && (unsigned char)*text > ' ' && *text != 0x7f;
+    return ok;
+}
+
+enum outbox_code ob_render_read(struct ob_render *render, const struct ob_options *options, struct ob_arena *arena,
+                                struct outbox_error *err)
 {
     const char *format = ob_option_text_or(options, "format", "plain");
     const char *source = ob_option_text(options, "source");
@@ -26,8 +38,11 @@ bool ob_render_read(struct ob_render *render, const struct ob_options *options, 
                      : strcmp(format, "binary") == 0   ? OB_FORMAT_BINARY
                                                        : OB_FORMAT_PLAIN;
     render->generate_trace = strcmp(ob_option_text_or(options, "trace", "pass"), "generate") == 0;
+    if (source && !is_source(source))
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "source is \"%.80s\", but must be a URI or a part of one, without spaces", source);
     render->source = source ? ob_arena_strdup(arena, source) : NULL;
-    return !source || render->source;
+    return source && !render->source ? ob_error_nomem(err) : OUTBOX_OK;
 }
 
 /* ---- pieces ---- */
@@ -81,6 +96,11 @@ bool ob_render_is_json(const struct outbox_delivery *msg)
         return true; /* the store saw to it */
     if (!is_json_type(msg->content_type))
         return false;
+    if (!ob_utf8_valid(msg->payload, msg->payload_len))
+        return false;
+    if (ob_json_check(msg->payload, msg->payload_len))
+        return true;
+    /* That one refuses what some store would not take, such as \u0000, and the other one long numbers. */
     json_t *value = json_loadb(msg->payload, msg->payload_len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     json_decref(value);
     return value != NULL;

@@ -47,8 +47,9 @@ extern const struct ob_wire ob_wire_http, ob_wire_kafka, ob_wire_amqp, ob_wire_n
         .doc = "a valid `traceparent` header of the message goes on; `generate` makes one where there is none" \
     }
 
-/* render->source is copied into the arena; false when there is no memory. */
-bool ob_render_read(struct ob_render *render, const struct ob_options *options, struct ob_arena *arena);
+/* render->source is copied into the arena. OUTBOX_INVALID when it is no source, OUTBOX_NOMEM. */
+enum outbox_code ob_render_read(struct ob_render *render, const struct ob_options *options, struct ob_arena *arena,
+                                struct outbox_error *err);
 
 /* All headers of a message, in this order: metadata, trace context, CloudEvents attributes when binary, the message's
  * own. Those of the adapter that must win are added before. A content type is among them only if the wire says so. */

@@ -175,6 +175,24 @@ def test_trace_context_goes_on(receiver):
     assert (request.header("traceparent"), request.header("tracestate")) == (TRACE, "vendor=1")
 
 
+def test_trace_context_of_attempts(receiver):
+    """N8: a trace that was made is one trace with a parent per attempt; one that came with the message stays as it is."""
+    made = {"topic": "orders.paid", "payload": {}, "id": ID}
+    own = {**made, "headers": {"traceparent": TRACE}}
+    script = [{**message, "attempt": attempt} for message in (made, own) for attempt in (1, 2)]
+    for message in script:
+        drive("http", {"url": receiver.url(), **LOOPBACK, "trace": "generate"}, [message])
+    first, second, *passed = [request.header("traceparent").split("-") for request in receiver.requests]
+    assert first[:2] == second[:2] == ["00", ID.replace("-", "")] and first[2] != second[2]
+    assert ["-".join(parts) for parts in passed] == [TRACE, TRACE]
+
+
+@pytest.mark.parametrize("source", ["", "two words", "a\tb"])
+def test_a_source_that_is_none(source):
+    with pytest.raises(OpenError, match="source is"):
+        drive("http", {"url": "http://localhost/", "format": "binary", "source": source}, [])
+
+
 def test_bad_trace_context_is_dropped_not_the_message(receiver):
     request = post(receiver, {"headers": {"traceparent": "00-zz", "tracestate": "vendor=1"}})
     assert request.header("traceparent") is None and request.header("tracestate") is None

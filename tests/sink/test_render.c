@@ -146,6 +146,17 @@ static void cloudevents_in_an_envelope(void **state)
     assert_true(json_is_object(json_object_get(json, "data")));
     json_decref(json);
 
+    /* numbers that fit no type of C, and what no PostgreSQL takes */
+    const char *const numbers[] = {"[12345678901234567890]", "1e400", "[\"\\u0000\"]"};
+    for (size_t i = 0; i < OB_COUNT(numbers); i++) {
+        struct ob_buf buf = OB_BUF_INIT;
+        msg.payload = numbers[i], msg.payload_len = strlen(numbers[i]);
+        ob_render_cloudevent(&buf, &msg, NULL);
+        if (!strstr(ob_buf_text(&buf), numbers[i]))
+            fail_msg("%s", ob_buf_text(&buf));
+        ob_buf_fini(&buf);
+    }
+
     /* says JSON and is none: it must not break out of the envelope */
     msg.payload = "1,\"id\":2", msg.payload_len = 8;
     json = envelope_of(&msg);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "relay/route.h"
+#include "sink/shortage.h"
 
 #include <string.h>
 
@@ -50,13 +51,16 @@ static int route(void *ctx, const struct outbox_delivery *msg)
     return found < 0 ? -1 : station->set.config->routes[found].sink;
 }
 
-static void refuse(struct ob_station *station, const struct outbox_sink_item *item, enum outbox_sink_outcome outcome,
+/* code: OUTBOX_INVALID, what is wrong with it; OUTBOX_NOMEM, a shortage; OUTBOX_OK, it only follows one of these. */
+static void refuse(struct ob_station *station, const struct outbox_sink_item *item, enum outbox_code code,
                    const char *text)
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
-    verdict.outcome = outcome;
-    verdict.code = outcome == OUTBOX_SINK_TERMINAL ? "schema" : NULL;
-    verdict.text = text;
+    bool wrong = code == OUTBOX_INVALID;
+    verdict.outcome = wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_NOT_SENT;
+    verdict.code = wrong ? "schema" : code ? "out_of_memory" : NULL;
+    verdict.text = wrong ? text : NULL;
+    verdict.not_before_us = wrong || !code ? -1 : OB_SHORTAGE_US;
     verdict.local = true;
     ob_engine_verdict(station->engine, item->handle, &verdict);
 }
@@ -72,15 +76,14 @@ static void deliver(void *ctx, int dest, const struct outbox_sink_item *items, s
     for (size_t i = 0; i < count; i++) {
         char why[400];
         if (items[i].follows && broken) {
-            refuse(station, &items[i], OUTBOX_SINK_NOT_SENT, NULL);
+            refuse(station, &items[i], OUTBOX_OK, NULL);
             continue;
         }
         enum outbox_code code =
             station->set.valid ? station->set.valid(station->set.valid_ctx, items[i].msg, why, sizeof why) : OUTBOX_OK;
         broken = code != OUTBOX_OK;
         if (broken) {
-            bool wrong = code == OUTBOX_INVALID;
-            refuse(station, &items[i], wrong ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_NOT_SENT, wrong ? why : NULL);
+            refuse(station, &items[i], code, why);
             continue;
         }
         station->items[ready] = items[i];

@@ -289,6 +289,7 @@ static void start(outbox_sink *sink, const struct outbox_sink_item *item)
     if (!run) {
         struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
         verdict.outcome = OUTBOX_SINK_NOT_SENT;
+        verdict.not_before_us = OB_SHORTAGE_US;
         verdict.code = "out_of_memory";
         sink->host->done(sink->host->ctx, item->handle, &verdict);
         return;
@@ -317,10 +318,16 @@ static void exec_deliver(outbox_sink *sink, const struct outbox_sink_item *items
 
 /* ---- stopping ---- */
 
+/* The group of a program that was never started would be our own. */
+static void kill_all_of(const struct run *run, int number)
+{
+    if (run->process.pid > 0)
+        kill(-run->process.pid, number);
+}
+
 static void on_patience_over(uv_timer_t *timer)
 {
-    struct run *run = timer->data;
-    kill(-run->process.pid, SIGKILL);
+    kill_all_of(timer->data, SIGKILL);
 }
 
 static void stop(struct run *run, int64_t patience_us)
@@ -330,7 +337,7 @@ static void stop(struct run *run, int64_t patience_us)
         close_all(run);
         return;
     }
-    kill(-run->process.pid, patience_us ? SIGTERM : SIGKILL);
+    kill_all_of(run, patience_us ? SIGTERM : SIGKILL);
     if (patience_us)
         uv_timer_start(&run->timer, on_patience_over, (uint64_t)patience_us / 1000, 0);
 }

@@ -6,10 +6,13 @@
 #include "sink/header.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -219,20 +222,43 @@ static const char *path_of(const struct ob_exec *plan)
     return default_path;
 }
 
-int ob_exec_look(const struct ob_exec *plan)
+/* A program, as seen from where it will run; len bytes of folder before it. */
+static int look_at(int from, const char *folder, size_t len, const char *name)
 {
-    char full[4096];
-    const char *program = plan->words[0], *at = path_of(plan);
-    if (plan->directory && access(plan->directory, X_OK))
+    char full[PATH_MAX];
+    struct stat what;
+    int need = snprintf(full, sizeof full, "%.*s%s%s", (int)len, folder, len ? "/" : "", name);
+    if (need < 0 || (size_t)need >= sizeof full)
+        return ENAMETOOLONG;
+    if (fstatat(from, full, &what, 0))
         return errno;
+    if (!S_ISREG(what.st_mode)) /* one may enter a folder, but not run it */
+        return EACCES;
+    return faccessat(from, full, X_OK, AT_EACCESS) ? errno : 0;
+}
+
+static int look_from(int from, const struct ob_exec *plan)
+{
+    const char *program = plan->words[0];
     if (strchr(program, '/'))
-        return access(program, X_OK) ? errno : 0;
-    while (*at) {
+        return look_at(from, "", 0, program);
+    for (const char *at = path_of(plan); *at;) {
         size_t len = strcspn(at, ":");
-        int need = snprintf(full, sizeof full, "%.*s/%s", (int)len, at, program);
-        if (need > 0 && (size_t)need < sizeof full && access(full, X_OK) == 0)
+        if (look_at(from, at, len, program) == 0)
             return 0;
         at += len + (at[len] == ':');
     }
     return ENOENT;
+}
+
+int ob_exec_look(const struct ob_exec *plan)
+{
+    if (!plan->directory)
+        return look_from(AT_FDCWD, plan);
+    int from = open(plan->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0)
+        return errno;
+    int number = faccessat(from, ".", X_OK, AT_EACCESS) ? errno : look_from(from, plan);
+    close(from);
+    return number;
 }

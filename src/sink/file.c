@@ -69,6 +69,25 @@ static void sync_folder(const char *path)
     }
 }
 
+/* Whether the file ends within a line: one of ours whose job died, or of somebody else. A file that may not be read
+ * counts as it did before it was opened anew. */
+static bool ends_torn(const outbox_sink *sink)
+{
+    struct stat ours, there;
+    char last = '\n';
+    bool torn = sink->torn;
+    if (fstat(sink->fd, &ours) || !S_ISREG(ours.st_mode) || ours.st_size == 0)
+        return false;
+    int fd = open(sink->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return torn;
+    if (fstat(fd, &there) == 0 && there.st_ino == ours.st_ino && there.st_dev == ours.st_dev &&
+        pread(fd, &last, 1, ours.st_size - 1) == 1)
+        torn = last != '\n';
+    close(fd);
+    return torn;
+}
+
 static int open_file(outbox_sink *sink)
 {
     struct stat ours, there;
@@ -81,7 +100,7 @@ static int open_file(outbox_sink *sink)
     sink->fd = open(sink->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, sink->mode);
     if (sink->fd < 0)
         return errno;
-    sink->torn = false;
+    sink->torn = ends_torn(sink);
     if (sink->sync)
         sync_folder(sink->path);
     return 0;
@@ -203,14 +222,22 @@ static void file_cancel(outbox_sink *sink, uint64_t handle)
     ob_line_queue_cancel(&sink->queue, handle);
 }
 
-/* Looks for the rights only: a probe does not create the file. */
-static void file_probe(outbox_sink *sink, uint64_t handle)
+/* Opens what is there, as a job would: rights alone say nothing of a folder, or of a pipe that nobody reads. A probe does
+ * not create the file, so there it can only look at its folder. */
+static int look(const outbox_sink *sink)
 {
     char copy[PATH_MAX];
+    int fd = open(sink->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int number = fd < 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
     snprintf(copy, sizeof copy, "%s", sink->path);
-    int number = access(sink->path, W_OK) == 0 ? 0 : errno;
-    if (number == ENOENT)
-        number = access(dirname(copy), W_OK | X_OK) == 0 ? 0 : errno;
+    return number != ENOENT || access(dirname(copy), W_OK | X_OK) ? number : 0;
+}
+
+static void file_probe(outbox_sink *sink, uint64_t handle)
+{
+    int number = look(sink);
     ob_line_say(&sink->queue, handle, number ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_ACCEPTED, number);
 }
 
@@ -222,7 +249,7 @@ static void file_close(outbox_sink *sink)
     if (!sink->working)
         free_sink(sink);
     else
-        (void)uv_cancel((uv_req_t *)&sink->work); /* either way end_job comes */
+        (void)uv_cancel((uv_req_t *)&sink->work); /* either way end_job comes: we are not within it, see sink.h */
 }
 
 static enum outbox_code read_mode(outbox_sink *sink, const char *text, struct outbox_error *err)

@@ -214,6 +214,26 @@ def test_a_program_that_cannot_run_blocks(program, code):
         assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", code, "destination")
 
 
+def test_probe_looks_where_the_program_will_run(tmp_path):
+    """S13: a path is one from `directory`, and a folder is no program."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "x").write_text("#!/bin/sh\n")
+    (tmp_path / "x").chmod(0o755)
+    (tmp_path / "plain").write_text("")
+    (tmp_path / "plain").chmod(0o644)
+
+    def look(program, **options):
+        """What the probe says, and what running it comes to."""
+        probe, ran = drive("exec", {"command": [str(program)], **options}, [{"probe": True}, {"wait": True}, {"topic": "t"}])
+        assert (probe["outcome"], probe["code"]) == (ran["outcome"], ran["code"])
+        return probe["code"]
+    here = {"directory": tmp_path}
+    assert look("./x", **here) is None and look("x", **here, **{"env.PATH": "."}) is None
+    assert look("./x") == look("./none", **here) == "exec_enoent"
+    assert look(tmp_path / "folder") == look("./folder", **here) == look("./plain", **here) == "exec_eacces"
+    assert look("./x", directory=tmp_path / "x") == "exec_enotdir"
+
+
 def test_probe_runs_nothing(tmp_path):
     out = tmp_path / "out"
     [verdict] = drive("exec", {"command": ["touch", str(out)]}, [{"probe": True}])

@@ -97,6 +97,35 @@ def test_probe_creates_nothing(tmp_path):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.parametrize("end", ['{"half":', "x"])
+def test_a_torn_file_is_continued_on_a_new_line(tmp_path, end):
+    """M19: half a line that somebody left, such as a relay that was killed, is not made part of ours."""
+    path = tmp_path / "out"
+    path.write_text('{"n":0}\n' + end)
+    drive("file", {"path": path, **PAYLOAD}, [{"topic": "t", "payload": {"n": 1}}, {"topic": "t", "payload": {"n": 2}}])
+    assert payloads(path) == ['{"n":0}', end, '{"n":1}', '{"n":2}']
+
+
+def test_whole_files_get_no_empty_line(tmp_path):
+    path = tmp_path / "out"
+    path.touch()
+    for n in range(3):
+        drive("file", {"path": path, **PAYLOAD}, [{"topic": "t", "payload": n}])
+    assert path.read_text() == "0\n1\n2\n"
+
+
+def test_probe_sees_what_cannot_be_written_to(tmp_path):
+    """S13: a folder has rights to write, and so has a pipe that nobody reads."""
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    probe = [{"probe": True}]
+    found = [drive("file", {"path": tmp_path / name}, probe)[0] for name in ("folder", "pipe")]
+    assert [(v["outcome"], v["code"]) for v in found] == [("blocked", "file_eisdir"), ("blocked", "file_enxio")]
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert drive("file", {"path": tmp_path / "pipe"}, probe)[0]["outcome"] == "accepted"
+    os.close(reader)
+
+
 def test_a_pipe_nobody_reads_holds_nobody_up(tmp_path):
     """S11"""
     os.mkfifo(tmp_path / "pipe")

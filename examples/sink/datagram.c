@@ -28,18 +28,18 @@ static const struct outbox_sink_setting settings[] = {
 static enum outbox_code sink_open(const struct outbox_sink_option *options, size_t count,
                                   const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
 {
+    int len = 0, most = (int)sizeof(*sink)->address.sun_path - 1;
     *sink = calloc(1, sizeof **sink);
     if (!*sink)
         return err->code = OUTBOX_NOMEM;
-    (*sink)->host = host;
-    (*sink)->address.sun_family = AF_UNIX;
+    **sink = (struct outbox_sink){.host = host, .address.sun_family = AF_UNIX};
     for (size_t i = 0; i < count; i++) /* names and types were checked by the table above */
         if (strcmp(options[i].name, "path") == 0)
-            snprintf((*sink)->address.sun_path, sizeof(*sink)->address.sun_path, "%s", options[i].value);
-    (*sink)->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+            len = snprintf((*sink)->address.sun_path, (size_t)most + 1, "%s", options[i].value);
+    (*sink)->fd = len > most ? -1 : socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if ((*sink)->fd >= 0)
         return OUTBOX_OK;
-    snprintf(err->text, sizeof err->text, "no socket: %s", strerror(errno));
+    snprintf(err->text, sizeof err->text, "no socket: %s", len > most ? "its path is too long" : strerror(errno));
     free(*sink);
     return err->code = OUTBOX_INVALID;
 }

@@ -11,7 +11,7 @@
  * sink does nothing more for that handle, and need not answer. An answer that comes all the same does no harm.
  *
  * The end: close comes when the host is done with the sink, never from within one of its calls of host->done: after done
- * returns the sink is still there.
+ * returns the sink is still there. Nor does it come after an open that failed: open itself cleans up.
  *
  * Threads: all calls are made on the thread of the host's loop, and so are the sink's calls of host->done. A sink with
  * threads of its own calls host->wake, from any thread; its step is then called on the loop's thread.

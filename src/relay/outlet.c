@@ -82,10 +82,12 @@ enum outbox_code ob_outlet_open(const struct ob_outlet_settings *settings, struc
     outlet->wake.data = outlet;
     enum outbox_code code =
         settings->ops->open(settings->sink->options, settings->sink->option_count, &outlet->host, &outlet->sink, err);
-    if (code)
+    if (code) {
+        outlet->sink = NULL; /* whatever it was set to: there is nothing to close */
         ob_outlet_close(outlet);
-    else
+    } else {
         *out = outlet;
+    }
     return code;
 }
 

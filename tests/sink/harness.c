@@ -156,6 +156,7 @@ struct harness *harness_open(const char *kind, const struct outbox_sink_option *
                                          .log = host_log,
                                          .name = "test"};
     if (open_sink(h, kind, options, count, err)) {
+        h->sink = NULL; /* as the relay: an open that failed is not closed */
         harness_close(h);
         return NULL;
     }

@@ -1,4 +1,5 @@
 """Sinks in shared objects: the template, built out of tree, and what is no sink. Proves: V5 (an adapter interface)."""
+import json
 import os
 import shutil
 import socket
@@ -6,7 +7,8 @@ import subprocess
 
 import pytest
 
-from support.database import BUILD, ROOT
+from support.database import BUILD, ROOT, run_cli
+from support.relay import Relay
 from support.sinkdrive import Drive, OpenError, drive, needs_sinks
 
 pytestmark = needs_sinks
@@ -56,6 +58,25 @@ def test_its_options_are_checked(template):
         Drive(str(template), {}, env=ENV)
     with pytest.raises(OpenError, match="colour"):
         Drive(str(template), {"path": "x", "colour": "red"}, env=ENV)
+    with pytest.raises(OpenError, match="its path is too long"):
+        Drive(str(template), {"path": "/tmp/" + "x" * 103}, env=ENV)
+    assert drive(str(template), {"path": "/tmp/" + "x" * 102}, [], env=ENV) == []
+
+
+def test_a_relay_runs_it(template, receiver, tmp_path):
+    """V5, S12: named in the configuration, loaded by `outbox run`, checked like any other."""
+    url = "sqlite:%s" % (tmp_path / "box.db")
+    run_cli("init", url)
+    id_ = json.loads(run_cli("send", "t", '{"n":1}', "--json", "--store", url).stdout)["id"]
+    sinks = {"audit": {"kind": str(template), "path": receiver.getsockname()}}
+    relay = Relay(tmp_path, url, sinks, [{"sink": "audit"}], env=ENV)
+    relay.until_empty()
+    assert receiver.recv(1000) == b'%s\n{"n":1}' % id_.encode()
+    assert json.loads(run_cli("show", id_, "--json", "--store", url).stdout)["message"]["status"] == "delivered"
+    sinks["audit"]["colour"] = "red"
+    wrong = Relay(tmp_path, url, sinks, [{"sink": "audit"}], env=ENV, name="wrong")
+    done = run_cli("validate", "--config", str(wrong.path), check=False, env={**os.environ, **ENV})
+    assert done.returncode == 78 and "colour" in done.stdout + done.stderr
 
 
 HEAD = "#include <outbox/sink.h>\nconst struct outbox_sink_ops *outbox_sink_ops(void) { "

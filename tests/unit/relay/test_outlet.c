@@ -35,9 +35,19 @@ static void deliver(outbox_sink *sink, const struct outbox_sink_item *items, siz
     sink->host->done(sink->host->ctx, items[0].handle, &verdict);
 }
 
+static int closed;
+
 static void close_it(outbox_sink *sink)
 {
     (void)sink;
+    closed++;
+}
+
+static enum outbox_code open_badly(const struct outbox_sink_option *options, size_t count,
+                                   const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
+{
+    (void)open_it(options, count, host, sink, err);
+    return OUTBOX_INVALID;
 }
 
 static void done(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
@@ -76,10 +86,31 @@ static void verdicts_of_any_size_are_taken(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/* It may have told us of a sink that it took back since. */
+static void what_did_not_open_is_not_closed(void **state)
+{
+    (void)state;
+    static const struct outbox_sink_ops ops = {
+        .abi = OUTBOX_SINK_ABI, .open = open_badly, .deliver = deliver, .close = close_it};
+    static const struct ob_config_sink config = {.name = "x"};
+    uv_loop_t loop;
+    struct ob_outlet *outlet;
+    struct outbox_error err;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    const struct ob_outlet_settings settings = {.loop = &loop, .ops = &ops, .sink = &config, .done = done};
+    closed = 0;
+    assert_int_equal(ob_outlet_open(&settings, &outlet, &err), OUTBOX_INVALID);
+    assert_null(outlet);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    assert_int_equal(closed, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts_of_any_size_are_taken),
+        cmocka_unit_test(what_did_not_open_is_not_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

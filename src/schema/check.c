@@ -13,7 +13,8 @@ enum {
     DEPTH_MAX = 3000,
     BUDGET_BASE = 1000000,
     BUDGET_PER_BYTE = 50,
-    BYTES_PER_RULE = 32, /* a rule may look through the whole of a string or a number */
+    BYTES_PER_RULE = 32, /* a rule may look through the whole of a string */
+    DIGITS_PER_RULE = 8, /* and divide the whole of a number */
 };
 
 static void copy_cut(char *to, size_t size, const char *text, size_t text_len)
@@ -123,8 +124,11 @@ bool ob_schema_node_check(struct ob_check *check, const struct ob_schema_node *n
         return ob_check_stop(check, OUTBOX_INVALID, node->pointer, step, "is nested too deep to be checked");
     bool fits = true;
     check->depth++;
-    size_t size = value->type == OB_STRING ? value->string.len : value->type == OB_NUMBER ? value->number.count : 0;
-    size_t work = 1 + size / BYTES_PER_RULE;
+    size_t work = 1;
+    if (value->type == OB_STRING)
+        work += value->string.len / BYTES_PER_RULE;
+    else if (value->type == OB_NUMBER)
+        work += value->number.count / DIGITS_PER_RULE;
     for (const struct ob_rule *rule = node->rules; rule && fits; rule = rule->next)
         if (rule->on & 1u << value->type)
             fits = ob_check_spend(check, work, step) && rule->check(check, rule, value, step);

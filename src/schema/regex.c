@@ -231,7 +231,7 @@ uint64_t ob_regex_toil(const struct ob_regex *regex)
     size_t size = 0;
     if (regex)
         pcre2_pattern_info(regex->code, PCRE2_INFO_SIZE, &size);
-    return size / 4;
+    return size / 2;
 }
 
 /* "\\u{1f4e6}", "\\p{Lu}": these braces repeat nothing. */

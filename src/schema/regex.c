@@ -258,7 +258,7 @@ static size_t least_times(const char *item, size_t len)
 static size_t longest_capture(const pcre2_callout_block *block)
 {
     size_t longest = 0;
-    for (uint32_t i = 1; i < block->capture_top; i++) {
+    for (size_t i = 1; i < block->capture_top; i++) {
         size_t from = block->offset_vector[2 * i], to = block->offset_vector[2 * i + 1];
         if (from != PCRE2_UNSET && to != PCRE2_UNSET && to > from && to - from > longest)
             longest = to - from;

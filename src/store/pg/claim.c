@@ -187,7 +187,7 @@ ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, stru
     if (code)
         return code;
     code = ob_pg_claim_read(res, out, err);
-    if (!code)
+    if (*out)
         ob_pg_bell_claimed(store->bell, (*out)->size, (*out)->size == (size_t)want->limit, ob_pg_claim_filtered(want));
     return code;
 }

@@ -35,8 +35,10 @@ static void ascii(struct ob_buf *buf, const char *text)
 {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
-        if (c < 0x80 || c >= 0xc0)
-            ob_buf_putc(buf, c < 0x80 ? (char)c : '?');
+        if (c < 0x80)
+            ob_buf_putc(buf, *text);
+        else if (c >= 0xc0)
+            ob_buf_putc(buf, '?');
     }
 }
 

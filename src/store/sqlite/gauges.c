@@ -55,7 +55,7 @@ static ob_code read_figures(struct ob_sqlite_store *store, const struct span *sp
     sqlite3_stmt *stmt;
     bool row, more = true;
     int64_t now = ob_clock_wall_us(), length = span->last - span->first + 1;
-    bool sampled = span->rows > EXACT && length > WINDOWS * WIDTH;
+    bool sampled = span->rows > EXACT && length > (int64_t)WINDOWS * WIDTH;
     ob_code code =
         ob_sqlite_start(store, OB_SQLITE_gauges,
                         OB_ARGS(OB_NUM(now), OB_NUM(span->first), OB_NUM(span->last), OB_NUM(sampled ? WINDOWS : 1),

@@ -30,6 +30,10 @@ def broker(request):
     return request.param
 
 
+def only(which):
+    return pytest.mark.parametrize("broker", filter(which, BROKERS), ids=lambda broker: broker.kind, indirect=True)
+
+
 def one(broker, place, scheme=None, **options):
     places = place if isinstance(place, list) else [place]
     urls = ["%s://%s" % (scheme or broker.scheme, each) for each in places]
@@ -91,10 +95,9 @@ def slow_place(broker):
             yield [place_of(stack.enter_context(socket.create_server(("127.0.0.1", 0)))) for _ in range(3)]
 
 
+@only(lambda broker: broker.kind != "mqtt")  # which has a single step that waits
 def test_the_time_to_connect_is_one_for_all_steps(broker):
     """S11"""
-    if broker.kind == "mqtt":
-        pytest.skip("has a single step that waits")
     more = {"password": "p", "db": 1} if broker.kind == "redis" else {}
     with slow_place(broker) as place:
         verdict = one(broker, place, connect_timeout="400ms", **more)
@@ -102,11 +105,10 @@ def test_the_time_to_connect_is_one_for_all_steps(broker):
     assert verdict["elapsed_ms"] < 600 * PATIENCE
 
 
+@only(lambda broker: broker.tls)
 @pytest.mark.parametrize("cut", ["closed", "nonsense"])
 def test_a_handshake_that_fails_is_tried_again(broker, cut):
     """S13: only a certificate that is rejected is a matter of the set-up."""
-    if not broker.tls:
-        pytest.skip("speaks no TLS")
 
     def serve(listener):
         with contextlib.suppress(OSError):

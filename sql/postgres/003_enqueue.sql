@@ -385,7 +385,7 @@ create function @schema@.enqueue(topic text, payload jsonb, key text default nul
     deliver_after timestamptz default null, expires_at timestamptz default null, max_attempts int default null,
     correlation_id text default null, out id uuid, out created boolean, out seq bigint)
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     r @schema@.receipt;
@@ -405,7 +405,7 @@ create function @schema@.enqueue_bytes(topic text, payload bytea,
     deliver_after timestamptz default null, expires_at timestamptz default null, max_attempts int default null,
     correlation_id text default null, encoding text default null, out id uuid, out created boolean, out seq bigint)
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     r @schema@.receipt;
@@ -523,7 +523,7 @@ $$;
 create function @schema@.enqueue_many(messages jsonb)
     returns table (ord int, id uuid, created boolean, seq bigint)
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
     set jit = off
 as $$
 #variable_conflict use_column

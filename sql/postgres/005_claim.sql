@@ -225,7 +225,7 @@ create function @schema@.claim(worker text, "limit" int default 100, lease inter
     skip_namespaces text[] default null, skip_topics text[] default null)
     returns setof @schema@.delivery
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
     set jit = off
     set enable_seqscan = off
     set enable_hashjoin = off

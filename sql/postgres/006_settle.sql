@@ -194,7 +194,7 @@ create function @schema@.settle(ids uuid[], tokens bigint[], outcomes int[], cod
     latencies bigint[] default null, places tid[] default null, brief boolean default false)
     returns table (ord int, id uuid, result text, dead boolean)
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
     set jit = off
     set enable_seqscan = off
     set enable_hashjoin = off
@@ -369,7 +369,7 @@ $$;
 create function @schema@.extend(ids uuid[], tokens bigint[], lease interval default '30 s')
     returns table (ord int, id uuid, result text)
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
     set enable_seqscan = off
     set plan_cache_mode = force_generic_plan
 as $$

@@ -91,7 +91,7 @@ $$;
 -- Registers a function(jsonb). The caller must own it, and it must be SECURITY DEFINER with a search_path of its own.
 create function @schema@.hook(fn regprocedure, namespace text default null, topic text default null) returns bigint
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -134,7 +134,7 @@ $$;
 
 create function @schema@.unhook(hook_id bigint) returns boolean
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -156,7 +156,7 @@ $$;
 -- Gives failed events to their hooks again, oldest first; returns how many were taken this time.
 create function @schema@.run_failed_hooks(max_count int default 100) returns int
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -4,7 +4,7 @@
 create function @schema@.record(actor text, action text, reason text, message_id uuid, tenant_id uuid, detail jsonb)
     returns void
     language sql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
     insert into @schema@.act (actor, action, reason, message_id, tenant_id, detail)
     values (coalesce(actor, session_user), action, reason, message_id, tenant_id, case when actor <> session_user
@@ -54,7 +54,7 @@ create function @schema@.retry(ids uuid[] default null, namespace text default n
     tenant uuid default null, code text default null, before timestamptz default null, max_count int default 10000,
     actor text default null, reason text default null) returns bigint
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -99,7 +99,7 @@ create function @schema@.discard(ids uuid[] default null, namespace text default
     tenant uuid default null, code text default null, before timestamptz default null, max_count int default 10000,
     actor text default null, reason text default null) returns bigint
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -134,7 +134,7 @@ $$;
 create function @schema@.pause(namespace text default null, topic text default null, destination text default null,
     actor text default null, reason text default null) returns boolean
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
@@ -157,7 +157,7 @@ $$;
 create function @schema@.resume(namespace text default null, topic text default null, destination text default null,
     actor text default null, reason text default null) returns boolean
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
@@ -177,7 +177,7 @@ $$;
 -- Changes a setting of a namespace; value null goes back to the default. Namespace '*' is the default itself.
 create function @schema@.configure(namespace text, name text, value text) returns void
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -250,7 +250,7 @@ $$;
 -- Gives a topic a bell of its own, for relays that serve only some topics. See docs/doorbell.md.
 create function @schema@.assign_bell(namespace text, topic text, bell int) returns void
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin

@@ -16,7 +16,7 @@
 -- setting can turn anybody into.
 create function @schema@.append_only() returns trigger
     language plpgsql
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     if tg_op <> 'UPDATE' and current_user = @schema_text@ || '_owner' then
@@ -60,7 +60,7 @@ $$;
 -- Whether the default partitions hold rows of a period: then it cannot have partitions of its own.
 create function @schema@.default_holds(low uuid, high uuid) returns boolean
     language sql stable security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
     select exists (select from @schema@.message_default m where m.id >= low and m.id < high)
         or exists (select from @schema@.attempt_default a where a.message_id >= low and a.message_id < high)
@@ -70,7 +70,7 @@ $$;
 -- tenants' rows.
 create function @schema@.keep_messages(low uuid, high uuid, cutoff timestamptz, stubs boolean) returns bigint
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     if stubs then
@@ -95,7 +95,7 @@ $$;
 
 create function @schema@.keep_attempts(low uuid, high uuid, cutoff timestamptz) returns void
     language sql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
     insert into @schema@.attempt_kept
     select a.* from @schema@.attempt a
@@ -110,7 +110,7 @@ $$;
 -- whole, by the owner, once nothing in them is needed: see purge.
 create function @schema@.sweep_leftovers(messages_before timestamptz, attempts_before timestamptz) returns bigint
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_before constant uuid := @schema@.uuid_at(messages_before);
@@ -150,7 +150,7 @@ $$;
 -- Whether attempt_kept or attempt_default cannot be emptied, or is empty already.
 create function @schema@.attempts_needed(which text, cutoff timestamptz) returns boolean
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 begin
     if which = 'attempt_kept' then
@@ -286,7 +286,7 @@ $$;
 -- One step of retention. Call until more is false; by any relay, by cron, by hand, by several at once.
 create function @schema@.purge() returns table (action text, detail text, removed bigint, more boolean)
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
     set lock_timeout = '50ms'
 as $$
 declare
@@ -340,7 +340,7 @@ $$;
 --     create trigger ... after delete on tenants ... perform outbox.erase_tenant(old.id)
 create function @schema@.erase_tenant(tenant uuid, actor text default null, reason text default null) returns bigint
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_before constant text := current_setting('app.current_tenant_id', true);
@@ -382,7 +382,7 @@ $$;
 create function @schema@.erase_subject(namespace text, subject text, tenant uuid default null, actor text default null,
     reason text default null) returns bigint
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -32,7 +32,7 @@ create sequence @schema@.repair;
 create function @schema@.beat(worker text, host text default null, pid int default null, version text default null,
     state text default 'running', every interval default '10 s', info jsonb default null) returns boolean
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -66,7 +66,7 @@ $$;
 -- every few seconds. On record.
 create function @schema@.tune(name text, value text, actor text default null, reason text default null) returns boolean
     language plpgsql security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -148,7 +148,7 @@ create function @schema@.gauges(max_pages int default 4096, max_count int defaul
         blocked_keys bigint, dead bigint, oldest_due_s double precision, estimated boolean, table_bytes bigint,
         dead_tuples bigint, repairs bigint)
     language plpgsql stable security definer
-    set search_path = @schema@, pg_temp
+    set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

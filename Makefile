@@ -10,7 +10,7 @@ ADAPTERS ?=
 percent = $(shell n=$$(($(1) * $(2) / 100)); echo $$((n > 1 ? n : 1)))
 
 .DEFAULT_GOAL := build-gcc
-.PHONY: help build-gcc build-clang build-asan build-tsan test lint format asan tsan bench demo prove matrix docs install clean
+.PHONY: help build-gcc build-clang build-asan build-tsan check test lint format asan tsan bench demo prove matrix docs install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,9 +41,13 @@ build-asan/build.ninja:
 build-tsan/build.ninja:
 	meson setup -Db_sanitize=thread -Db_lundef=false -Dwerror=false -Doptimization=1 build-tsan
 
-test: ## everything CI runs: both compilers, checks, all tests; a part of it: tools/test NAME...
+test: ## everything CI runs: both compilers, checks, all tests; a part of it: tools/test FILE::TEST...
 	@tools/deps test
 	@tools/test
+
+check: ## the subset of the tests for every edit, under three minutes
+	@tools/deps test
+	@tools/test --quick
 
 lint: ## layout, clang-tidy, cppcheck, include direction, generated files up to date
 	@tools/deps lint

@@ -127,5 +127,7 @@ int main(int argc, char **argv)
     if (argc >= 4 && strcmp(argv[1], "--role") == 0)
         return play(argc, argv);
     cmocka_set_message_output(CM_OUTPUT_TAP);
+    if (getenv("OUTBOX_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("OUTBOX_TEST_FILTER"));
     return run_all(argc > 1 ? argv[1] : NULL);
 }

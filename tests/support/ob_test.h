@@ -31,6 +31,14 @@
         skip(); \
     } while (0)
 
+/* OUTBOX_TEST_FILTER='*retry*' runs only the tests of that name: tools/test FILE::TEST sets it. */
+__attribute__((constructor)) static inline void ob_test_filter(void)
+{
+    const char *pattern = getenv("OUTBOX_TEST_FILTER");
+    if (pattern)
+        cmocka_set_test_filter(pattern);
+}
+
 #define OB_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* What this process has worked, for tests of effort: a busy machine does not change it. */

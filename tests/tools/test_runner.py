@@ -2,6 +2,8 @@
 
 Proves: the closing line of the tests can be trusted (style, tests).
 """
+import importlib.machinery
+import importlib.util
 import os
 import sys
 import time
@@ -11,8 +13,15 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 
-from runner.jobs import CommandJob, TapJob  # noqa: E402
+from runner.jobs import CommandJob, PytestJob, TapJob  # noqa: E402
 from runner.results import read_junit, TapReader  # noqa: E402
+
+
+def runner_script():
+    loader = importlib.machinery.SourceFileLoader("tools_test", os.path.join(ROOT, "tools", "test"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("tools_test", loader))
+    loader.exec_module(module)
+    return module
 
 
 def read(text, code=0, timed_out=False):
@@ -153,3 +162,21 @@ def test_pytest_that_fails_outside_of_a_test_failed(tmp_path):
     path = tmp_path / "junit.xml"
     path.write_text('<testsuites><testsuite><testcase name="a" time="0"/></testsuite></testsuites>')
     assert [result.status for result in read_junit("job", str(path), 3, "")] == ["passed", "failed"]
+
+
+def test_a_name_chooses_jobs_and_tests():
+    """FILE::TEST narrows a job down, whatever kind of job it is."""
+    jobs = [TapJob("unit/base/test_buf", ["x"]), PytestJob("system/test_cli.py", "tests/system/test_cli.py"),
+            CommandJob("check/docs", ["y"])]
+    chosen = runner_script().wanted(jobs, ["test_buf::grow", "test_cli::help"], None)
+    assert [job.name for job in chosen] == ["unit/base/test_buf", "system/test_cli.py"]
+    assert chosen[0].env["OUTBOX_TEST_FILTER"] == "*grow*"
+    assert chosen[1].command[-2:] == ["-k", "help"]
+
+
+def test_one_test_of_a_program_runs_alone(tmp_path):
+    program = os.path.join(ROOT, "build", "tests", "unit", "base_test_buf")
+    job = TapJob("job", [program], {"CMOCKA_MESSAGE_OUTPUT": "TAP"})
+    everything = [result.name for result in run(job, tmp_path)]
+    job.only(everything[1])
+    assert [result.name for result in run(job, tmp_path)] == [everything[1]]

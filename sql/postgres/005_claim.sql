@@ -226,6 +226,9 @@ create function @schema@.claim(worker text, "limit" int default 100, lease inter
     returns setof @schema@.delivery
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
+    set datestyle = 'ISO, YMD' -- the memory is text
+    set timezone = 'UTC'
+    set intervalstyle = 'postgres'
     set jit = off
     set enable_seqscan = off
     set enable_hashjoin = off

@@ -2,7 +2,9 @@
 --
 -- A settle names the message and the token of the claim it answers. The token is the attempt number, which never
 -- repeats, so a late worker finds another number there (or no lease, or no row) and changes nothing. The row's lease end
--- is not compared with the clock: an ack after expiry still stands as long as nobody has reclaimed.
+-- is not compared with the clock: an ack after expiry still stands as long as nobody has reclaimed. Who says its worker's
+-- name settles only what was claimed under it, or under a longer name that begins with it (a relay counts its own up). So an
+-- attempt number that comes twice, after a database was restored, deceives nobody who tells names.
 --
 -- Locks: queue rows in the order of their places, then the parked successor of each settled row. A settle waits only for
 -- claims and for other settles of the same messages, and claims wait for nobody, so settles do not deadlock. One case is
@@ -86,7 +88,7 @@ $$;
 -- Deletes what was delivered and writes its attempts: the path that nearly all messages take. places are where the claim
 -- saw the rows: finding them there is cheaper than by id, and wrong in no case, since id and token are compared too.
 create function @schema@.settle_delivered(ids uuid[], tokens bigint[], places tid[], codes text[], refs text[],
-    latencies bigint[], v_now timestamptz, out done uuid[], out sids bigint[], out seqs bigint[])
+    latencies bigint[], worker text, v_now timestamptz, out done uuid[], out sids bigint[], out seqs bigint[])
     language plpgsql
     set enable_nestloop = off
     set enable_hashjoin = on
@@ -98,6 +100,7 @@ begin
         delete from @schema@.queue q
          using unnest(ids, tokens, codes, refs, latencies) t(id, token, code, ref, latency)
          where q.ctid = any (places) and q.until is not null and q.id = t.id and q.attempts = t.token
+           and (worker is null or starts_with(q.holder, worker))
         returning q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, q.sid, q.seq, t.code, t.ref, t.latency
     ), written as (
         insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id,
@@ -116,7 +119,7 @@ $$;
 -- Locks the rows that these tokens hold, wherever they are now, and says where. In the order of places, as a scan by place
 -- does it, so that two settles of the same messages cannot deadlock. The next statement sees each row as it was locked:
 -- one that locks and changes at once would miss a row that moved while it waited (its lease was extended).
-create function @schema@.places_of(ids uuid[], tokens bigint[]) returns tid[]
+create function @schema@.places_of(ids uuid[], tokens bigint[], worker text) returns tid[]
     language plpgsql
 as $$
 begin
@@ -124,6 +127,7 @@ begin
       from (select q.ctid
               from unnest(ids, tokens) t(id, token)
               join @schema@.queue q on q.id = t.id and q.attempts = t.token and q.until is not null
+                   and (worker is null or starts_with(q.holder, worker))
              order by q.ctid
                for update of q) q);
 end
@@ -133,7 +137,7 @@ $$;
 -- What is released at once keeps its place in the line: sent to the end of it, the first of a key would have everything
 -- behind it walked over, and parked, before it is found again.
 create function @schema@.settle_others(ids uuid[], tokens bigint[], outcomes int[], codes text[], errors text[],
-    refs text[], delays bigint[], latencies bigint[], v_now timestamptz, out done uuid[], out dying uuid[])
+    refs text[], delays bigint[], latencies bigint[], worker text, v_now timestamptz, out done uuid[], out dying uuid[])
     language plpgsql
 as $$
 #variable_conflict use_column
@@ -152,6 +156,7 @@ begin
                             * interval '1 ms') as delay
           from t
           join @schema@.queue q on q.id = t.id and q.attempts = t.token and q.until is not null
+               and (worker is null or starts_with(q.holder, worker))
     ), written as (
         insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id,
             worker, code, error, reference)
@@ -191,7 +196,7 @@ $$;
 -- The outcomes of many attempts. brief: return only the rows that are not simply ok.
 create function @schema@.settle(ids uuid[], tokens bigint[], outcomes int[], codes text[] default null,
     errors text[] default null, refs text[] default null, outputs jsonb[] default null, delays bigint[] default null,
-    latencies bigint[] default null, places tid[] default null, brief boolean default false)
+    latencies bigint[] default null, places tid[] default null, brief boolean default false, worker text default null)
     returns table (ord int, id uuid, result text, dead boolean)
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -245,7 +250,7 @@ begin
             )
             select a.ords[s.ord], s.id, s.result, s.dead
               from a, lateral @schema@.settle(a.ids, a.tokens, a.outcomes, a.codes, a.errors, a.refs, a.outputs, a.delays,
-                          a.latencies, null, brief) s
+                          a.latencies, null, brief, worker) s
             union all
             select t.ordinality::int, t.id, 'lost', false from t where not t.first
             order by 1;
@@ -256,8 +261,8 @@ begin
     end if;
 
     if 1 = all (outcomes) then
-        select * into r from @schema@.settle_delivered(ids, tokens, coalesce(places, @schema@.places_of(ids, tokens)), codes,
-            refs, latencies, v_now);
+        select * into r from @schema@.settle_delivered(ids, tokens, coalesce(places, @schema@.places_of(ids, tokens, worker)), codes,
+            refs, latencies, worker, v_now);
         v_done := r.done;
         if places is not null and cardinality(v_done) is distinct from v_count then
             -- Some rows have moved (a lease was extended), or are not ours any more.
@@ -265,8 +270,8 @@ begin
             v_sids := r.sids;
             v_seqs := r.seqs;
             select * into r from @schema@.settle_delivered(ids, tokens, @schema@.places_of(v_missing,
-                array(select t.token from unnest(ids, tokens) t(id, token) where t.id = any (v_missing))), codes, refs,
-                latencies, v_now);
+                array(select t.token from unnest(ids, tokens) t(id, token) where t.id = any (v_missing)), worker), codes, refs,
+                latencies, worker, v_now);
             v_done := v_done || r.done;
             r.sids := v_sids || r.sids;
             r.seqs := v_seqs || r.seqs;
@@ -278,7 +283,7 @@ begin
             perform @schema@.fire('delivered', v_done, @schema@.outputs_of(v_done, ids, outputs));
         end if;
     else
-        perform @schema@.places_of(ids, tokens);
+        perform @schema@.places_of(ids, tokens, worker);
         -- Those that return before those that leave: bury and wake_successors then see the batch as it ends.
         select o.* into r
           from (select array_agg(t.id) as ids, array_agg(t.token) as tokens, array_agg(t.outcome) as outcomes,
@@ -287,7 +292,7 @@ begin
                   from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies)
                            t(id, token, outcome, code, error, ref, delay, latency) where t.outcome <> 1) t,
                lateral @schema@.settle_others(t.ids, t.tokens, t.outcomes, t.codes, t.errors, t.refs, t.delays,
-                           t.latencies, v_now) o;
+                           t.latencies, worker, v_now) o;
         v_done := r.done;
         v_dying := r.dying;
         if 1 = any (outcomes) then
@@ -296,8 +301,8 @@ begin
                            array_agg(t.ref) as refs, array_agg(t.latency) as latencies
                       from unnest(ids, tokens, outcomes, codes, refs, latencies)
                                t(id, token, outcome, code, ref, latency) where t.outcome = 1) t,
-                   lateral @schema@.settle_delivered(t.ids, t.tokens, @schema@.places_of(t.ids, t.tokens), t.codes, t.refs,
-                               t.latencies, v_now) d;
+                   lateral @schema@.settle_delivered(t.ids, t.tokens, @schema@.places_of(t.ids, t.tokens, worker), t.codes,
+                               t.refs, t.latencies, worker, v_now) d;
             if r.sids is not null then
                 perform @schema@.wake_successors(r.sids, r.seqs);
             end if;
@@ -366,7 +371,7 @@ as $$
                    array[coalesce(cardinality(ids), 0)])) s
 $$;
 
-create function @schema@.extend(ids uuid[], tokens bigint[], lease interval default '30 s')
+create function @schema@.extend(ids uuid[], tokens bigint[], lease interval default '30 s', worker text default null)
     returns table (ord int, id uuid, result text)
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -384,10 +389,11 @@ begin
         raise exception 'the arrays have different lengths, or more than 10000 elements' using errcode = 'OB001',
             hint = 'Give one token per id.';
     end if;
-    perform @schema@.places_of(ids, tokens);
+    perform @schema@.places_of(ids, tokens, worker);
     with longer as (
         update @schema@.queue q set until = clock_timestamp() + lease
           from unnest(ids, tokens) t(id, token) where q.id = t.id and q.attempts = t.token and q.until is not null
+           and (worker is null or starts_with(q.holder, worker))
         returning q.id
     )
     select array_agg(id) into v_done from longer;

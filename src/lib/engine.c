@@ -109,6 +109,7 @@ enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct
     engine->dirty = true;
     snprintf(engine->worker, sizeof engine->worker, "%s", settings->worker);
     struct ob_line_options line = settings->line;
+    line.worker = engine->worker;
     line.host = (struct ob_line_host){
         .ctx = engine, .claimed = on_claimed, .settled = on_settled, .extended = on_extended, .woken = on_woken};
     int64_t lease = settings->relay.lease_us ? settings->relay.lease_us : 30000000;

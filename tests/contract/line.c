@@ -71,7 +71,7 @@ static void wire_free(void *ptr)
     free(wire);
 }
 
-static struct wire *wire_new(struct fx *fx, const char *url, const char *schema)
+static struct wire *wire_new(struct fx *fx, const char *url, const char *schema, const char *worker)
 {
     struct wire *wire = keep(fx, calloc(1, sizeof *wire), wire_free);
     wire->fx = fx;
@@ -79,6 +79,7 @@ static struct wire *wire_new(struct fx *fx, const char *url, const char *schema)
         .url = url,
         .schema = schema,
         .application = "line",
+        .worker = worker,
         .fallback_us = 60 * SECOND,
         .host = {wire, on_claimed, on_settled, on_extended, on_woken},
     };
@@ -91,7 +92,7 @@ static struct wire *wire_to(struct fx *fx)
 {
     char url[PLACE_MAX];
     fixture.url(fx->place, url);
-    return wire_new(fx, url, NULL);
+    return wire_new(fx, url, NULL, NULL);
 }
 #define wire(fx) wire_to(AT(fx))
 
@@ -252,6 +253,30 @@ static void wants_are_copied(struct fx *fx)
     assert_int_equal(outbox_batch_size(wire->batch), 1);
     assert_string_equal(outbox_batch_at(wire->batch, 0)->topic, "a");
     expect_state(fx, outbox_batch_at(wire->batch, 0)->id, "processing attempts 1 spent 1 by borrowed");
+}
+
+/* The right token is not enough where the line says whose claims are its own. */
+static void another_holder(struct fx *fx)
+{
+    char url[PLACE_MAX];
+    fixture.url(fx->place, url);
+    struct wire *mine = wire_new(AT(fx), url, NULL, "line");
+    struct outbox_uuid id = put(fx).id;
+    struct outbox_settle *items = line_take(mine, 1), copy = items[0];
+    cut(mine); /* one relay a file */
+    struct wire *other = wire_new(AT(fx), url, NULL, "lane");
+    ask_extend(other, &copy, 1, TIMEOUT_US);
+    ask_settle(other, items, 1, TIMEOUT_US);
+    hear_out(other);
+    assert_int_equal(copy.result, OUTBOX_SETTLE_LOST);
+    assert_int_equal(items[0].result, OUTBOX_SETTLE_LOST);
+    expect_state(fx, id, "processing attempts 1 spent 1 by line");
+    cut(other);
+    mine = wire_new(AT(fx), url, NULL, "li"); /* how it begins */
+    ask_settle(mine, items, 1, TIMEOUT_US);
+    hear_out(mine);
+    assert_int_equal(items[0].result, OUTBOX_SETTLED);
+    expect_state(fx, id, "delivered attempts 1 spent 1");
 }
 
 static void fenced(struct fx *fx)
@@ -456,7 +481,7 @@ static void a_cut_connection(struct fx *fx)
 
 static void nobody_there(struct fx *fx)
 {
-    struct wire *wire = wire_new(AT(fx), fixture.nowhere, NULL);
+    struct wire *wire = wire_new(AT(fx), fixture.nowhere, NULL, NULL);
     struct outbox_settle item = {.outcome = OUTBOX_DELIVERED};
     for (int i = 1; i <= 2; i++) {
         ask_claim(wire, TIMEOUT_US);
@@ -478,7 +503,7 @@ static void no_schema(struct fx *fx)
 {
     char url[PLACE_MAX];
     fixture.url(fx->place, url);
-    struct wire *wire = wire_new(AT(fx), url, "nowhere");
+    struct wire *wire = wire_new(AT(fx), url, "nowhere", NULL);
     ask_claim(wire, TIMEOUT_US);
     hear_out(wire);
     expect_code(wire, CLAIM, OUTBOX_SCHEMA);
@@ -581,6 +606,7 @@ const struct contract_test line_tests[] = {
     {"M6 M10: a line: a claim, a settle and an extend are out at once", all_at_once},
     {"M18: a line: what was asked with may go away", wants_are_copied},
     {"M10 V10: a line: late holders are told so", fenced},
+    {"M10 V10: a line: what another name has claimed is not its own", another_holder},
     {"M6: a line: an outcome is never refused for ugly text", ugly_output},
     {"M6: a line: a bad ask is refused, the next one is not", bad_asks},
     {"S9 N4: a line: a commit wakes it", a_commit_wakes},

@@ -38,7 +38,7 @@ void ob_pg_ask_fini(struct ob_pg_ask *ask);
 
 /* What all connections of a line have in common. Borrowed. */
 struct ob_pg_home {
-    char *conninfo, *application, *schema;
+    char *conninfo, *application, *schema, *worker;
     char *sql[OB_PG_STMT_COUNT]; /* rendered: those that are asked */
     bool relaxed;                /* commits need not be on disk */
     const struct ob_log *log;

@@ -144,7 +144,7 @@ static void line_settle(struct ob_line *base, struct outbox_settle *items, size_
     line->words = OB_PG_WORDS_AS_SAID;
     if (is_settled(&line->settle, count))
         return;
-    ob_pg_settle_params(&line->settle.params, items, count, line->words);
+    ob_pg_settle_params(&line->settle.params, items, count, line->home.worker, line->words);
     ask(line, SETTLES, &line->settle);
 }
 
@@ -157,7 +157,7 @@ static void line_extend(struct ob_line *base, struct outbox_settle *items, size_
     line->extend_count = count;
     if (is_settled(&line->extend, count))
         return;
-    ob_pg_extend_params(&line->extend.params, items, count, lease_us);
+    ob_pg_extend_params(&line->extend.params, items, count, line->home.worker, lease_us);
     ask(line, SETTLES, &line->extend);
 }
 
@@ -198,7 +198,7 @@ static void tell_settled(struct line *line)
         line->words++;
         ob_pg_ask_reset(again);
         ob_pg_params_init(&again->params, &again->scratch);
-        ob_pg_settle_params(&again->params, line->settles, line->settle_count, line->words);
+        ob_pg_settle_params(&again->params, line->settles, line->settle_count, line->home.worker, line->words);
         ask(line, SETTLES, again);
         return;
     }
@@ -331,6 +331,7 @@ static void line_close(struct ob_line *base)
     ob_free(line->home.conninfo);
     ob_free(line->home.application);
     ob_free(line->home.schema);
+    ob_free(line->home.worker);
     if (line->epoll >= 0)
         close(line->epoll);
     ob_free(line);
@@ -364,7 +365,8 @@ static ob_code settle_in(struct line *line, const struct ob_line_options *option
     home->application = ob_strdup(options->application ? options->application : "outbox");
     home->relaxed = options->relaxed;
     home->log = options->log;
-    if (!home->conninfo || !home->schema || !home->application)
+    home->worker = options->worker ? ob_strdup(options->worker) : NULL;
+    if (!home->conninfo || !home->schema || !home->application || (options->worker && !home->worker))
         return ob_error_nomem(err);
     static const enum ob_pg_stmt asked[] = {OB_PG_claim, OB_PG_settle, OB_PG_extend};
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {

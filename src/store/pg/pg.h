@@ -113,13 +113,14 @@ enum ob_pg_words {
     OB_PG_WORDS_QUOTED, /* outputs as JSON strings: they may be no JSON, or too deep */
     OB_PG_WORDS_ASCII,  /* and no other letters: the database's encoding may not have them */
 };
+/* worker: how the name they were claimed under begins; NULL: whatever it is. */
 void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
-                         enum ob_pg_words words);
+                         const char *worker, enum ob_pg_words words);
 /* The failure may be about words. */
 bool ob_pg_settle_is_ugly(const struct outbox_error *err);
 void ob_pg_settle_read(const PGresult *res, struct outbox_settle *items, size_t count);
 void ob_pg_extend_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
-                         int64_t lease_us);
+                         const char *worker, int64_t lease_us);
 void ob_pg_extend_read(const PGresult *res, struct outbox_settle *items, size_t count);
 
 /* ---- the operations, one file per kind ---- */

@@ -146,7 +146,7 @@ static void put_places(struct ob_pg_params *params, const struct outbox_settle *
 }
 
 void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
-                         enum ob_pg_words words)
+                         const char *worker, enum ob_pg_words words)
 {
     put_claims(params, items, count);
     ob_pg_array_begin(params, OB_PG_INT4, count);
@@ -160,6 +160,7 @@ void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle
     put_numbers(params, items, count, offsetof(struct outbox_settle, delay_us), OUTBOX_NEVER);
     put_numbers(params, items, count, offsetof(struct outbox_settle, latency_us), 0);
     put_places(params, items, count);
+    ob_pg_put_text(params, worker);
 }
 
 /* Rows: ord, result, and dead when there is a third column. */
@@ -188,10 +189,12 @@ void ob_pg_extend_read(const PGresult *res, struct outbox_settle *items, size_t 
     read_results(res, items, count, OUTBOX_SETTLE_UNKNOWN);
 }
 
-void ob_pg_extend_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, int64_t lease_us)
+void ob_pg_extend_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
+                         const char *worker, int64_t lease_us)
 {
     put_claims(params, items, count);
     ob_pg_put_interval(params, lease_us);
+    ob_pg_put_text(params, worker);
 }
 
 bool ob_pg_settle_is_ugly(const struct outbox_error *err)
@@ -221,7 +224,7 @@ ob_code ob_pg_settle(struct ob_store *base, struct outbox_settle *items, size_t 
     for (int words = OB_PG_WORDS_AS_SAID; words <= OB_PG_WORDS_ASCII; words++) {
         struct ob_pg_params params;
         ob_pg_params_init(&params, &store->scratch);
-        ob_pg_settle_params(&params, items, count, (enum ob_pg_words)words);
+        ob_pg_settle_params(&params, items, count, NULL, (enum ob_pg_words)words);
         if (!ob_pg_params_seal(&params))
             return ob_error_nomem(err);
         code = ob_pg_call(store, OB_PG_settle, &params, &res, err);
@@ -244,7 +247,7 @@ ob_code ob_pg_extend(struct ob_store *base, struct outbox_settle *items, size_t 
         return code;
     struct ob_pg_params params;
     ob_pg_params_init(&params, &store->scratch);
-    ob_pg_extend_params(&params, items, count, lease_us);
+    ob_pg_extend_params(&params, items, count, NULL, lease_us);
     if (!ob_pg_params_seal(&params))
         return ob_error_nomem(err);
     PGresult *res;

@@ -293,6 +293,7 @@ static void line_close(struct ob_line *base)
         close(line->to_worker);
     pthread_mutex_destroy(&line->mutex);
     ob_free(line->path);
+    ob_free(line->worker);
     ob_free(line);
 }
 
@@ -344,7 +345,8 @@ static ob_code equip(struct ob_sqlite_line *line, const struct ob_line_options *
 {
     struct ob_sqlite_target target;
     line->path = path_of(options);
-    if (!line->path)
+    line->worker = options->worker ? ob_strdup(options->worker) : NULL;
+    if (!line->path || (options->worker && !line->worker))
         return ob_error_nomem(err);
     ob_code code = ob_sqlite_target_parse(line->path, &target, err);
     if (code)

@@ -37,6 +37,7 @@ void ob_sqlite_job_free(struct ob_sqlite_job *job);
 struct ob_sqlite_line {
     struct ob_line base; /* first: the ops find us by a cast */
     char *path;          /* with settings, as ob_sqlite_open reads it */
+    char *worker;        /* see ob_line_options; NULL: none */
     int busy_ms;
     bool polling;
     _Atomic int64_t fallback_us; /* set by the host while the thread waits */

@@ -69,6 +69,7 @@ static ob_code open_file(struct ob_sqlite_line *line, struct outbox_error *err)
     struct ob_sqlite_store *store = ob_sqlite_store_of(line->store);
     sqlite3_busy_handler(store->db, busy, line);
     store->watch.interrupt = line->to_worker;
+    store->worker = line->worker;
     pthread_mutex_lock(&line->mutex);
     line->state.connects++;
     pthread_mutex_unlock(&line->mutex);

@@ -104,9 +104,12 @@ static int64_t number_at(const struct settle *settle, size_t place)
 /* ---- the leases -------------------------------------------------------------------------------------------------- */
 
 /* Whether the lease in this row is the one that an item answers. */
-static bool is_answer(const struct outbox_settle *item, sqlite3_stmt *stmt)
+static bool is_answer(const struct ob_sqlite_store *store, const struct outbox_settle *item, sqlite3_stmt *stmt)
 {
     struct outbox_uuid id;
+    const char *holder = ob_sqlite_column(stmt, 8);
+    if (store->worker && (!holder || strncmp(holder, store->worker, strlen(store->worker)) != 0))
+        return false;
     return item->token == ob_sqlite_token(sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 2)) &&
            outbox_uuid_parse(ob_sqlite_column(stmt, 1), &id) && memcmp(&id, &item->id, sizeof id) == 0;
 }
@@ -147,7 +150,7 @@ static ob_code read_stretch(struct ob_sqlite_store *store, struct settle *settle
             place++;
         for (bool found = false; place < end && number_at(settle, place) == n; place++) {
             size_t i = settle->order[place];
-            if (found || !is_answer(&settle->items[i], stmt))
+            if (found || !is_answer(store, &settle->items[i], stmt))
                 continue;
             found = true;
             if (!read_held(settle, stmt, &settle->held[i]))
@@ -400,7 +403,9 @@ static ob_code extend_all(struct ob_sqlite_store *store, void *ctx, struct outbo
         item->result = OUTBOX_SETTLED;
         code = ob_sqlite_run(
             store, OB_SQLITE_extend,
-            OB_ARGS(OB_NUM(n), OB_NUM(item->token - ob_sqlite_token(n, 0)), OB_NUM(until), OB_TEXT(id)), &changed, err);
+            OB_ARGS(OB_NUM(n), OB_NUM(item->token - ob_sqlite_token(n, 0)), OB_NUM(until), OB_TEXT(id),
+                    OB_TEXT(store->worker)),
+            &changed, err);
         if (!code && !changed)
             code = refuse(store, item, err);
     }

@@ -88,6 +88,7 @@ struct ob_sqlite_store {
     struct ob_store base; /* first: the ops find us by a cast */
     sqlite3 *db;
     char *path;
+    const char *worker; /* borrowed; only claims under a name that begins so are settled and renewed; NULL: all */
     bool open_tx; /* the caller's */
     int64_t schema_version;
     bool hooked;          /* the application has triggers on outbox_event, as of schema_version */

@@ -203,6 +203,7 @@ enum outbox_outcome {
     OUTBOX_BLOCKED = 6,   /* the destination is wrong: later, nothing spent, on record */
     OUTBOX_UNKNOWN = 7,   /* bytes left, no verdict: again, the same id */
     OUTBOX_RELEASED = 8,  /* nothing was sent: back at once or later, nothing spent, not on record */
+    OUTBOX_INTERRUPTED = 9, /* begun, and cut off by our own shutdown: back at once, the same id, nothing spent, on record */
 };
 
 enum outbox_settled {

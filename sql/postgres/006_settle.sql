@@ -12,6 +12,7 @@
 -- meet 40P01 with the settle; each is simply tried again.
 --
 --   outcome   1 delivered  2 retry  3 failed  4 lost  5 limited  6 blocked  7 unknown  8 released
+--             9 interrupted
 --   delay     microseconds; null or negative: by policy; the lowest bigint: never, so 2 and 7 are dead of their attempts
 
 -- After rows left the front of their key: the next row of each, if parked, is due now.
@@ -134,7 +135,7 @@ end
 $$;
 
 -- The others; the caller holds their locks. Those that go on get a due time; the ids to be buried come back in dying.
--- What is released at once keeps its place in the line: sent to the end of it, the first of a key would have everything
+-- What is back at once (released, interrupted) keeps its place in the line: sent to the end of it, the first of a key would have everything
 -- behind it walked over, and parked, before it is found again.
 create function @schema@.settle_others(ids uuid[], tokens bigint[], outcomes int[], codes text[], errors text[],
     refs text[], delays bigint[], latencies bigint[], worker text, v_now timestamptz, out done uuid[], out dying uuid[])
@@ -149,9 +150,9 @@ begin
         select q.ctid as tid, q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, t.outcome, t.code, t.error, t.ref,
                t.latency, t.outcome = 3 or (t.outcome in (2, 7) and (q.spent >= q.ceiling
                    or coalesce(t.delay = '-9223372036854775808', false))) as dying,
-               t.outcome in (5, 6, 8) as unspent,
+               t.outcome in (5, 6, 8, 9) as unspent,
                coalesce(case when t.delay >= 0 then t.delay * interval '1 microsecond' end,
-                        case when t.outcome = 8 then interval '0' end,
+                        case when t.outcome in (8, 9) then interval '0' end,
                         (0.5 + random() / 2) * least(q.retry_base * 2.0 ^ least(q.spent - 1, 30), q.retry_cap)::float8
                             * interval '1 ms') as delay
           from t
@@ -166,7 +167,7 @@ begin
           from mine where outcome <> 8
     ), back as (
         update @schema@.queue q
-           set due = case when m.delay > interval '0' or m.outcome <> 8 then least(v_now + m.delay, q.expires_at) else q.due end,
+           set due = case when m.delay > interval '0' or m.outcome not in (8, 9) then least(v_now + m.delay, q.expires_at) else q.due end,
                until = null, holder = null, since = v_now, ceiling = null,
                retry_base = null, retry_cap = null, spent = q.spent - m.unspent::int
           from mine m
@@ -227,9 +228,9 @@ begin
         raise exception 'the arrays have different lengths, or more than 10000 elements' using errcode = 'OB001',
             hint = 'Give one id, token and outcome per message; optional arrays are as long, or null.';
     end if;
-    if (outcomes <@ '{1,2,3,5,6,7,8}') is not true then
-        raise exception 'an outcome is not one of 1, 2, 3, 5, 6, 7, 8' using errcode = 'OB001',
-            hint = '1 delivered, 2 retry, 3 failed, 5 limited, 6 blocked, 7 unknown, 8 released.';
+    if (outcomes <@ '{1,2,3,5,6,7,8,9}') is not true then
+        raise exception 'an outcome is not one of 1, 2, 3, 5, 6, 7, 8, 9' using errcode = 'OB001',
+            hint = '1 delivered, 2 retry, 3 failed, 5 limited, 6 blocked, 7 unknown, 8 released, 9 interrupted.';
     end if;
     if exists (select from unnest(ids) i group by i having count(*) > 1) then
         -- A token works once: of each message the newest counts, and of that the first.

@@ -54,8 +54,8 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
 create view @schema@.attempts with (security_barrier) as
 select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attempt_no, m.namespace, m.topic, a.tenant_id,
        m.key, m.seq, m.subject, m.dedupe_key, m.correlation_id,
-       (array['delivered', 'retry', 'failed', 'lost', 'limited', 'blocked', 'unknown', 'processing'])
-           [coalesce(nullif(a.outcome, 0), 8)] as outcome,
+       (array['delivered', 'retry', 'failed', 'lost', 'limited', 'blocked', 'unknown', 'released',
+           'interrupted', 'processing'])[coalesce(nullif(a.outcome, 0), 10)] as outcome,
        a.worker, a.claimed_at, a.completed_at, a.latency as latency_ms, a.code, a.error, a.reference
   from (select * from @schema@.attempt_stored
         union all
@@ -173,7 +173,7 @@ begin
         ('attempts', 'subject', 'The message''s.'),
         ('attempts', 'dedupe_key', 'The message''s.'),
         ('attempts', 'correlation_id', 'The message''s.'),
-        ('attempts', 'outcome', 'delivered, retry, failed, lost, limited, blocked, unknown or processing.'),
+        ('attempts', 'outcome', 'delivered, retry, failed, lost, limited, blocked, unknown, interrupted or processing.'),
         ('attempts', 'worker', 'Who claimed it.'),
         ('attempts', 'claimed_at', 'When the attempt began.'),
         ('attempts', 'completed_at', 'When its outcome was recorded; null while it is in progress.'),

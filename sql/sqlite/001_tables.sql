@@ -126,7 +126,7 @@ CREATE UNIQUE INDEX outbox_queue_key ON outbox_queue (sid, seq) WHERE sid IS NOT
 CREATE TABLE outbox_attempt (
     n            INTEGER NOT NULL, -- the message; no foreign key: attempts may be kept longer
     attempt_no   INTEGER NOT NULL,
-    outcome      INTEGER NOT NULL, -- enum outbox_outcome: 1 delivered ... 7 unknown
+    outcome      INTEGER NOT NULL, -- enum outbox_outcome: 1 delivered ... 9 interrupted
     spent        INTEGER NOT NULL, -- of the budget, after this attempt
     claimed_at   INTEGER NOT NULL,
     completed_at INTEGER NOT NULL,

@@ -63,7 +63,8 @@ CREATE VIEW outbox_attempts AS
            coalesce(m.dedupe_key, x.dedupe_key) AS dedupe_key,
            coalesce(m.correlation_id, x.correlation_id) AS correlation_id,
            CASE a.outcome WHEN 0 THEN 'processing' WHEN 1 THEN 'delivered' WHEN 2 THEN 'retry' WHEN 3 THEN 'failed'
-                WHEN 4 THEN 'lost' WHEN 5 THEN 'limited' WHEN 6 THEN 'blocked' ELSE 'unknown' END AS outcome,
+                WHEN 4 THEN 'lost' WHEN 5 THEN 'limited' WHEN 6 THEN 'blocked' WHEN 9 THEN 'interrupted'
+                ELSE 'unknown' END AS outcome,
            a.worker,
            strftime('%Y-%m-%dT%H:%M:%S', a.claimed_at / 1000000, 'unixepoch')
                || printf('.%06dZ', a.claimed_at % 1000000) AS claimed_at,

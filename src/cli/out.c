@@ -199,7 +199,7 @@ enum ob_color ob_status_color(enum ob_status status)
 
 const char *ob_outcome_name(enum outbox_outcome outcome)
 {
-    static const char *const names[] = {"processing", "delivered", "retry",   "failed",  "lost",
-                                        "limited",    "blocked",   "unknown", "released"};
-    return outcome <= OUTBOX_RELEASED ? names[outcome] : "unknown";
+    static const char *const names[] = {"processing", "delivered", "retry",   "failed",   "lost",
+                                        "limited",    "blocked",   "unknown", "released", "interrupted"};
+    return outcome <= OUTBOX_INTERRUPTED ? names[outcome] : "unknown";
 }

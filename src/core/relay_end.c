@@ -266,13 +266,28 @@ void ob_relay_verdict(struct ob_relay *relay, struct ob_flight *flight, const st
     }
 }
 
-void ob_relay_give_up(struct ob_relay *relay, struct ob_flight *flight, const char *code, const char *text)
+static void cancel(struct ob_relay *relay, const struct ob_flight *flight)
+{
+    relay->cancels[relay->cancel_count++] = (struct cancel){flight->dest, ob_flight_handle(flight)};
+}
+
+void ob_relay_time_out(struct ob_relay *relay, struct ob_flight *flight)
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     verdict.outcome = OB_MUTANT(TIMEOUT_IS_SUCCESS) ? OUTBOX_SINK_ACCEPTED : OUTBOX_SINK_UNKNOWN;
-    verdict.unreachable = relay->phase == OB_RELAY_RUNNING; /* at the end we were impatient, not it slow */
-    verdict.code = code;
-    verdict.text = text;
-    relay->cancels[relay->cancel_count++] = (struct cancel){flight->dest, ob_flight_handle(flight)};
+    verdict.unreachable = true;
+    verdict.code = "timeout";
+    verdict.text = "no verdict within the timeout of the destination";
+    relay->stats.timeouts++;
+    cancel(relay, flight);
     ob_relay_verdict(relay, flight, &verdict);
+}
+
+void ob_relay_interrupt(struct ob_relay *relay, struct ob_flight *flight)
+{
+    cancel(relay, flight);
+    flight->latency_us = relay->now_us - flight->sent_us;
+    ob_flight_texts(flight, "shutdown", "the relay stopped before a verdict came", NULL, NULL);
+    relay->stats.interrupted++;
+    ob_relay_end(relay, flight, OB_MUTANT(INTERRUPTED_SPENDS) ? OUTBOX_UNKNOWN : OUTBOX_INTERRUPTED, 0);
 }

@@ -67,8 +67,7 @@ static void on_timer(struct ob_relay *relay, struct ob_flight *flight)
         }
     }
     if (relay->now_us >= flight->timeout_us) {
-        relay->stats.timeouts++;
-        ob_relay_give_up(relay, flight, "timeout", "no verdict within the timeout of the destination");
+        ob_relay_time_out(relay, flight);
         return;
     }
     if (relay->now_us >= half_time(relay, flight) && !flight->renewing && !OB_MUTANT(NO_RENEWAL) &&
@@ -93,7 +92,7 @@ static void end_grace(struct ob_relay *relay)
 {
     for (int i = 0; i < relay->flights.count; i++) {
         if (relay->flights.all[i].state == OB_FLIGHT_OUT)
-            ob_relay_give_up(relay, &relay->flights.all[i], "shutdown", "the relay stopped before a verdict came");
+            ob_relay_interrupt(relay, &relay->flights.all[i]);
     }
 }
 

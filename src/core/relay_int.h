@@ -70,8 +70,10 @@ void ob_relay_end(struct ob_relay *relay, struct ob_flight *flight, enum outbox_
 void ob_relay_forget(struct ob_relay *relay, struct ob_flight *flight);
 /* The sink's verdict on what is OUT. */
 void ob_relay_verdict(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict);
-/* A delivery took too long, or the grace period is over. */
-void ob_relay_give_up(struct ob_relay *relay, struct ob_flight *flight, const char *code, const char *text);
+/* A delivery took too long. */
+void ob_relay_time_out(struct ob_relay *relay, struct ob_flight *flight);
+/* The grace period is over while it is out: we were impatient, not the destination slow. */
+void ob_relay_interrupt(struct ob_relay *relay, struct ob_flight *flight);
 /* The message is settled, or lost: the entry is free again. */
 void ob_relay_drop(struct ob_relay *relay, struct ob_flight *flight);
 

@@ -9,7 +9,7 @@
 
 enum {
     OB_METRICS_SUM = OB_METRICS_BUCKETS + 1, /* after the buckets and the one above them all; microseconds */
-    OB_METRICS_OUTCOMES = 9,                 /* enum outbox_outcome, and 0 */
+    OB_METRICS_OUTCOMES = 10,                /* enum outbox_outcome, and 0 */
     OB_METRICS_STATES = 3,                   /* enum ob_breaker_state */
     OB_METRICS_RESULTS = 2,
 };

@@ -153,7 +153,7 @@ static void on_delivered(struct ob_observer *observer, const struct ob_note *not
 static void on_settled(struct ob_observer *observer, const struct ob_note *note, int64_t now)
 {
     const struct destination *to = destination_of(observer, note->dest);
-    if (to && note->outcome >= OUTBOX_DELIVERED && note->outcome < OUTBOX_RELEASED)
+    if (to && note->outcome >= OUTBOX_DELIVERED && note->outcome != OUTBOX_RELEASED)
         ob_series_add_to(to->series, OB_METRIC_attempts, (int)note->outcome, 1);
     if (note->outcome == OUTBOX_DELIVERED) {
         on_delivered(observer, note, now);
@@ -165,6 +165,8 @@ static void on_settled(struct ob_observer *observer, const struct ob_note *note,
         observer->retried++;
         ob_series_add(observer->series, OB_METRIC_retried, 1);
         say(observer, OB_LOG_INFO, "retry", note, now);
+    } else if (note->outcome == OUTBOX_INTERRUPTED) {
+        say(observer, OB_LOG_INFO, "interrupted", note, now);
     } else {
         say(observer, OB_LOG_DEBUG, "released", note, now);
     }

@@ -16,6 +16,7 @@ static const char *const outcome_names[] = {
     [OUTBOX_BLOCKED] = "blocked",
     [OUTBOX_UNKNOWN] = "unknown",
     [OUTBOX_RELEASED] = "released",
+    [OUTBOX_INTERRUPTED] = "interrupted",
 };
 
 struct text {

@@ -116,6 +116,21 @@ static void blocked(struct fx *fx)
     expect_unspent_on_record(fx, OUTBOX_BLOCKED, "1 blocked w1 429");
 }
 
+/* Cut off by our own shutdown: due at once, on record, and no attempt less, also with a budget of one. */
+static void interrupted(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx, .max_attempts = 1).id;
+    assert_false(settle(fx, take(fx), .outcome = OUTBOX_INTERRUPTED, .code = "shutdown", .error = "stopped"));
+    expect_state(fx, id, "pending attempts 1 spent 0");
+    assert_string_equal(look(fx, id)->last_code, "shutdown");
+    const struct outbox_delivery *msg = take(fx);
+    assert_same_id(msg->id, id);
+    assert_int_equal(msg->attempt, 2);
+    assert_int_equal(msg->spent, 1);
+    ack(fx, msg);
+    expect_attempts(fx, id, "1 interrupted w1 shutdown; 2 delivered w1");
+}
+
 static void unknown(struct fx *fx)
 {
     struct outbox_uuid id = put(fx, .max_attempts = 2).id;
@@ -238,6 +253,7 @@ const struct contract_test settle_tests[] = {
     {"V7 S7: limited: later, unspent, on record", limited},
     {"V7 S7: blocked: later, unspent, on record", blocked},
     {"V7 M7: unknown: spent, and again under the same id", unknown},
+    {"M15 V7: interrupted by a shutdown: back at once, unspent, on record", interrupted},
     {"M13: delivered and dead are terminal", terminal_states},
     {"N10: a message past its expiry is never claimed, and dead", expired_before_claim},
     {"N10: a blocked message ends at its expiry", blocked_until_expiry},

@@ -1,9 +1,9 @@
 /* ledger.c - what the contract forbids, watched at every step, and the sum at the end.
  *
  * Nothing lost; nothing delivered that was rolled back; first acceptances of a key in the order of seq; an attempt that was
- * accepted ends as delivered, unknown or lost, so that each duplicate has an attempt of unknown outcome before it; attempts
- * within their limit; nothing spent on what was not sent, or while a breaker is open; caps and rates kept; no send and no
- * nack after a lease ran out. */
+ * accepted ends as delivered, unknown, interrupted or lost, so that each duplicate has an attempt of unknown outcome before
+ * it; attempts within their limit; nothing spent on what was not sent, was cut off by a shutdown, or while a breaker is open;
+ * caps and rates kept; no send and no nack after a lease ran out. */
 #include "sim.h"
 
 #include <string.h>
@@ -109,6 +109,7 @@ static void check_handed(struct world *world, struct life *life, int dest, const
     if (item->follows && world->plan.dest[dest].run < 2)
         sim_fail(world, "m%d is part of a run, to a sink that keeps no order", msg->index);
     attempt->handed = true;
+    attempt->handed_us = life_now(world, life);
     attempt->probe = ob_relay_breaker(life->core, dest) == OB_BREAKER_HALF_OPEN;
     check_rate(world, life, dest);
 }
@@ -173,6 +174,10 @@ static void check_settle(struct world *world, struct life *life, const struct ou
                    attempt->verdict == OUTBOX_SINK_TERMINAL; /* the last two: refused before their turn */
     if (item->outcome == OUTBOX_RELEASED && attempt->handed && !refused)
         sim_fail(world, "m%d was sent, and is settled as if it was not", index);
+    if (item->outcome == OUTBOX_INTERRUPTED && (!attempt->interrupted || life->stop_failures < 0))
+        sim_fail(world, "m%d is settled as interrupted, and was not (M15)", index);
+    if (spends && attempt->interrupted)
+        sim_fail(world, "m%d was cut off by the relay's own shutdown, and costs an attempt (M15)", index);
     if (item->outcome == OUTBOX_RETRY && attempt->probe && attempt->verdict_unreachable)
         sim_fail(world, "m%d: a probe of an outage costs an attempt (N5)", index);
     if (item->outcome == OUTBOX_RETRY && world->msgs[index].dest >= 0)
@@ -229,7 +234,7 @@ static void check_attempts(struct world *world, const struct msg *msg)
         const struct attempt *attempt = &msg->attempts[i];
         delivered += attempt->outcome == OUTBOX_DELIVERED;
         bool fine = attempt->outcome == OUTBOX_DELIVERED || attempt->outcome == OUTBOX_UNKNOWN ||
-                    attempt->outcome == OUTBOX_LOST;
+                    attempt->outcome == OUTBOX_INTERRUPTED || attempt->outcome == OUTBOX_LOST;
         if (attempt->accepted && !fine)
             sim_fail(world, "m%d attempt %d was accepted, and stands as outcome %d", msg->index, i + 1,
                      (int)attempt->outcome);

@@ -37,6 +37,7 @@ static const struct {
     ROW(RETRY_AFTER_IGNORED, "the receiver's wish for patience is ignored"),
     ROW(DIES_OUT_OF_TURN, "a message of a run dies while one before it is still to come"),
     ROW(STOP_HOLDS, "the grace period never ends"),
+    ROW(INTERRUPTED_SPENDS, "what our own shutdown cuts off costs an attempt"),
     ROW(SETTLE_FORGOTTEN, "a settle that failed is not tried again"),
     ROW(WAKE_LOST, "after a failed claim there is never another"),
     ROW(NO_FENCING, "the store takes a settle whatever its token"),

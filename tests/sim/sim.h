@@ -42,6 +42,8 @@ struct attempt {
     uint32_t relay;              /* which life of which relay claimed it */
     enum outbox_outcome outcome; /* 0: in progress */
     bool handed, accepted;       /* to a sink; by the receiver */
+    bool interrupted;            /* cancelled by its relay before its timeout */
+    int64_t handed_us;           /* by the clock of its relay */
     bool excused;                /* something happened that may lose it */
     bool probe;                  /* handed over by a half open breaker */
     int verdict;                 /* what the relay was told: an outbox_sink_outcome, or -1 */

@@ -11,7 +11,8 @@ static const char *const status_names[OB_STATUS_COUNT] = {
 };
 
 static const char *const outcome_names[] = {
-    "processing", "delivered", "retry", "failed", "lost", "limited", "blocked", "unknown", "released",
+    "processing", "delivered", "retry",   "failed",   "lost",
+    "limited",    "blocked",   "unknown", "released", "interrupted",
 };
 
 /* The index of a name in a list; 0 when it is not there. */

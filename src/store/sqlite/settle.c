@@ -47,7 +47,7 @@ struct settle {
 static ob_code check(const struct outbox_settle *items, size_t count, struct outbox_error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        if (items[i].outcome < OUTBOX_DELIVERED || items[i].outcome > OUTBOX_RELEASED ||
+        if (items[i].outcome < OUTBOX_DELIVERED || items[i].outcome > OUTBOX_INTERRUPTED ||
             items[i].outcome == OUTBOX_LOST)
             return ob_error_set(err, OUTBOX_INVALID, "item %zu: the outcome %d is none that a worker can give", i + 1,
                                 (int)items[i].outcome);
@@ -190,7 +190,8 @@ static int64_t backoff(const struct held *held)
 
 static int64_t due_of(const struct settle *settle, const struct held *held, const struct outbox_settle *item)
 {
-    int64_t delay = item->delay_us >= 0 ? item->delay_us : item->outcome == OUTBOX_RELEASED ? 0 : backoff(held);
+    bool at_once = item->outcome == OUTBOX_RELEASED || item->outcome == OUTBOX_INTERRUPTED;
+    int64_t delay = item->delay_us >= 0 ? item->delay_us : at_once ? 0 : backoff(held);
     int64_t due = settle->now + delay;
     /* What expires while it waits is found dead on time. */
     return held->expires_at && held->expires_at < due ? held->expires_at : due;
@@ -258,8 +259,7 @@ static ob_code dead(struct ob_sqlite_store *store, struct settle *settle, const 
 static ob_code back(struct ob_sqlite_store *store, struct settle *settle, const struct held *held,
                     const struct outbox_settle *item, struct outbox_error *err)
 {
-    bool unspent =
-        item->outcome == OUTBOX_LIMITED || item->outcome == OUTBOX_BLOCKED || item->outcome == OUTBOX_RELEASED;
+    bool unspent = item->outcome != OUTBOX_RETRY && item->outcome != OUTBOX_UNKNOWN;
     int spent = held->spent - unspent;
     ob_code code = OUTBOX_OK;
     if (item->outcome != OUTBOX_RELEASED)

@@ -163,6 +163,7 @@ enum outbox_fault {
     OUTBOX_FAULT_DAMAGED = 1, /* what is stored cannot be decompressed, and never will: settle it as OUTBOX_FAILED */
     OUTBOX_FAULT_UNSUPPORTED = 2, /* it was compressed in a way that this build does not know */
     OUTBOX_FAULT_MEMORY = 3, /* there was no memory for it, or the batch would become over 64 MiB by it: release it */
+    OUTBOX_FAULT_NOT_JSON = 4, /* it has no content type, but is no JSON either, and never will be: OUTBOX_FAILED */
 };
 
 /* One claimed message. Everything is borrowed from its batch. */

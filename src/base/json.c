@@ -148,3 +148,16 @@ void ob_json_raw(struct ob_json *json, const char *text, size_t len)
     before_value(json);
     ob_buf_put(json->buf, text, len);
 }
+
+/* In JSON a control character stands between tokens or nowhere. */
+void ob_json_raw_line(struct ob_json *json, const char *text, size_t len)
+{
+    size_t from = 0;
+    before_value(json);
+    for (size_t i = 0; i <= len; i++) {
+        if (i < len && (unsigned char)text[i] >= 0x20)
+            continue;
+        ob_buf_put(json->buf, text + from, i - from);
+        from = i + 1;
+    }
+}

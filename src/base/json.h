@@ -39,8 +39,10 @@ void ob_json_int(struct ob_json *json, int64_t value);
 void ob_json_double(struct ob_json *json, double value); /* null when not finite */
 void ob_json_bool(struct ob_json *json, bool value);
 void ob_json_null(struct ob_json *json);
-/* Text that is JSON already, such as a stored payload. */
+/* Text that is JSON already, and known to be (base/json_check.h): nothing here looks. */
 void ob_json_raw(struct ob_json *json, const char *text, size_t len);
+/* The same on one line: line breaks between its tokens are left out. */
+void ob_json_raw_line(struct ob_json *json, const char *text, size_t len);
 
 /* A string with its quotes, as used by the log too. */
 void ob_json_quote(struct ob_buf *buf, const char *text, size_t len);

@@ -1,12 +1,15 @@
 /* json_check.c - see json_check.h. No recursion: the open brackets are kept in an array. */
 #include "base/json_check.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
 
-enum { DEPTH = 256, DIGITS = 1000, EXPONENT = 3 };
+enum { DEPTH = 256, DEPTH_MOST = 10000, DIGITS = 1000, EXPONENT = 3 };
 
 struct text {
     const char *at, *end;
+    bool strict; /* only what every store takes */
 };
 
 static int peek(const struct text *text)
@@ -63,6 +66,8 @@ static bool take_escape(struct text *text)
     if (c != 'u')
         return c > 0 && strchr("\"\\/bfnrt", c) != NULL;
     int unit = take_hex(text);
+    if (!text->strict)
+        return unit >= 0;
     if (unit <= 0 || (unit >= 0xdc00 && unit <= 0xdfff))
         return false;
     if (unit < 0xd800 || unit > 0xdbff)
@@ -102,18 +107,18 @@ static bool take_number(struct text *text)
     take(text, '-');
     bool zero = peek(text) == '0';
     size_t digits = take_digits(text);
-    if (digits == 0 || digits > DIGITS || (zero && digits > 1))
+    if (digits == 0 || (text->strict && digits > DIGITS) || (zero && digits > 1))
         return false;
     if (take(text, '.')) {
         digits = take_digits(text);
-        if (digits == 0 || digits > DIGITS)
+        if (digits == 0 || (text->strict && digits > DIGITS))
             return false;
     }
     if (take(text, 'e') || take(text, 'E')) {
         if (!take(text, '-'))
             take(text, '+');
         digits = take_digits(text);
-        return digits > 0 && digits <= EXPONENT;
+        return digits > 0 && (!text->strict || digits <= EXPONENT);
     }
     return true;
 }
@@ -140,17 +145,16 @@ static bool take_name(struct text *text)
     return take(text, ':');
 }
 
-bool ob_json_check(const char *data, size_t len)
+static bool is_value(struct text text)
 {
-    struct text text = {data, data + len};
-    char closers[DEPTH];
-    int depth = 0;
+    char closers[DEPTH_MOST];
+    int depth = 0, most = text.strict ? DEPTH : DEPTH_MOST;
     for (;;) {
         /* Here a value begins. */
         skip_space(&text);
         int c = peek(&text);
         if (c == '{' || c == '[') {
-            if (depth == DEPTH)
+            if (depth == most)
                 return false;
             text.at++;
             closers[depth] = c == '{' ? '}' : ']';
@@ -171,4 +175,14 @@ bool ob_json_check(const char *data, size_t len)
         if (!take(&text, ',') || (closers[depth - 1] == '}' && !take_name(&text)))
             return false;
     }
+}
+
+bool ob_json_check(const char *data, size_t len)
+{
+    return is_value((struct text){data, data + len, true});
+}
+
+bool ob_json_valid(const char *data, size_t len)
+{
+    return ob_utf8_valid(data, len) && is_value((struct text){data, data + len, false});
 }

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/json_check.h"
 #include "core/codec.h"
 
 #include <string.h>
@@ -40,6 +41,17 @@ static void put_base64(struct ob_json *json, const unsigned char *data, size_t l
     }
     ob_json_string_n(json, ob_buf_text(&buf), buf.len);
     ob_buf_fini(&buf);
+}
+
+/* What a row holds as JSON; as a text where it turns out not to be. */
+static void put_document(struct ob_json *json, const void *text, size_t len)
+{
+    if (!text)
+        ob_json_null(json);
+    else if (ob_json_valid(text, len))
+        ob_json_raw_line(json, text, len);
+    else
+        ob_json_string_n(json, text, len);
 }
 
 void ob_json_message(struct ob_json *json, const struct ob_message_row *row, bool with_payload)
@@ -81,20 +93,18 @@ void ob_json_message(struct ob_json *json, const struct ob_message_row *row, boo
     ob_json_time(json, "delivered_at", row->delivered_at_us);
     ob_json_time(json, "expires_at", row->expires_at_us);
     ob_json_key(json, "headers");
-    if (row->headers)
-        ob_json_raw(json, row->headers, strlen(row->headers));
-    else
-        ob_json_null(json);
+    put_document(json, row->headers, row->headers ? strlen(row->headers) : 0);
     ob_json_text(json, "content_type", row->content_type);
     if (with_payload && row->fault) {
         ob_json_text(json, "payload", NULL);
         ob_json_text(json, "payload_fault", ob_codec_fault_text(row->fault));
+        if (row->payload) {
+            ob_json_key(json, "payload_base64");
+            put_base64(json, row->payload, row->payload_len);
+        }
     } else if (with_payload && !row->content_type) {
         ob_json_key(json, "payload");
-        if (row->payload)
-            ob_json_raw(json, row->payload, row->payload_len);
-        else
-            ob_json_null(json);
+        put_document(json, row->payload, row->payload_len);
     } else if (with_payload) {
         ob_json_key(json, "payload_base64");
         put_base64(json, row->payload, row->payload_len);

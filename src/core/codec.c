@@ -99,11 +99,16 @@ static enum outbox_fault decoded(enum outbox_fault fault, char *room, const void
     return fault;
 }
 
-void ob_codec_deliver(const char *encoding, struct ob_arena *arena, size_t *left, struct outbox_delivery *msg)
+/* A payload without a content type goes into documents as it stands: nobody but us has looked at what came out of a frame,
+ * nor at what a foreign hand wrote into the file of an embedded database. */
+static enum outbox_fault judged(const char *content_type, const void *payload, size_t len)
+{
+    return content_type || ob_json_valid(payload, len) ? OUTBOX_FAULT_NONE : OUTBOX_FAULT_NOT_JSON;
+}
+
+static void unpack_delivery(const char *encoding, struct ob_arena *arena, size_t *left, struct outbox_delivery *msg)
 {
     size_t size;
-    if (!encoding || !msg->payload)
-        return;
     enum outbox_fault fault = size_of(encoding, msg->payload, msg->payload_len, &size);
     bool fits = size < *left || *left == OB_CODEC_BATCH;
     char *room = fault || !fits ? NULL : ob_arena_alloc(arena, size + 1);
@@ -112,15 +117,37 @@ void ob_codec_deliver(const char *encoding, struct ob_arena *arena, size_t *left
         *left -= size < *left ? size : *left;
 }
 
-void ob_codec_show(const char *encoding, struct ob_buf *buf, struct ob_message_row *row)
+void ob_codec_deliver(const char *encoding, struct ob_arena *arena, size_t *left, struct outbox_delivery *msg)
+{
+    if (!msg->payload)
+        return;
+    if (encoding)
+        unpack_delivery(encoding, arena, left, msg);
+    if (!msg->fault)
+        msg->fault = judged(msg->content_type, msg->payload, msg->payload_len);
+    if (msg->fault) {
+        msg->payload = NULL;
+        msg->payload_len = 0;
+    }
+}
+
+static void unpack_row(const char *encoding, struct ob_buf *buf, struct ob_message_row *row)
 {
     size_t size;
-    if (!encoding || !row->payload)
-        return;
     enum outbox_fault fault = size_of(encoding, row->payload, row->payload_len, &size);
     ob_buf_reset(buf);
     char *room = fault ? NULL : ob_buf_reserve(buf, size + 1);
     row->fault = decoded(fault, room, &row->payload, &row->payload_len, size);
+}
+
+void ob_codec_show(const char *encoding, struct ob_buf *buf, struct ob_message_row *row)
+{
+    if (!row->payload)
+        return;
+    if (encoding)
+        unpack_row(encoding, buf, row);
+    if (!row->fault)
+        row->fault = judged(row->content_type, row->payload, row->payload_len);
 }
 
 const char *ob_codec_name(void)
@@ -138,6 +165,7 @@ const char *ob_codec_fault_text(enum outbox_fault fault)
     case OUTBOX_FAULT_DAMAGED: return "the stored payload is no whole zstd frame within the limits";
     case OUTBOX_FAULT_UNSUPPORTED: return "the payload is stored in an encoding that this build does not know";
     case OUTBOX_FAULT_MEMORY: return "there was no memory to decompress the payload";
+    case OUTBOX_FAULT_NOT_JSON: return "the payload has no content type, so it should be JSON, but it is not";
     default: return NULL;
     }
 }

@@ -23,7 +23,9 @@ enum {
 const char *ob_codec_pack(const struct outbox_message *msg, struct ob_buf *frame);
 
 /* Their payload, as it is stored, becomes plain, with a NUL behind it; or the fault is told and it becomes NULL: the other
- * messages are none the worse. It does nothing when encoding is NULL, or there is no payload.
+ * messages are none the worse. encoding NULL: it is plain. A payload without a content type is checked to be JSON, so call
+ * this for whatever the database has not checked itself (jsonb needs it not). It does nothing when there is no payload.
+ * A row that is shown keeps the bytes of what is no JSON.
  *
  * left begins as OB_CODEC_BATCH: a claim of many small frames must not become more than there is memory. What is over it
  * is a shortage, and comes with a later claim; the first of a claim is never. */

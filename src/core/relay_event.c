@@ -156,8 +156,9 @@ static void unreadable(struct ob_relay *relay, struct ob_flight *flight, enum ou
         ob_relay_release(relay, flight, relay->set.store_backoff_base_us);
         return;
     }
-    ob_flight_texts(flight, "encoding", ob_codec_fault_text(fault), NULL, NULL);
-    if (fault == OUTBOX_FAULT_DAMAGED)
+    bool not_json = fault == OUTBOX_FAULT_NOT_JSON;
+    ob_flight_texts(flight, not_json ? "not_json" : "encoding", ob_codec_fault_text(fault), NULL, NULL);
+    if (fault == OUTBOX_FAULT_DAMAGED || not_json)
         ob_relay_end(relay, flight, OUTBOX_FAILED, -1);
     else
         ob_relay_end(relay, flight, OUTBOX_BLOCKED, relay->set.unrouted_delay_us); /* another build may read it */

@@ -20,7 +20,7 @@ struct ob_message_row {
     enum ob_status status;
     const char *name_space, *topic, *tenant_id, *key, *dedupe_key, *subject, *recipient, *correlation_id, *headers,
         *content_type, *locked_by, *last_code, *last_error, *dead_reason;
-    const void *payload; /* NULL unless the filter asked for it, and when there is a fault */
+    const void *payload; /* NULL unless the filter asked for it, and when there is a fault other than NOT_JSON */
     size_t payload_len;
     enum outbox_fault fault;
     int64_t seq;

@@ -165,6 +165,20 @@ void ob_headers_verdict(const struct ob_headers *headers, struct outbox_verdict 
 
 /* ---- from a message ---- */
 
+/* Where attributes of a CloudEvent go without a prefix, their names are ours. */
+static bool is_attribute(const char *name)
+{
+    static const char *const names[] = {
+        "specversion", "id",            "source",        "type",            "subject",      "time",
+        "dataschema",  "datacontenttype", "partitionkey", "sequence",        "sequencetype", "correlationid",
+        "dataref",     "outboxattempt",  "outboxdedupekey", "outboxtenant", "outboxredriven",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static bool is_ours(const char *name)
 {
     static const char *const prefixes[] = {"outbox-", "ce-", "ce_", "cloudevents:", "cloudevents_"};
@@ -179,7 +193,7 @@ static json_t *parse(const struct outbox_delivery *msg)
     return msg->headers ? json_loads(msg->headers, JSON_REJECT_DUPLICATES, NULL) : NULL;
 }
 
-void ob_headers_add_message(struct ob_headers *headers, const struct outbox_delivery *msg)
+void ob_headers_add_message(struct ob_headers *headers, const struct outbox_delivery *msg, bool bare)
 {
     const char *name;
     json_t *value, *object = parse(msg);
@@ -189,7 +203,7 @@ void ob_headers_add_message(struct ob_headers *headers, const struct outbox_deli
         if (!json_is_string(value))
             ob_headers_spoil(headers, "header_invalid", "the header %s is no string",
                              ob_header_name_ok(name) ? name : "?");
-        else if (!is_ours(name))
+        else if (!is_ours(name) && !(bare && is_attribute(name)))
             ob_headers_add(headers, name, json_string_value(value));
     }
     json_decref(object);

@@ -40,8 +40,9 @@ void ob_headers_spoil(struct ob_headers *headers, const char *code, const char *
 void ob_headers_verdict(const struct ob_headers *headers, struct outbox_verdict *verdict);
 
 /* The message's own headers: a JSON object of strings. Left out are names that begin with "outbox-" or "ce-", which are
- * ours to say, and trace context, which ob_headers_add_trace handles. */
-void ob_headers_add_message(struct ob_headers *headers, const struct outbox_delivery *msg);
+ * ours to say, and trace context, which ob_headers_add_trace handles. bare: so are the names of CloudEvents attributes, since
+ * they go out without a prefix. */
+void ob_headers_add_message(struct ob_headers *headers, const struct outbox_delivery *msg, bool bare);
 /* traceparent and tracestate of the message's headers where they are valid; otherwise, if asked, a traceparent made
  * from the correlation id (a uuid) or the message id, the same at every attempt but for its parent id. */
 void ob_headers_add_trace(struct ob_headers *headers, const struct outbox_delivery *msg, bool generate);

@@ -1,6 +1,7 @@
 /* line.c - see line.h. */
 #include "sink/line.h"
 
+#include "base/json.h"
 #include "sink/render.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ void ob_line_put(struct ob_buf *buf, enum ob_line line, const struct outbox_deli
     else if (line == OB_LINE_CLOUDEVENT)
         ob_render_cloudevent(buf, msg, NULL);
     else if (ob_render_is_json(msg))
-        ob_render_json_line(buf, msg->payload, msg->payload_len);
+        ob_json_raw_line(&(struct ob_json){.buf = buf}, msg->payload, msg->payload_len);
     else
         ob_buf_put(buf, msg->payload, msg->payload_len);
     ob_buf_putc(buf, '\n');

@@ -9,7 +9,6 @@
 #include "base/uuid.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -71,18 +70,6 @@ void ob_render_base64(struct ob_buf *buf, const void *data, size_t len)
     }
 }
 
-/* In JSON a control character stands between tokens or nowhere. */
-void ob_render_json_line(struct ob_buf *buf, const char *json, size_t len)
-{
-    size_t from = 0;
-    for (size_t i = 0; i <= len; i++) {
-        if (i < len && (unsigned char)json[i] >= 0x20)
-            continue;
-        ob_buf_put(buf, json + from, i - from);
-        from = i + 1;
-    }
-}
-
 static bool is_json_type(const char *type)
 {
     size_t len = strcspn(type, "; ");
@@ -93,17 +80,8 @@ static bool is_json_type(const char *type)
 bool ob_render_is_json(const struct outbox_delivery *msg)
 {
     if (!msg->content_type)
-        return true; /* the store saw to it */
-    if (!is_json_type(msg->content_type))
-        return false;
-    if (!ob_utf8_valid(msg->payload, msg->payload_len))
-        return false;
-    if (ob_json_check(msg->payload, msg->payload_len))
-        return true;
-    /* That one refuses what some store would not take, such as \u0000, and the other one long numbers. */
-    json_t *value = json_loadb(msg->payload, msg->payload_len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    json_decref(value);
-    return value != NULL;
+        return true; /* the database checked it, or ob_codec_deliver did */
+    return is_json_type(msg->content_type) && ob_json_valid(msg->payload, msg->payload_len);
 }
 
 static bool is_text(const struct outbox_delivery *msg)
@@ -117,9 +95,8 @@ static void put_payload(struct ob_json *json, const struct outbox_delivery *msg,
 {
     struct ob_buf piece = OB_BUF_INIT;
     if (ob_render_is_json(msg)) {
-        ob_render_json_line(&piece, msg->payload, msg->payload_len);
         ob_json_key(json, name);
-        ob_json_raw(json, piece.len ? piece.data : "null", piece.len ? piece.len : 4);
+        ob_json_raw_line(json, msg->payload_len ? msg->payload : "null", msg->payload_len ? msg->payload_len : 4);
     } else if (is_text(msg)) {
         ob_json_key(json, name);
         ob_json_string_n(json, msg->payload, msg->payload_len);
@@ -290,7 +267,7 @@ void ob_render_headers(const struct ob_render *render, const struct ob_wire *wir
         ob_headers_add(headers, wire->content_type, type);
     else if (!ob_header_value_ok(type, strlen(type)))
         ob_headers_spoil(headers, "header_invalid", "the content type has control characters or is no UTF-8");
-    ob_headers_add_message(headers, msg);
+    ob_headers_add_message(headers, msg, !*wire->prefix);
 }
 
 bool ob_render_body(const struct ob_render *render, const struct outbox_delivery *msg, struct ob_buf *buf,
@@ -311,14 +288,14 @@ bool ob_render_body(const struct ob_render *render, const struct outbox_delivery
 
 static void put_headers(struct ob_json *json, const struct outbox_delivery *msg)
 {
-    struct ob_buf piece = OB_BUF_INIT;
+    size_t len = msg->headers ? strlen(msg->headers) : 0;
     if (!msg->headers)
         return;
-    ob_render_json_line(&piece, msg->headers, strlen(msg->headers));
     ob_json_key(json, "headers");
-    ob_json_raw(json, piece.len ? piece.data : "null", piece.len ? piece.len : 4);
-    json->buf->failed |= !ob_buf_ok(&piece);
-    ob_buf_fini(&piece);
+    if (ob_json_valid(msg->headers, len))
+        ob_json_raw_line(json, msg->headers, len);
+    else
+        ob_json_string_n(json, msg->headers, len);
 }
 
 void ob_render_record(struct ob_buf *buf, const struct outbox_delivery *msg)

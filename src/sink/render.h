@@ -74,8 +74,6 @@ void ob_render_logfmt(struct ob_buf *buf, const struct outbox_delivery *msg);
 
 /* Whether the payload is JSON: by what its producer said, and by looking. */
 bool ob_render_is_json(const struct outbox_delivery *msg);
-/* JSON on one line: line breaks between its tokens are left out. */
-void ob_render_json_line(struct ob_buf *buf, const char *json, size_t len);
 void ob_render_base64(struct ob_buf *buf, const void *data, size_t len);
 /* Percent-encodes what the HTTP binding of CloudEvents says: all but visible ASCII, and '"' and '%'. */
 void ob_render_percent(struct ob_buf *buf, const char *text);

@@ -196,7 +196,7 @@ static enum outbox_code put_passed(struct ob_smtp_mail *mail, const struct ob_sm
     if (!config->pass_count)
         return OUTBOX_OK;
     ob_headers_init(&headers);
-    ob_headers_add_message(&headers, msg);
+    ob_headers_add_message(&headers, msg, false);
     if (headers.code) {
         ob_error_set(err, OUTBOX_INVALID, "%s", headers.problem);
         code = wrong(mail, "smtp_header_invalid");

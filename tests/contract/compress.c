@@ -194,6 +194,14 @@ static size_t make_frame(unsigned char *frame, size_t room, const char *text, si
     return made;
 }
 
+/* JSON that hardly takes any room: one very long number. */
+static char *make_ones(struct fx *fx, size_t len)
+{
+    char *ones = keep(fx, malloc(len), free);
+    memset(ones, '1', len);
+    return ones;
+}
+
 static void from_sql(struct fx *fx)
 {
     /* Sizes of every width that a frame header has: 1, 2 and 4 bytes. */
@@ -237,16 +245,16 @@ static void bad_frames_refused(struct fx *fx)
 
 static void bombs_refused(struct fx *fx)
 {
-    char *zeros = keep(fx, calloc(1, 2 * RATIO_LEN), free);
+    char *ones = make_ones(fx, 2 * RATIO_LEN);
     unsigned char *frame = keep(fx, malloc(LARGE), free);
-    size_t len = make_frame(frame, LARGE, zeros, RATIO_LEN); /* as large as a payload may be: 1 MiB */
+    size_t len = make_frame(frame, LARGE, ones, RATIO_LEN); /* as large as a payload may be: 1 MiB */
     assert_in_range(len, 1, 200);
     check_(AT(fx), insert(fx, frame, len, "zstd"), OUTBOX_OK, "insert");
-    expect_payload(AT(fx), take(fx), zeros, RATIO_LEN);
-    len = make_frame(frame, LARGE, zeros, RATIO_LEN + 1);
+    expect_payload(AT(fx), take(fx), ones, RATIO_LEN);
+    len = make_frame(frame, LARGE, ones, RATIO_LEN + 1);
     refuse_frame(AT(fx), OUTBOX_TOO_LARGE, frame, len, "zstd");
     /* The same through the library, which counts what receivers get. */
-    refuse(fx, OUTBOX_TOO_LARGE, .payload = zeros, .payload_len = RATIO_LEN + 1, .content_type = "application/x-zeros");
+    refuse(fx, OUTBOX_TOO_LARGE, .payload = ones, .payload_len = RATIO_LEN + 1, .content_type = "application/x-ones");
     /* 8 bytes of size, all of them set. */
     unsigned char huge[] = {0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0xff, 0xff, 0xff, 0xff,
                             0xff, 0xff, 0xff, 0xff, 0x09, 0,    0,    0x31};
@@ -257,9 +265,9 @@ static void bombs_refused(struct fx *fx)
 static void a_claim_is_bounded(struct fx *fx)
 {
     enum { COUNT = 100 };
-    char *zeros = keep(fx, calloc(1, RATIO_LEN), free);
+    char *ones = make_ones(fx, RATIO_LEN);
     unsigned char *frame = keep(fx, malloc(LARGE), free);
-    size_t len = make_frame(frame, LARGE, zeros, RATIO_LEN), had = 0, bytes = 0;
+    size_t len = make_frame(frame, LARGE, ones, RATIO_LEN), had = 0, bytes = 0;
     for (int i = 0; i < COUNT; i++)
         check_(AT(fx), insert(fx, frame, len, "zstd"), OUTBOX_OK, "insert");
     outbox_batch *batch = claim_n(fx, COUNT);
@@ -277,20 +285,20 @@ static void a_claim_is_bounded(struct fx *fx)
     assert_in_range(bytes, OB_CODEC_BATCH / 2, OB_CODEC_BATCH);
     batch = claim_n(fx, COUNT - (int)had);
     for (size_t i = 0; i < COUNT - had; i++)
-        expect_payload(AT(fx), outbox_batch_at(batch, i), zeros, RATIO_LEN);
+        expect_payload(AT(fx), outbox_batch_at(batch, i), ones, RATIO_LEN);
 }
 
 /* One that is over that bound by itself goes alone, for it would never go otherwise. */
 static void a_giant_goes_alone(struct fx *fx)
 {
     const size_t giant = OB_CODEC_BATCH + 1;
-    char *zeros = keep(fx, calloc(1, giant), free);
+    char *ones = make_ones(fx, giant);
     unsigned char *frame = keep(fx, malloc(LARGE), free);
     ok(fx, configure, "default", "max_payload", "100000000");
-    check_(AT(fx), insert(fx, frame, make_frame(frame, LARGE, zeros, giant), "zstd"), OUTBOX_OK, "insert");
-    check_(AT(fx), insert(fx, frame, make_frame(frame, LARGE, zeros, 20000), "zstd"), OUTBOX_OK, "insert");
+    check_(AT(fx), insert(fx, frame, make_frame(frame, LARGE, ones, giant), "zstd"), OUTBOX_OK, "insert");
+    check_(AT(fx), insert(fx, frame, make_frame(frame, LARGE, ones, 20000), "zstd"), OUTBOX_OK, "insert");
     outbox_batch *batch = claim_n(fx, 2);
-    expect_payload(AT(fx), outbox_batch_at(batch, 0), zeros, giant);
+    expect_payload(AT(fx), outbox_batch_at(batch, 0), ones, giant);
     assert_int_equal(outbox_batch_at(batch, 1)->fault, OUTBOX_FAULT_MEMORY);
 }
 
@@ -326,6 +334,30 @@ static void damage_is_a_fault(struct fx *fx)
     expect_payload(AT(fx), outbox_batch_at(batch, 5), DEFAULT_PAYLOAD, strlen(DEFAULT_PAYLOAD));
 }
 
+/* What comes out of a frame without a content type is pasted into documents: it must be one JSON value, no more, no less. */
+static void json_inside_is_checked(struct fx *fx)
+{
+    static const char *const bad[] = {"{}},\"id\":\"forged\",\"x\":{\"y\":1", "{\"a\":1", "", "{} {}", "\"\xff\"",
+                                      "{\"a\":1,}", "nul", "[1]\n,"};
+    static const char good[] = " {\"deep\": [\"\\u0000 \\ud800\", 1e9999]}\n";
+    unsigned char frame[256];
+    size_t count = sizeof bad / sizeof bad[0];
+    for (size_t i = 0; i < count; i++)
+        check_(AT(fx), insert(fx, frame, make_frame(frame, sizeof frame, bad[i], strlen(bad[i])), "zstd"), OUTBOX_OK,
+               "insert");
+    check_(AT(fx), insert(fx, frame, make_frame(frame, sizeof frame, good, strlen(good)), "zstd"), OUTBOX_OK, "insert");
+    outbox_batch *batch = claim_n(fx, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        const struct outbox_delivery *msg = outbox_batch_at(batch, i);
+        if (msg->fault != OUTBOX_FAULT_NOT_JSON || msg->payload || msg->payload_len)
+            blame(AT(fx), "%s: fault %d", bad[i], (int)msg->fault);
+        const struct ob_message_row *row = look(fx, msg->id);
+        assert_int_equal(row->fault, OUTBOX_FAULT_NOT_JSON);
+        assert_int_equal(row->payload_len, strlen(bad[i])); /* an operator sees what it is */
+    }
+    expect_payload(AT(fx), outbox_batch_at(batch, count), good, strlen(good));
+}
+
 const struct contract_test compress_tests[] = {
     {"Y7: a large payload is stored compressed, and claimed and shown as it was", round_trip},
     {"Y7: only what is over the threshold, which a message may set, is compressed", threshold},
@@ -339,5 +371,6 @@ const struct contract_test compress_tests[] = {
     {"Y7: what a claim decompresses is bounded; the rest comes with the next", a_claim_is_bounded},
     {"Y7: a payload over that bound goes alone", a_giant_goes_alone},
     {"Y7: what cannot be decompressed is a fault of that message alone", damage_is_a_fault},
+    {"Y7, Y12: a frame without a content type that holds no JSON is a fault, however it came in", json_inside_is_checked},
     {NULL, NULL, 0},
 };

@@ -105,6 +105,27 @@ static void cloudevents_in_headers(void **state)
     ob_buf_fini(&buf);
 }
 
+/* N8, M19: where attributes have no prefix, a message's own headers cannot pass for one, not even for one it lacks */
+static void attributes_are_not_forged(void **state)
+{
+    static const enum ob_format formats[] = {OB_FORMAT_PLAIN, OB_FORMAT_BINARY};
+    struct outbox_delivery msg =
+        HARNESS_MESSAGE("t", "{}", .headers = "{\"outboxtenant\": \"forged\", \"Subject\": \"forged\", \"id\": \"forged\", "
+                                              "\"PartitionKey\": \"forged\", \"x-team\": \"red\"}");
+    struct ob_headers headers;
+    (void)state;
+    ob_headers_init(&headers);
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        const struct ob_render render = {.format = formats[i]};
+        ob_headers_reset(&headers);
+        ob_render_headers(&render, &ob_wire_mqtt, &msg, &headers);
+        for (size_t at = 0; at < headers.count; at++)
+            assert_string_not_equal(headers.at[at].value, "forged");
+        says(&headers, "x-team", "red");
+    }
+    ob_headers_fini(&headers);
+}
+
 static json_t *envelope_of(const struct outbox_delivery *msg)
 {
     const struct ob_render render = {.format = OB_FORMAT_STRUCTURED};
@@ -318,7 +339,7 @@ int main(void)
         cmocka_unit_test(cloudevents_in_headers),   cmocka_unit_test(cloudevents_in_an_envelope),
         cmocka_unit_test(trace_context_is_checked), cmocka_unit_test(trace_context_goes_on_or_is_made),
         cmocka_unit_test(bad_headers_are_refused),  cmocka_unit_test(records_are_one_line),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(memory_may_run_out),       cmocka_unit_test(attributes_are_not_forged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@ SQL. Nobody behind the relay can tell.
 
 Proves: Y7 (compression of large payloads).
 """
+import base64
 import json
 import subprocess
 
@@ -82,6 +83,27 @@ def test_relay_delivers_plain_and_buries_damaged(shop, tmp_path):
     assert (message["status"], message["last_code"], message["attempts"]) == ("dead", "encoding", 1)
     assert message["payload"] is None and "zstd" in message["payload_fault"] and "zstd" in message["last_error"]
     assert "no whole zstd frame" in shop.cli("show", damaged).stdout
+
+
+@pytest.mark.parametrize("format_", ["json", "cloudevent", "payload"])
+def test_nothing_is_forged_inside_a_frame(shop, tmp_path, format_):
+    """Y7, M19: a frame without a content type holds JSON and nothing else. What would close the envelope and write id,
+    source and tenant anew is never handed over: the message is dead, with a code of its own, and is shown as bytes."""
+    forged = insert(shop, frame(b'{}},"id":"forged","tenant":"forged","source":"forged","x":{"y":1'))
+    lines = insert(shop, frame(b'{}\n{"id":"forged"}'))
+    good = insert(shop, frame(b'{"text":\n"good"}'))
+    out = tmp_path / "out"
+    Relay(tmp_path, shop.url, {"out": {"kind": "file", "path": str(out), "format": format_}}, [{"sink": "out"}]).until_empty()
+    assert "forged" not in out.read_text()
+    line, = [json.loads(line) for line in out.read_text().splitlines()]
+    assert format_ == "payload" or line["id"] == good
+    for id_ in (forged, lines):
+        message = json.loads(shop.cli("show", id_, "--json").stdout)["message"]
+        assert (message["id"], message["status"], message["last_code"]) == (id_, "dead", "not_json")
+        assert message["payload"] is None and b"forged" in base64.b64decode(message["payload_base64"])
+        assert "content type" in shop.cli("show", id_).stdout
+    rows = [json.loads(line) for line in shop.cli("list", "--payload", "--json").stdout.splitlines()]
+    assert {row["id"] for row in rows} >= {forged, lines}
 
 
 def test_lz4(db):

@@ -146,7 +146,8 @@ ob_code ob_pg_list(struct ob_store *base, const struct ob_filter *filter, ob_mes
     struct ob_buf room = OB_BUF_INIT;
     for (int i = 0; i < PQntuples(res); i++) {
         read_message(res, i, &row);
-        ob_codec_show(ob_pg_text(res, i, ENCODING), &room, &row);
+        if (!PQgetisnull(res, i, ENCODING))
+            ob_codec_show(ob_pg_text(res, i, ENCODING), &room, &row);
         if (!fn(ctx, &row))
             break;
     }

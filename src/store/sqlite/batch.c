@@ -48,14 +48,11 @@ static bool read_message(sqlite3_stmt *stmt, struct batch *batch, struct outbox_
     msg->headers = keep(arena, stmt, 8, &ok);
     msg->correlation_id = keep(arena, stmt, 9, &ok);
     msg->content_type = keep(arena, stmt, 10, &ok);
-    if (sqlite3_column_type(stmt, 15) == SQLITE_NULL) {
-        msg->payload = keep(arena, stmt, 11, &ok);
-        msg->payload_len = (size_t)sqlite3_column_bytes(stmt, 11);
-    } else { /* out of the statement into the arena */
-        msg->payload = sqlite3_column_blob(stmt, 11);
-        msg->payload_len = (size_t)sqlite3_column_bytes(stmt, 11);
-        ob_codec_deliver(ob_sqlite_column(stmt, 15), arena, &batch->left, msg);
-    }
+    /* A frame goes out of the statement into the arena. */
+    bool plain = sqlite3_column_type(stmt, 15) == SQLITE_NULL;
+    msg->payload = plain ? keep(arena, stmt, 11, &ok) : sqlite3_column_blob(stmt, 11);
+    msg->payload_len = (size_t)sqlite3_column_bytes(stmt, 11);
+    ob_codec_deliver(plain ? NULL : ob_sqlite_column(stmt, 15), arena, &batch->left, msg);
     msg->priority = sqlite3_column_int(stmt, 12);
     msg->created_at_us = sqlite3_column_int64(stmt, 13);
     msg->expires_at_us = sqlite3_column_int64(stmt, 14);

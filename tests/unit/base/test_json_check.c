@@ -115,6 +115,27 @@ static void cuts(void **state)
     }
 }
 
+/* Y12: what is valid stands in a JSON document as it is, also where a store would refuse it. */
+static void valid(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"\"\\u0000\"", "\"\\ud800\"", "1e99999", " {\"a\": [1, {}]} ", "\"\xc3\xa9\""};
+    static const char *const bad[] = {"", "{},", "{}}", "\"\\u00g0\"", "\"\xff\"", "\"\xed\xa0\x80\"", "\xef\xbb\xbf{}",
+                                      "01", "{'a': 1}", "{a: 1}", "[1,]", "/**/1", "Infinity", "\"a\tb\""};
+    static char deep[20002];
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        if (!ob_json_valid(good[i], strlen(good[i])))
+            fail_msg("refused: %s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (ob_json_valid(bad[i], strlen(bad[i])))
+            fail_msg("taken: %s", bad[i]);
+    for (size_t levels = 10000; levels <= 10001; levels++) {
+        memset(deep, '[', levels);
+        memset(deep + levels, ']', levels);
+        assert_int_equal(ob_json_valid(deep, 2 * levels), levels == 10000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,6 +143,7 @@ int main(void)
         cmocka_unit_test(bad),
         cmocka_unit_test(depth),
         cmocka_unit_test(cuts),
+        cmocka_unit_test(valid),
     };
     return cmocka_run_group_tests_name("json_check", tests, NULL, NULL);
 }

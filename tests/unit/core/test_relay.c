@@ -590,7 +590,7 @@ static void bad_settings_v11(void **state)
     assert_int_equal(ob_relay_new(&(struct ob_relay_settings){0}, 0, &relay, &err), OUTBOX_INVALID);
 }
 
-/* Y7: a payload that cannot be read is never handed over: dead when it is damaged, given back unspent when memory ran out,
+/* Y7: a payload that cannot be read is never handed over: dead when it is damaged or no JSON, given back unspent when memory ran out,
  * blocked when this build does not know the encoding. None dies before its turn. */
 static void unreadable_payloads_y7(void **state)
 {
@@ -599,10 +599,11 @@ static void unreadable_payloads_y7(void **state)
     rig_new(&rig);
     expect(&rig, OB_ACTION_CLAIM);
     struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0), msg(3, NULL, 0, 0), msg(4, "k", 1, 0),
-                                     msg(5, "k", 2, 0)};
+                                     msg(5, "k", 2, 0), msg(6, NULL, 0, 0)};
     static const enum outbox_fault faults[] = {OUTBOX_FAULT_DAMAGED, OUTBOX_FAULT_MEMORY, OUTBOX_FAULT_UNSUPPORTED,
-                                               OUTBOX_FAULT_NONE, OUTBOX_FAULT_DAMAGED};
-    static const enum outbox_outcome wanted[] = {OUTBOX_FAILED, OUTBOX_RELEASED, OUTBOX_BLOCKED, 0, OUTBOX_RELEASED};
+                                               OUTBOX_FAULT_NONE, OUTBOX_FAULT_DAMAGED, OUTBOX_FAULT_NOT_JSON};
+    static const enum outbox_outcome wanted[] = {OUTBOX_FAILED,   OUTBOX_RELEASED, OUTBOX_BLOCKED, 0,
+                                                 OUTBOX_RELEASED, OUTBOX_FAILED};
     for (size_t i = 0; i < OB_COUNT(msgs); i++) {
         msgs[i].fault = faults[i];
         if (faults[i])
@@ -617,12 +618,12 @@ static void unreadable_payloads_y7(void **state)
             assert_int_equal(rig.act.items[0].msg->id.bytes[0], 4);
             sent = true;
         } else if (rig.act.kind == OB_ACTION_SETTLE) {
-            assert_int_equal(rig.act.count, 4);
+            assert_int_equal(rig.act.count, 5);
             for (int i = 0; i < rig.act.count; i++) {
                 const struct outbox_settle *item = &rig.act.settles[i];
                 assert_int_equal(item->outcome, wanted[item->id.bytes[0] - 1]);
                 if (item->outcome == OUTBOX_FAILED)
-                    assert_string_equal(item->code, "encoding");
+                    assert_string_equal(item->code, item->id.bytes[0] == 6 ? "not_json" : "encoding");
             }
             settled = true;
         } else {

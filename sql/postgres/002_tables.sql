@@ -3,7 +3,7 @@
 --   message   immutable; written once, never updated; partitioned by its time-ordered id, so retention is a DROP
 --   queue     hot and narrow; one row per message that is neither delivered nor dead
 --   attempt   append-only; one row per finished attempt; partitioned like message
---   dead      dead letters, each with a copy of its message, so that a lone one pins no partition
+--   dead      dead letters, each with a copy of its message
 --   dedupe    dedupe keys, kept forever; stream: the last seq of every key
 --   lane      the (namespace, topic) pairs seen; lane.id leads the queue's index
 --
@@ -72,7 +72,7 @@ create index message_tenant on @schema@.message (tenant_id, id) where tenant_id 
 create index message_subject on @schema@.message (subject, id) where subject is not null;
 -- Catches what no partition covers: a producer must never fail because nobody ran purge.
 create table @schema@.message_default partition of @schema@.message default;
--- Undelivered messages whose partition was retired, and redriven ones.
+-- What is still wanted of retired partitions: undelivered and dead messages, and what was settled late.
 create table @schema@.message_kept (like @schema@.message, primary key (id));
 
 create table @schema@.queue (
@@ -222,6 +222,12 @@ create table @schema@.period (
     message boolean not null default true,
     attempt boolean not null default true
 );
+
+-- Who does maintenance holds the lock of its row: not an advisory lock, which any login can take.
+create table @schema@.maintenance (
+    name text primary key
+);
+insert into @schema@.maintenance values ('purge');
 
 -- The larger columns are compressed with lz4 where the server has it: 14 on, and built with it. New partitions are made like
 -- their parent (make_period).

@@ -51,8 +51,8 @@ create function @schema@.check_isolation() returns boolean
 as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        raise exception 'claim and settle need READ COMMITTED, not %', upper(current_setting('transaction_isolation'))
-            using errcode = 'OB007', hint = 'Call them in a transaction of their own, or BEGIN ISOLATION LEVEL READ COMMITTED.';
+        raise exception 'this needs READ COMMITTED, not %', upper(current_setting('transaction_isolation'))
+            using errcode = 'OB007', hint = 'Call it in a transaction of its own, or BEGIN ISOLATION LEVEL READ COMMITTED.';
     end if;
     return true;
 end

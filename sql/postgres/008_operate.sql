@@ -22,34 +22,91 @@ begin
 end
 $$;
 
--- The dead letters that ids or a filter name, locked. A session with a tenant reaches its own only.
+-- The next dead letters that ids or a filter name, locked, from an id on. A session with a tenant reaches its own only.
 create function @schema@.pick_dead(ids uuid[], namespace text, topic text, tenant uuid, code text, before timestamptz,
-    max_count int) returns setof @schema@.dead
+    after uuid, max_count bigint) returns uuid[]
     language plpgsql
 as $$
 #variable_conflict use_column
 begin
-    if ids is null and namespace is null and topic is null and tenant is null and code is null and before is null then
-        raise exception 'nothing says which dead letters are meant' using errcode = 'OB001',
-            hint = 'Give ids, namespace, topic, tenant, code or before (created before); before => now() means all.';
-    end if;
-    perform @schema@.check_range('max_count', max_count, 1, 1000000, '');
-    return query
-        select d.* from @schema@.dead d
+    return array(select d.id from @schema@.dead d
          where (pick_dead.ids is null or d.id = any (pick_dead.ids))
            and (pick_dead.namespace is null or d.namespace = pick_dead.namespace)
            and (pick_dead.topic is null or d.topic = pick_dead.topic)
            and (pick_dead.tenant is null or d.tenant_id = pick_dead.tenant)
            and (pick_dead.code is null or d.code = pick_dead.code)
            and (pick_dead.before is null or d.created_at < pick_dead.before)
+           and (pick_dead.after is null or d.id > pick_dead.after)
            and (@schema@.current_tenant() is null or d.tenant_id = @schema@.current_tenant())
          order by d.id limit max_count
-           for update skip locked;
+           for update skip locked);
+end
+$$;
+
+create function @schema@.check_picking(ids uuid[], namespace text, topic text, tenant uuid, code text, before timestamptz,
+    max_count int) returns void
+    language plpgsql
+as $$
+begin
+    perform @schema@.check_isolation();
+    if ids is null and namespace is null and topic is null and tenant is null and code is null and before is null then
+        raise exception 'nothing says which dead letters are meant' using errcode = 'OB001',
+            hint = 'Give ids, namespace, topic, tenant, code or before (created before); before => now() means all.';
+    end if;
+    perform @schema@.check_range('max_count', max_count, 1, 1000000, '');
+end
+$$;
+
+-- Some dead letters live again; see retry. Each has its message still: retention keeps it as long as the dead letter.
+create function @schema@.retry_some(ids uuid[], actor text, reason text) returns void
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    update @schema@.queue q
+       set held = false, parked = false, due = v_now, since = v_now, spent = 0, redriven = true, expires_at = null
+     where q.id = any (ids) and q.held;
+    insert into @schema@.queue (id, lane, due, since, tenant_id, attempts, max_attempts, prio, shard, redriven)
+    select d.id, l.id, v_now, v_now, d.tenant_id, d.attempts, d.max_attempts, d.priority, -1, true
+      from @schema@.dead d,
+           lateral (select x.id from @schema@.lane x where x.namespace = d.namespace and x.topic = d.topic limit 1) l
+     where d.id = any (ids) and not d.held;
+    perform @schema@.record(retry_some.actor, 'retry', retry_some.reason, d.id, d.tenant_id,
+        jsonb_build_object('code', d.code, 'attempts', d.attempts)) from @schema@.dead d where d.id = any (ids);
+    delete from @schema@.dead d where d.id = any (ids);
+    perform @schema@.fire('redriven', ids, null);
+end
+$$;
+
+create function @schema@.discard_some(ids uuid[], actor text, reason text) returns void
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    v_sids bigint[];
+    v_seqs bigint[];
+begin
+    perform @schema@.fire('discarded', ids, null);
+    with gone as (
+        delete from @schema@.queue q where q.id = any (ids) and q.held returning q.sid, q.seq
+    )
+    select array_agg(sid), array_agg(seq) into v_sids, v_seqs from gone;
+    if v_sids is not null then
+        perform @schema@.wake_successors(v_sids, v_seqs);
+        perform @schema@.ring_if_calm();
+    end if;
+    perform @schema@.record(discard_some.actor, 'discard', discard_some.reason, d.id, d.tenant_id,
+        jsonb_build_object('namespace', d.namespace, 'topic', d.topic, 'code', d.code, 'attempts', d.attempts))
+       from @schema@.dead d where d.id = any (ids);
+    delete from @schema@.dead d where d.id = any (ids);
 end
 $$;
 
 -- A dead message lives again: a fresh budget, attempt numbers go on. Where its key went on without it, its place in the
 -- order is gone, so it has none any more, and the receiver is told (redriven). Where it held its key, it goes first.
+-- In steps, so that what is held at once does not grow with what is asked for.
 create function @schema@.retry(ids uuid[] default null, namespace text default null, topic text default null,
     tenant uuid default null, code text default null, before timestamptz default null, max_count int default 10000,
     actor text default null, reason text default null) returns bigint
@@ -58,39 +115,21 @@ create function @schema@.retry(ids uuid[] default null, namespace text default n
 as $$
 #variable_conflict use_column
 declare
-    v_now constant timestamptz := clock_timestamp();
-    v_picked @schema@.dead[];
-    v_ids uuid[];
+    v_some uuid[];
+    v_count bigint := 0;
 begin
-    v_picked := array(select d from @schema@.pick_dead(retry.ids, retry.namespace, retry.topic, retry.tenant, retry.code,
-        retry.before, max_count) d);
-    v_ids := array(select p.id from unnest(v_picked) p);
-
-    -- A message whose partition is gone comes back from its dead letter. The lock keeps purge from dropping a partition
-    -- between this look and our commit: it would not see the message in the queue yet.
-    perform pg_advisory_xact_lock_shared('@schema@.period'::regclass::oid::bigint);
-    insert into @schema@.message_kept
-    select p.id, p.created_at, p.tenant_id, p.seq, p.priority, p.max_attempts, p.namespace, p.topic, p.key, p.dedupe_key,
-           p.subject, p.recipient, p.correlation_id, p.content_type, p.expires_at, p.headers, p.payload, p.body,
-           p.encoding
-      from unnest(v_picked) p
-     where not exists (select from @schema@.stored m where m.id = p.id);
-    update @schema@.queue q
-       set held = false, parked = false, due = v_now, since = v_now, spent = 0, redriven = true, expires_at = null
-     where q.id = any (v_ids) and q.held;
-    insert into @schema@.queue (id, lane, due, since, tenant_id, attempts, max_attempts, prio, shard, redriven)
-    select p.id, l.id, v_now, v_now, p.tenant_id, p.attempts, p.max_attempts, p.priority, -1, true
-      from unnest(v_picked) p,
-           lateral (select x.id from @schema@.lane x where x.namespace = p.namespace and x.topic = p.topic limit 1) l
-     where not p.held;
-    delete from @schema@.dead d where d.id = any (v_ids);
-    perform @schema@.record(retry.actor, 'retry', retry.reason, p.id, p.tenant_id,
-        jsonb_build_object('code', p.code, 'attempts', p.attempts)) from unnest(v_picked) p;
-    perform @schema@.fire('redriven', v_ids, null);
-    if cardinality(v_ids) > 0 then
+    perform @schema@.check_picking(retry.ids, retry.namespace, retry.topic, retry.tenant, retry.code, retry.before, max_count);
+    loop
+        v_some := @schema@.pick_dead(retry.ids, retry.namespace, retry.topic, retry.tenant, retry.code, retry.before,
+            v_some[cardinality(v_some)], least(max_count - v_count, 500));
+        exit when cardinality(v_some) = 0;
+        perform @schema@.retry_some(v_some, retry.actor, retry.reason);
+        v_count := v_count + cardinality(v_some);
+    end loop;
+    if v_count > 0 then
         perform @schema@.ring_if_calm();
     end if;
-    return cardinality(v_ids);
+    return v_count;
 end
 $$;
 
@@ -103,29 +142,19 @@ create function @schema@.discard(ids uuid[] default null, namespace text default
 as $$
 #variable_conflict use_column
 declare
-    v_picked @schema@.dead[];
-    v_ids uuid[];
-    v_sids bigint[];
-    v_seqs bigint[];
+    v_some uuid[];
+    v_count bigint := 0;
 begin
-    v_picked := array(select d from @schema@.pick_dead(discard.ids, discard.namespace, discard.topic, discard.tenant,
-        discard.code, discard.before, max_count) d);
-    v_ids := array(select p.id from unnest(v_picked) p);
-
-    perform @schema@.fire('discarded', v_ids, null);
-    with gone as (
-        delete from @schema@.queue q where q.id = any (v_ids) and q.held returning q.sid, q.seq
-    )
-    select array_agg(sid), array_agg(seq) into v_sids, v_seqs from gone;
-    if v_sids is not null then
-        perform @schema@.wake_successors(v_sids, v_seqs);
-        perform @schema@.ring_if_calm();
-    end if;
-    delete from @schema@.dead d where d.id = any (v_ids);
-    perform @schema@.record(discard.actor, 'discard', discard.reason, p.id, p.tenant_id,
-        jsonb_build_object('namespace', p.namespace, 'topic', p.topic, 'code', p.code, 'attempts', p.attempts))
-       from unnest(v_picked) p;
-    return cardinality(v_ids);
+    perform @schema@.check_picking(discard.ids, discard.namespace, discard.topic, discard.tenant, discard.code, discard.before,
+        max_count);
+    loop
+        v_some := @schema@.pick_dead(discard.ids, discard.namespace, discard.topic, discard.tenant, discard.code,
+            discard.before, v_some[cardinality(v_some)], least(max_count - v_count, 500));
+        exit when cardinality(v_some) = 0;
+        perform @schema@.discard_some(v_some, discard.actor, discard.reason);
+        v_count := v_count + cardinality(v_some);
+    end loop;
+    return v_count;
 end
 $$;
 

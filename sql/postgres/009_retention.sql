@@ -8,9 +8,10 @@
 --   DROP         ACCESS EXCLUSIVE on the parent, behind any producer's open transaction: may fail, and then the empty
 --                leaf waits for the next purge
 --
--- What is still wanted is copied in the transaction that truncates, under a SHARE lock on the leaf: a transaction that
--- enqueued there and is still open makes purge wait, and so keeps its messages. Wanted is what is not delivered, and what
--- was settled within the retention time, however old it is; dead letters have their copy, and their attempts are wanted.
+-- What is still wanted is moved out first. Then a SHARE lock on the leaf: a transaction that enqueued there and is still open
+-- makes purge wait, and so keeps its messages. Wanted is what is not delivered, what is dead, with its attempts, and what was
+-- settled within the retention time, however old it is. So an operator's retry and purge need not know of each other: a
+-- dead letter has its message in message or in message_kept, and purge drops neither from under it.
 
 -- The append-only guard. Only retention and erasure pass it: they run as the owner, as whom nobody logs in, and which no
 -- setting can turn anybody into.
@@ -66,31 +67,49 @@ as $$
         or exists (select from @schema@.attempt_default a where a.message_id >= low and a.message_id < high)
 $$;
 
--- Copies out of a period what must outlive its partition; returns how many messages do not. Runs as api, which sees all
--- tenants' rows.
-create function @schema@.keep_messages(low uuid, high uuid, cutoff timestamptz, stubs boolean) returns bigint
+-- Moves out of a period what must outlive its partition: what is in the queue or dead, and what was settled late. What is
+-- left is none of these, and nothing can make it so again. Returns how many were moved. Runs as api, which sees all tenants'
+-- rows.
+create function @schema@.keep_messages(low uuid, high uuid, cutoff timestamptz, stubs boolean, most bigint) returns bigint
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_moved bigint;
 begin
     if stubs then
         insert into @schema@.archived
         select m.id, m.created_at, m.tenant_id, m.seq, m.namespace, m.topic, m.key, m.dedupe_key, m.subject, m.correlation_id
           from @schema@.message m where m.id >= low and m.id < high
+           and not exists (select from @schema@.archived k where k.id = m.id)
             on conflict (id) do nothing;
     end if;
-    insert into @schema@.message_kept
-    select m.* from @schema@.message m
-     where m.id >= low and m.id < high
-       and m.id in (select q.id from @schema@.queue q where q.id >= low and q.id < high
-                    union all
-                    select a.message_id from @schema@.attempt_stored a
-                     where a.message_id >= low and a.message_id < high and a.completed_at >= cutoff)
-        on conflict (id) do nothing;
-    return (select count(*) from @schema@.message m where m.id >= low and m.id < high
-               and not exists (select from @schema@.message_kept k where k.id = m.id)
-               and not exists (select from @schema@.dead d where d.id = m.id));
+    with gone as (
+        delete from @schema@.message m
+         where m.id >= low and m.id < high
+           and m.id = any (array(
+               select w.id from (
+                   select q.id from @schema@.queue q where q.id >= low and q.id < high
+                   union all
+                   select d.id from @schema@.dead d where d.id >= low and d.id < high
+                   union all
+                   select a.message_id from @schema@.attempt_stored a
+                    where a.message_id >= low and a.message_id < high and a.completed_at >= cutoff) w
+                where exists (select from @schema@.message x where x.id = w.id and x.id >= low and x.id < high)
+                limit most))
+        returning m.*
+    )
+    insert into @schema@.message_kept select * from gone on conflict (id) do nothing;
+    get diagnostics v_moved = row_count;
+    return v_moved;
 end
+$$;
+
+create function @schema@.count_messages(low uuid, high uuid) returns bigint
+    language sql security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+    select count(*) from @schema@.message m where m.id >= low and m.id < high
 $$;
 
 create function @schema@.keep_attempts(low uuid, high uuid, cutoff timestamptz) returns void
@@ -121,6 +140,7 @@ begin
         delete from @schema@.message_kept k where k.id in (
             select x.id from @schema@.message_kept x where x.id < v_before
                and not exists (select from @schema@.queue q where q.id = x.id)
+               and not exists (select from @schema@.dead d where d.id = x.id)
                and not exists (select from @schema@.attempt_stored a where a.message_id = x.id
                                   and a.completed_at >= messages_before) order by x.id limit 1000)
         returning k.*
@@ -128,6 +148,7 @@ begin
         delete from @schema@.message_default k where k.id in (
             select x.id from @schema@.message_default x where x.id < v_before
                and not exists (select from @schema@.queue q where q.id = x.id)
+               and not exists (select from @schema@.dead d where d.id = x.id)
                and not exists (select from @schema@.attempt_stored a where a.message_id = x.id
                                   and a.completed_at >= messages_before) order by x.id limit 1000)
         returning k.*
@@ -206,18 +227,32 @@ begin
 end
 $$;
 
-create function @schema@.purge_empty(messages_before timestamptz, attempts_before timestamptz, out leaf text, out removed bigint)
+-- What is wanted of a leaf is moved before it is locked, some thousand rows a call. Under the lock there is only left to see
+-- what an open transaction has added meanwhile.
+create function @schema@.purge_empty(messages_before timestamptz, attempts_before timestamptz, out action text, out leaf text,
+    out removed bigint)
     language plpgsql
 as $$
 declare
     p @schema@.period;
+    v_low uuid;
+    v_high uuid;
+    v_stubs constant boolean := attempts_before < messages_before;
 begin
+    action := 'empty';
+    removed := 0;
     select * into p from @schema@.period x where x.message and x.finish < messages_before order by x.start limit 1;
     if found then
         leaf := 'message_' || p.suffix;
+        v_low := @schema@.uuid_at(p.start);
+        v_high := @schema@.uuid_at(p.finish);
+        if @schema@.keep_messages(v_low, v_high, messages_before, v_stubs, 20000) > 0 then
+            action := 'keep';
+            return;
+        end if;
+        removed := @schema@.count_messages(v_low, v_high);
         perform @schema@.patiently(format('lock table %I.%I in share mode', @schema_text@, leaf));
-        removed := @schema@.keep_messages(@schema@.uuid_at(p.start), @schema@.uuid_at(p.finish), messages_before,
-            attempts_before < messages_before);
+        perform @schema@.keep_messages(v_low, v_high, messages_before, v_stubs, null);
         perform @schema@.patiently(format('truncate %I.%I', @schema_text@, leaf));
         update @schema@.period x set message = false where x.start = p.start;
         return;
@@ -225,7 +260,6 @@ begin
     select * into p from @schema@.period x where x.attempt and x.finish < attempts_before order by x.start limit 1;
     if found then
         leaf := 'attempt_' || p.suffix;
-        removed := 0;
         perform @schema@.patiently(format('lock table %I.%I in share mode', @schema_text@, leaf));
         perform @schema@.keep_attempts(@schema@.uuid_at(p.start), @schema@.uuid_at(p.finish), attempts_before);
         perform @schema@.patiently(format('truncate %I.%I', @schema_text@, leaf));
@@ -255,7 +289,7 @@ begin
     end if;
     if v_leaf.message then
         lock table only @schema@.message in access exclusive mode;
-        perform @schema@.keep_messages(v_leaf.low, v_leaf.high, messages_before, attempts_before < messages_before);
+        perform @schema@.keep_messages(v_leaf.low, v_leaf.high, messages_before, attempts_before < messages_before, null);
     else
         lock table only @schema@.attempt in access exclusive mode;
         perform @schema@.keep_attempts(v_leaf.low, v_leaf.high, attempts_before);
@@ -295,7 +329,9 @@ declare
     v_messages timestamptz;
     v_attempts timestamptz;
 begin
-    if not pg_try_advisory_xact_lock('@schema@.period'::regclass::oid::bigint) then
+    perform @schema@.check_isolation();
+    perform from @schema@.maintenance m where m.name = 'purge' for update skip locked;
+    if not found then
         return query select 'busy', 'another purge is at work', 0::bigint, false;
         return;
     end if;
@@ -312,7 +348,8 @@ begin
             detail := @schema@.purge_create(v_now, s.partition_width);
             if detail is null then
                 action := 'empty';
-                select e.leaf, coalesce(e.removed, 0) into detail, removed from @schema@.purge_empty(v_messages, v_attempts) e;
+                select e.action, e.leaf, e.removed into action, detail, removed
+                  from @schema@.purge_empty(v_messages, v_attempts) e;
             end if;
             if detail is null then
                 action := 'drop';
@@ -338,16 +375,22 @@ $$;
 -- Erases a tenant: messages, attempts, dead letters, keys. Runs as the owner, who is held by row security and so reaches
 -- just this tenant's rows, and whom the append-only guard lets pass. Only this act remains, without its content.
 --     create trigger ... after delete on tenants ... perform outbox.erase_tenant(old.id)
+--
+-- Keys come first: there it waits for the tenant's producers, and what they commit is there for the statements that follow.
+-- Whatever else it waits for (a settle, a retry) may have put something where it looked already; so it looks again.
 create function @schema@.erase_tenant(tenant uuid, actor text default null, reason text default null) returns bigint
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_before constant text := current_setting('app.current_tenant_id', true);
-    v_messages bigint;
-    v_more bigint;
+    v_messages bigint := 0;
+    v_dead bigint := 0;
     v_attempts bigint;
+    v_count bigint;
+    v_more boolean;
 begin
+    perform @schema@.check_isolation();
     if tenant is null then
         raise exception '"tenant" is missing' using errcode = 'OB001', hint = 'Give the tenant''s uuid.';
     elsif @schema@.current_tenant() <> tenant then
@@ -355,23 +398,33 @@ begin
             hint = 'A session with app.current_tenant_id erases that tenant only.';
     end if;
     perform set_config('app.current_tenant_id', tenant::text, true);
-    delete from @schema@.queue where tenant_id = tenant;
-    delete from @schema@.message where tenant_id = tenant;
-    get diagnostics v_messages = row_count;
-    delete from @schema@.message_kept where tenant_id = tenant;
-    delete from @schema@.dead d where tenant_id = tenant;
-    get diagnostics v_more = row_count;
+    for v_round in 1..10 loop -- who goes on sending all the while is not waited for
+        delete from @schema@.stream where tenant_id = tenant;
+        v_more := found;
+        delete from @schema@.dead where tenant_id = tenant;
+        get diagnostics v_count = row_count;
+        v_dead := v_dead + v_count;
+        v_more := v_more or found;
+        delete from @schema@.queue where tenant_id = tenant;
+        v_more := v_more or found;
+        delete from @schema@.message where tenant_id = tenant;
+        get diagnostics v_count = row_count;
+        v_messages := v_messages + v_count;
+        v_more := v_more or found;
+        delete from @schema@.message_kept where tenant_id = tenant;
+        v_more := v_more or found;
+        delete from @schema@.dedupe where tenant_id = tenant;
+        exit when not (v_more or found);
+    end loop;
     delete from @schema@.attempt where tenant_id = tenant;
     get diagnostics v_attempts = row_count;
     delete from @schema@.attempt_kept where tenant_id = tenant;
     delete from @schema@.archived where tenant_id = tenant;
-    delete from @schema@.dedupe where tenant_id = tenant;
-    delete from @schema@.stream where tenant_id = tenant;
     delete from @schema@.hook_failure where tenant_id = tenant;
     delete from @schema@.act where tenant_id = tenant;
     perform set_config('app.current_tenant_id', coalesce(v_before, ''), true);
     perform @schema@.record(actor, 'erase_tenant', reason, null, null, jsonb_build_object('tenant', tenant,
-        'messages', v_messages, 'attempts', v_attempts, 'dead_letters', v_more));
+        'messages', v_messages, 'attempts', v_attempts, 'dead_letters', v_dead));
     return v_messages;
 end
 $$;
@@ -389,12 +442,14 @@ declare
     v_tenant constant uuid := @schema@.tenant_for(tenant);
     v_ids uuid[];
 begin
+    perform @schema@.check_isolation();
     v_ids := array(
         select m.id from @schema@.stored m where m.subject = erase_subject.subject
            and m.namespace = erase_subject.namespace and (v_tenant is null or m.tenant_id = v_tenant)
         union
         select d.id from @schema@.dead d where d.subject = erase_subject.subject
            and d.namespace = erase_subject.namespace and (v_tenant is null or d.tenant_id = v_tenant));
+    delete from @schema@.dead d where d.id = any (v_ids); -- first: an open retry puts into the queue what it takes from there
     delete from @schema@.queue q where q.id = any (v_ids) and q.sid is null;
     update @schema@.queue q set expires_at = '-infinity', held = false, due = least(q.due, clock_timestamp())
      where q.id = any (v_ids);
@@ -402,7 +457,6 @@ begin
        from @schema@.queue q
       where q.id = any (v_ids) and q.parked
         and not exists (select from @schema@.queue p where p.sid = q.sid and p.seq = q.seq - 1);
-    delete from @schema@.dead d where d.id = any (v_ids);
     delete from @schema@.message m where m.id = any (v_ids);
     delete from @schema@.message_kept m where m.id = any (v_ids);
     delete from @schema@.archived m where m.id = any (v_ids);

@@ -53,7 +53,8 @@ grant select, delete on @schema@.message, @schema@.message_default, @schema@.arc
 grant select on @schema@.attempt_default, @schema@.period to @api@;
 grant execute on function @schema@.call_hook to @api@;
 -- owner: what retention and erasure call.
-grant execute on function @schema@.uuid_at, @schema@.default_holds, @schema@.keep_messages, @schema@.keep_attempts,
+grant execute on function @schema@.uuid_at, @schema@.default_holds, @schema@.keep_messages, @schema@.count_messages,
+    @schema@.keep_attempts, @schema@.check_isolation,
     @schema@.sweep_leftovers, @schema@.attempts_needed, @schema@.record, @schema@.append_only, @schema@.current_tenant to @owner@;
 
 grant execute on function @schema@.enqueue, @schema@.enqueue_bytes, @schema@.enqueue_many to @producer@;

@@ -5,8 +5,9 @@
 #include "base/clock.h"
 
 #include <string.h>
+#include <unistd.h>
 
-enum { AT_ONCE = 10000, COUNT_CAP = 10000 };
+enum { AT_ONCE = 1000, COUNT_CAP = 10000 };
 
 static const char *const status_words[] = {"pending", "processing", "delivered", "dead", "discarded"};
 
@@ -87,6 +88,15 @@ static int say_act(struct ob_cli *cli, const struct act *act, int64_t count, boo
     return OB_EXIT_OK;
 }
 
+/* On a terminal, after each step that is not the last. */
+static void tell_progress(const struct ob_cli *cli, const struct act *act, int64_t total, bool more)
+{
+    if (more && !cli->args.quiet && isatty(STDERR_FILENO))
+        fprintf(stderr, "\r%lld %s ...", (long long)total, act->done);
+    else if (!more && total > AT_ONCE && !cli->args.quiet && isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K");
+}
+
 /* In steps, so that no transaction grows without end; *total counts also when a later step fails. */
 static ob_code run_act(struct ob_cli *cli, const struct act *act, struct ob_filter *filter, int64_t *total)
 {
@@ -100,6 +110,7 @@ static ob_code run_act(struct ob_cli *cli, const struct act *act, struct ob_filt
             return code;
         *total += count;
         left -= count;
+        tell_progress(cli, act, *total, count == AT_ONCE);
     } while (count == AT_ONCE && left > 0 && !filter->ids);
     return OUTBOX_OK;
 }

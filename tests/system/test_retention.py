@@ -91,7 +91,7 @@ def test_the_default_partition_is_cleaned_too(db, conn):
     """Y7 S1: what fell into it leaves when its time is over, but for what is wanted."""
     send(db, "delivered")
     settle(db, 1)
-    old = past.age(conn, send(db, "waits"), 40)
+    past.age(conn, send(db, "waits"), 40)
     conn.execute("UPDATE outbox.queue SET due = now() + interval '1 h'")
     send(db, "dead", max_attempts=1)
     settle(db, 3)
@@ -100,7 +100,7 @@ def test_the_default_partition_is_cleaned_too(db, conn):
     assert conn.execute("SELECT count(*) FROM outbox.message_default").fetchone() == (3,)
     past.purge(conn)
     assert view(db, order="2") == [("dead", "dead"), ("waits", "pending")]
-    assert conn.execute("SELECT id FROM outbox.message_default").fetchall() == [(old,)]
+    assert set(conn.execute("SELECT id FROM outbox.message_default").fetchall()) == set(db.sql("SELECT id FROM outbox.messages"))
 
 
 # ---- old partitions --------------------------------------------------------------------------------------------------

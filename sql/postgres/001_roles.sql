@@ -6,6 +6,7 @@
 --   owner     owns the tables; nobody logs in as it; held by row security like everybody (FORCE)
 --   api       owns the functions people call; nobody logs in as it; the only role that may write the tables
 --   hooks     calls outcome hooks; nobody logs in as it; has no rights of its own at all
+--   nobody    as whom deferred triggers of others fire; nobody logs in as it; has no rights, not even on hooks
 --   producer  may enqueue, nothing else
 --   relay     may claim and settle
 --   operator  may read everything, retry, discard, pause, purge, configure
@@ -16,7 +17,7 @@ declare
     suffix text;
     name text;
 begin
-    foreach suffix in array '{owner,api,hooks,producer,relay,operator,auditor,tenant}'::text[] loop
+    foreach suffix in array '{owner,api,hooks,nobody,producer,relay,operator,auditor,tenant}'::text[] loop
         name := @schema_text@ || '_' || suffix;
         if not exists (select from pg_roles where rolname = name) then
             begin
@@ -29,7 +30,7 @@ begin
 end
 $$;
 
--- The migrating role hands its objects over to these three, which it may do only as a member. A superuser needs no
+-- The migrating role hands its objects over to these four, which it may do only as a member. A superuser needs no
 -- membership and gets none; who is a member already may not be allowed to grant it again. From PostgreSQL 16 on, who made
 -- a role is a member, but one that cannot become it.
 do $$
@@ -45,9 +46,12 @@ begin
     if not pg_has_role(@hooks_text@, needed) then
         grant @hooks@ to current_user;
     end if;
+    if not pg_has_role(@nobody_text@, needed) then
+        grant @nobody@ to current_user;
+    end if;
 end
 $$;
 
 create schema if not exists @schema@;
-grant usage, create on schema @schema@ to @owner@, @api@, @hooks@;
+grant usage, create on schema @schema@ to @owner@, @api@, @hooks@, @nobody@;
 grant usage on schema @schema@ to @producer@, @relay@, @operator@, @auditor@, @tenant@;

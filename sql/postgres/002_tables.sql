@@ -199,18 +199,20 @@ create table @schema@.hook (
     topic         text, -- null: all
     function_schema text not null,
     function_name text not null,
+    function_owner text not null,
     registrant    text not null default session_user,
     created_at    timestamptz not null default clock_timestamp()
 );
 
--- An outcome that a hook has not taken yet. The outcome itself stands.
+-- An outcome that a hook has not taken yet. The outcome itself stands. No tries: a claim left it, or a hook before it took
+-- too long.
 create table @schema@.hook_failure (
     id         bigint generated always as identity primary key,
     hook_id    bigint not null,
     tenant_id  uuid,
     event      jsonb not null,
     tries      int not null default 1,
-    error      text not null,
+    error      text,
     failed_at  timestamptz not null default clock_timestamp()
 );
 

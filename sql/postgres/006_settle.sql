@@ -61,7 +61,6 @@ begin
     if v_sids is not null then
         perform @schema@.wake_successors(v_sids, v_seqs);
     end if;
-    perform @schema@.fire('dead', ids, null);
 end
 $$;
 
@@ -83,6 +82,7 @@ begin
                           order by a.attempt_no desc limit 1) a on true
      where q.ctid = any (tids);
     perform @schema@.bury(r.ids, r.reasons, r.codes, r.errors, v_now);
+    perform @schema@.fire('dead', r.ids, null, later => true);
 end
 $$;
 
@@ -316,6 +316,7 @@ begin
               into r
               from unnest(ids, outcomes, codes, errors) t(id, outcome, code, error) where t.id = any (v_dying);
             perform @schema@.bury(r.ids, r.reasons, r.codes, r.errors, v_now);
+            perform @schema@.fire('dead', r.ids, null);
         end if;
         perform @schema@.fire('retry', array(select t.id from unnest(ids, outcomes) t(id, outcome)
             where t.outcome in (2, 7) and t.id = any (v_done) and t.id <> all (coalesce(v_dying, '{}'))), null);

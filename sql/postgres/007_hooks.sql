@@ -8,11 +8,16 @@
 -- topic, tenant_id, key, seq, subject, recipient, correlation_id, dedupe_key, attempt, outcome, reason (of a dead one), code,
 -- error, reference, output, at.
 --
--- Rights. A hook is SECURITY DEFINER, so it has the rights of its owner. Whatever it is changed into later, it is called
--- by a role that has no rights at all, never by ours.
+-- Rights. A hook is SECURITY DEFINER, so it has the rights of its owner. That is looked at with every call, and so is its
+-- owner: what it is changed into after it was registered is not called. The role that calls it has no other rights.
+-- Session. After a hook the session is as before: its settings, cursors, temporary objects and prepared statements. A
+-- hook that changed one has failed. Otherwise the rest of the settle, and then the worker, would go on with a search_path
+-- of the hook's. What it does with SET LOCAL to the settings that call_hook names ends with the call.
 -- Failure. Each call is a subtransaction with a lock_timeout of 200 ms. Deferred constraints are checked at its end, and
 -- are immediate for the rest of the transaction. When it fails, what it did is undone, the outcome stands, and the events
 -- go to hook_failure, from which run_failed_hooks gives them again, one by one.
+-- Time. A statement_timeout that ends a hook ends no settle. It comes only once in a statement, so after it no other hook
+-- is called: the events wait in hook_failure, with no tries. A claim calls no hook at all: its events wait there too.
 
 create function @schema@.outputs_of(done uuid[], ids uuid[], outputs jsonb[]) returns jsonb
     language sql immutable
@@ -22,13 +27,16 @@ as $$
           where t.output is not null and t.id = any (done)) end
 $$;
 
--- The only function that calls foreign code. It belongs to the role without rights, and does nothing else.
+-- The only function that calls hooks. It belongs to the role that may, and does nothing else. The settings named here are
+-- those that a hook may want to change for itself: what SET LOCAL does to them ends with this call.
 create function @schema@.call_hook(function_schema text, function_name text, events jsonb) returns void
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
+    set lock_timeout = '200ms'
     set enable_seqscan = on
     set enable_hashjoin = on
     set enable_mergejoin = on
+    set enable_indexscan = on
     set plan_cache_mode = auto
 as $$
 begin
@@ -36,54 +44,229 @@ begin
 end
 $$;
 
-create function @schema@.fire(event text, ids uuid[], outputs jsonb) returns void
+-- Fires what a hook, or anybody before it, has deferred. A deferred trigger runs as whoever is there when it fires, at the
+-- latest as the one who commits: so it fires here, as a role that may do nothing. Triggers may write, and defer again. The
+-- second time they cannot write, so nothing is left.
+create function @schema@.fire_deferred() returns void
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    set constraints all immediate;
+    begin
+        perform set_config('transaction_read_only', 'on', true);
+        set constraints all immediate;
+    exception when read_only_sql_transaction then
+        raise exception 'a deferred trigger defers another that writes' using errcode = 'OB001';
+    end;
+end
+$$;
+
+-- What must be after a hook as it was before, a text each. The hook may have put anything on the search_path by then: so
+-- whatever is named here, or is an operator, a cast or a type, says that it is PostgreSQL's own. IN, NULLIF, BETWEEN and
+-- IS DISTINCT FROM would look for an operator by its name.
+create function @schema@.settings_now() returns text[]
+    language plpgsql
+as $$
+begin
+    return array(
+        select pg_catalog.concat('the setting ', s.name, ' = ', s.setting) from pg_catalog.pg_settings s
+         where s.context operator(pg_catalog.=) any (array['user', 'superuser'])
+        union all
+        select pg_catalog.concat('the setting ', n.name, ' = ', pg_catalog.current_setting(n.name, true))
+          from pg_catalog.unnest(array['role', 'session_authorization', 'app.current_tenant_id', 'outbox.doorbell',
+               pg_catalog.concat('outbox.memory_', '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid)]) n(name));
+end
+$$;
+
+-- functions: whose rows in the catalog must be the same.
+create function @schema@.things_now(functions oid[]) returns text[]
+    language plpgsql
+as $$
+declare
+    v_temp constant oid := pg_catalog.pg_my_temp_schema();
+    v_things text[];
+begin
+    v_things := array(
+        select pg_catalog.concat('the cursor ', c.name, ' = ', c.creation_time) from pg_catalog.pg_cursors c where c.is_holdable
+        union all
+        select pg_catalog.concat('the function ', f.oid, ' = ', p.xmin, p.ctid)
+          from pg_catalog.unnest(functions) f(oid) left join pg_catalog.pg_proc p on p.oid operator(pg_catalog.=) f.oid);
+    if v_temp operator(pg_catalog.<>) '0'::pg_catalog.oid then
+        v_things := pg_catalog.array_cat(v_things, array(
+            select pg_catalog.concat('the temporary object ', c.relname, ' = ', c.oid) from pg_catalog.pg_class c
+             where c.relnamespace operator(pg_catalog.=) v_temp
+            union all
+            select pg_catalog.concat('the temporary type ', t.typname, ' = ', t.oid) from pg_catalog.pg_type t
+             where t.typnamespace operator(pg_catalog.=) v_temp));
+    end if;
+    return v_things;
+end
+$$;
+
+-- Prepared statements do not go with a subtransaction. Those that a hook made, maybe under a name that the worker uses, go
+-- now; those that it removed are for the worker to prepare again (26000).
+create function @schema@.prepared() returns text[]
+    language plpgsql
+as $$
+begin
+    return array(select concat(p.name, e'\n', p.prepare_time, p.from_sql, p.statement) from pg_prepared_statements p);
+end
+$$;
+
+create function @schema@.remove_prepared(before text[]) returns text
+    language plpgsql
+as $$
+declare
+    v_name text;
+    v_names text[] := '{}';
+begin
+    for v_name in select split_part(p, e'\n', 1) from unnest(@schema@.prepared()) p where p <> all (before) loop
+        execute format('deallocate %I', v_name);
+        v_names := v_names || v_name;
+    end loop;
+    return array_to_string(v_names || array(select split_part(b, e'\n', 1) from unnest(before) b
+        where b <> all (@schema@.prepared()) and split_part(b, e'\n', 1) <> all (v_names)), ', ');
+end
+$$;
+
+-- The function of a hook, as it is now, unless it may not be called any more.
+create function @schema@.hook_function(h @schema@.hook) returns oid
+    language plpgsql
+as $$
+declare
+    p pg_proc;
+begin
+    select x.* into p from pg_proc x join pg_namespace n on n.oid = x.pronamespace
+     where n.nspname = h.function_schema and x.proname = h.function_name and x.prokind = 'f' and x.pronargs = 1
+       and x.proargtypes[0] = 'jsonb'::regtype;
+    if not found then
+        raise exception 'the function %.%(jsonb) is gone', h.function_schema, h.function_name using errcode = '42883';
+    elsif not p.prosecdef or not exists (select from unnest(p.proconfig) c where c like 'search_path=%') then
+        raise exception 'the function %.% is not SECURITY DEFINER with a fixed search_path any more', h.function_schema,
+            h.function_name using errcode = '42501';
+    elsif pg_get_userbyid(p.proowner) <> h.function_owner then
+        raise exception 'the function %.% belongs to % now, not to %', h.function_schema, h.function_name,
+            pg_get_userbyid(p.proowner), h.function_owner using errcode = '42501';
+    end if;
+    return p.oid;
+end
+$$;
+
+create function @schema@.difference(a text[], b text[]) returns text
+    language sql immutable
+as $$
+    select string_agg(distinct split_part(d, ' = ', 1), ', ') from (
+        (select unnest(a) except select unnest(b))
+        union all
+        (select unnest(b) except select unnest(a))) x(d)
+$$;
+
+-- Gives events to a hook. Returns what went wrong, null for nothing.
+create function @schema@.give(h @schema@.hook, events jsonb) returns text
+    language plpgsql
+as $$
+declare
+    v_prepared constant text[] := @schema@.prepared();
+    v_functions oid[];
+    v_settings text[];
+    v_settings_after text[];
+    v_things text[];
+    v_things_after text[];
+    v_error text;
+    v_names text;
+begin
+    begin
+        v_functions := array[@schema@.hook_function(h),
+            '@schema@.call_hook(text,text,jsonb)'::regprocedure, '@schema@.fire_deferred()'::regprocedure];
+        v_settings := @schema@.settings_now();
+        v_things := @schema@.things_now(v_functions);
+        perform @schema@.call_hook(h.function_schema, h.function_name, events);
+        -- Until all is compared, every name and operator must say where it is from.
+        perform @schema@.fire_deferred();
+        v_settings_after := @schema@.settings_now();
+        v_things_after := @schema@.things_now(v_functions);
+        -- A library that the hook loaded may have brought settings of its own.
+        if v_things_after operator(pg_catalog.<>) v_things or (v_settings_after operator(pg_catalog.<>) v_settings
+                and not v_settings operator(pg_catalog.<@) v_settings_after) then
+            raise sqlstate 'OB001';
+        end if;
+    exception
+        when sqlstate 'OB001' then
+            v_error := 'OB001 ' || case when v_things_after is null then sqlerrm
+                else 'the hook left changed: ' || @schema@.difference(v_settings || v_things,
+                    v_settings_after || v_things_after) end;
+        when others or assert_failure or query_canceled then
+            v_error := sqlstate || ' ' || sqlerrm; -- the session is as it was at the beginning of the block
+    end;
+    v_names := @schema@.remove_prepared(v_prepared);
+    if v_names <> '' then
+        v_error := concat_ws('; ', v_error, 'OB001 the hook changed prepared statements: ' || v_names);
+    end if;
+    return v_error;
+end
+$$;
+
+-- What a hook is told of these messages; null: they are none of its own.
+create function @schema@.events_for(h @schema@.hook, event text, ids uuid[], outputs jsonb) returns jsonb
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    return (select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('event', events_for.event, 'id', m.id,
+               'namespace', m.namespace, 'topic', m.topic, 'tenant_id', m.tenant_id, 'key', m.key, 'seq', m.seq,
+               'subject', m.subject, 'recipient', m.recipient, 'correlation_id', m.correlation_id,
+               'dedupe_key', m.dedupe_key, 'attempt', a.attempt_no, 'outcome', a.outcome, 'reason', d.reason,
+               'code', coalesce(d.code, a.code), 'error', coalesce(d.error, a.error), 'reference', a.reference,
+               'at', clock_timestamp()))
+               || case when outputs ? m.id::text then jsonb_build_object('output', outputs -> m.id::text) else '{}' end
+               order by m.id)
+      from unnest(ids) t(id)
+     cross join lateral (
+           select s.id, s.namespace, s.topic, s.tenant_id, s.key, s.seq, s.subject, s.recipient, s.correlation_id,
+                  s.dedupe_key from @schema@.stored s where s.id = t.id
+           union all
+           select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.subject, d.recipient, d.correlation_id,
+                  d.dedupe_key from @schema@.dead d where d.id = t.id
+            limit 1) m
+      left join lateral (select * from @schema@.attempt_stored a where a.message_id = t.id
+                          order by a.attempt_no desc limit 1) a on true
+      left join @schema@.dead d on d.id = t.id
+     where (h.namespace is null or h.namespace = m.namespace) and (h.topic is null or h.topic = m.topic));
+end
+$$;
+
+-- Keeps events for run_failed_hooks. error null: nobody has tried to give them yet.
+create function @schema@.keep_events(hook_id bigint, events jsonb, error text) returns void
+    language sql
+as $$
+    insert into @schema@.hook_failure (hook_id, tenant_id, event, tries, error)
+    select hook_id, (e ->> 'tenant_id')::uuid, e, (error is not null)::int, error from jsonb_array_elements(events) e
+$$;
+
+-- later: hooks are told afterwards, by run_failed_hooks.
+create function @schema@.fire(event text, ids uuid[], outputs jsonb, later boolean default false) returns void
     language plpgsql
 as $$
 #variable_conflict use_column
 declare
     v_events jsonb;
     v_hook @schema@.hook;
-    v_old_timeout constant text := current_setting('lock_timeout');
-    v_old_tenant constant text := coalesce(current_setting('app.current_tenant_id', true), '');
+    v_error text;
 begin
     if coalesce(cardinality(ids), 0) = 0 or not exists (select from @schema@.hook) then
         return;
     end if;
     for v_hook in select * from @schema@.hook order by id loop
-        select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('event', fire.event, 'id', m.id,
-                   'namespace', m.namespace, 'topic', m.topic, 'tenant_id', m.tenant_id, 'key', m.key, 'seq', m.seq,
-                   'subject', m.subject, 'recipient', m.recipient, 'correlation_id', m.correlation_id,
-                   'dedupe_key', m.dedupe_key, 'attempt', a.attempt_no, 'outcome', a.outcome, 'reason', d.reason,
-                   'code', coalesce(d.code, a.code), 'error', coalesce(d.error, a.error), 'reference', a.reference,
-                   'at', clock_timestamp()))
-                   || case when outputs ? m.id::text then jsonb_build_object('output', outputs -> m.id::text) else '{}' end
-                   order by m.id)
-          into v_events
-          from unnest(ids) t(id)
-         cross join lateral (
-               select s.id, s.namespace, s.topic, s.tenant_id, s.key, s.seq, s.subject, s.recipient, s.correlation_id,
-                      s.dedupe_key from @schema@.stored s where s.id = t.id
-               union all
-               select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.subject, d.recipient, d.correlation_id,
-                      d.dedupe_key from @schema@.dead d where d.id = t.id
-                limit 1) m
-          left join lateral (select * from @schema@.attempt_stored a where a.message_id = t.id
-                              order by a.attempt_no desc limit 1) a on true
-          left join @schema@.dead d on d.id = t.id
-         where (v_hook.namespace is null or v_hook.namespace = m.namespace)
-           and (v_hook.topic is null or v_hook.topic = m.topic);
+        v_events := @schema@.events_for(v_hook, fire.event, ids, outputs);
         continue when v_events is null;
-        begin
-            perform set_config('lock_timeout', '200ms', true);
-            perform @schema@.call_hook(v_hook.function_schema, v_hook.function_name, v_events);
-            set constraints all immediate; -- a deferred one would fail at the commit, and take the outcome with it
-            perform set_config('lock_timeout', v_old_timeout, true);
-            perform set_config('app.current_tenant_id', v_old_tenant, true);
-        exception when others or assert_failure then
-            insert into @schema@.hook_failure (hook_id, tenant_id, event, error)
-            select v_hook.id, (e ->> 'tenant_id')::uuid, e, sqlstate || ' ' || sqlerrm
-              from jsonb_array_elements(v_events) e;
-        end;
+        v_error := null;
+        if not later then
+            v_error := @schema@.give(v_hook, v_events);
+            continue when v_error is null;
+            later := v_error like '57014%';
+        end if;
+        perform @schema@.keep_events(v_hook.id, v_events, v_error);
     end loop;
 end
 $$;
@@ -120,11 +303,12 @@ begin
      where n.oid = p.pronamespace and h.function_name = p.proname
        and h.namespace is not distinct from hook.namespace and h.topic is not distinct from hook.topic;
     if found then
+        update @schema@.hook h set function_owner = pg_get_userbyid(p.proowner) where h.id = v_id;
         return v_id;
     end if;
-    insert into @schema@.hook (namespace, topic, function_schema, function_name, registrant)
+    insert into @schema@.hook (namespace, topic, function_schema, function_name, function_owner, registrant)
     values (hook.namespace, hook.topic, (select nspname from pg_namespace where oid = p.pronamespace), p.proname,
-            session_user)
+            pg_get_userbyid(p.proowner), session_user)
     returning id into v_id;
     perform @schema@.record(null, 'hook', null, null, null,
         jsonb_build_object('function', fn::text, 'namespace', hook.namespace, 'topic', hook.topic));
@@ -153,38 +337,39 @@ begin
 end
 $$;
 
--- Gives failed events to their hooks again, oldest first; returns how many were taken this time.
-create function @schema@.run_failed_hooks(max_count int default 100) returns int
+-- Gives the events that wait to their hooks, oldest first; returns how many were taken this time. due_only: those not tried
+-- yet, and failed ones after a pause that doubles with each try; for a second at most. That is how relays call it.
+create function @schema@.run_failed_hooks(max_count int default 100, due_only boolean default false) returns int
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
     f record;
+    v_start constant timestamptz := clock_timestamp();
     v_taken int := 0;
-    v_old_timeout constant text := current_setting('lock_timeout');
-    v_old_tenant constant text := coalesce(current_setting('app.current_tenant_id', true), '');
+    v_error text;
 begin
     perform @schema@.check_range('max_count', max_count, 1, 1000000, '');
-    for f in select x.id, x.event, h.function_schema, h.function_name
+    for f in select x.id, x.event, h as hook
                from @schema@.hook_failure x left join @schema@.hook h on h.id = x.hook_id
-              where @schema@.current_tenant() is null or x.tenant_id = @schema@.current_tenant()
+              where (@schema@.current_tenant() is null or x.tenant_id = @schema@.current_tenant())
+                and (not due_only or x.tries = 0
+                     or x.failed_at < v_start - least(2 ^ least(x.tries, 20), 3600) * interval '1 s')
               order by x.id limit max_count for update of x skip locked loop
-        begin
-            perform set_config('lock_timeout', '200ms', true);
-            if f.function_name is not null then -- an unhooked function wants nothing any more
-                perform @schema@.call_hook(f.function_schema, f.function_name, jsonb_build_array(f.event));
-                set constraints all immediate;
-            end if;
-            perform set_config('lock_timeout', v_old_timeout, true);
-            perform set_config('app.current_tenant_id', v_old_tenant, true);
+        v_error := null;
+        if (f.hook).id is not null then -- an unhooked function wants nothing any more
+            v_error := @schema@.give(f.hook, jsonb_build_array(f.event));
+        end if;
+        if v_error is null then
             delete from @schema@.hook_failure x where x.id = f.id;
             v_taken := v_taken + 1;
-        exception when others or assert_failure then
+        else
             update @schema@.hook_failure x
-               set tries = x.tries + 1, error = sqlstate || ' ' || sqlerrm, failed_at = clock_timestamp()
+               set tries = x.tries + 1, error = v_error, failed_at = clock_timestamp()
              where x.id = f.id;
-        end;
+        end if;
+        exit when v_error like '57014%' or (due_only and clock_timestamp() > v_start + interval '1 s');
     end loop;
     return v_taken;
 end

@@ -14,7 +14,8 @@ begin
     for o in select p.oid::regprocedure as signature, p.proname from pg_proc p
               where p.pronamespace = '@schema@'::regnamespace loop
         execute format('alter function %s owner to %I', o.signature, @schema_text@
-            || case when o.proname = any (owners) then '_owner' when o.proname = 'call_hook' then '_hooks' else '_api' end);
+            || case when o.proname = any (owners) then '_owner' when o.proname = 'call_hook' then '_hooks'
+                    when o.proname = 'fire_deferred' then '_nobody' else '_api' end);
         execute format('revoke all on function %s from public', o.signature);
     end loop;
     for o in select t.typname from pg_type t join pg_class c on c.oid = t.typrelid
@@ -43,7 +44,7 @@ $$;
 -- partitions; a function planted there would be found on the search_path of ours. The role that calls hooks runs foreign
 -- code as itself, and owns call_hook: it cannot even look into the schema, or a hook would make call_hook run as api.
 revoke create on schema @schema@ from @api@;
-revoke all on schema @schema@ from @hooks@;
+revoke all on schema @schema@ from @hooks@, @nobody@;
 
 -- api: what its functions need, and no more. It cannot rewrite an attempt or an act.
 grant select, insert on @schema@.message, @schema@.attempt, @schema@.attempt_kept, @schema@.act, @schema@.archived to @api@;
@@ -51,7 +52,7 @@ grant select, insert, update, delete on @schema@.queue, @schema@.dead, @schema@.
     @schema@.namespace, @schema@.pause, @schema@.hook, @schema@.hook_failure, @schema@.message_kept to @api@;
 grant select, delete on @schema@.message, @schema@.message_default, @schema@.archived to @api@;
 grant select on @schema@.attempt_default, @schema@.period to @api@;
-grant execute on function @schema@.call_hook to @api@;
+grant execute on function @schema@.call_hook, @schema@.fire_deferred to @api@;
 -- owner: what retention and erasure call.
 grant execute on function @schema@.uuid_at, @schema@.default_holds, @schema@.keep_messages, @schema@.count_messages,
     @schema@.keep_attempts, @schema@.check_isolation,

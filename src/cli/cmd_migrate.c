@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static const char *const roles[] = {"producer", "relay", "operator", "auditor", "tenant", "owner", "api", "hooks"};
+static const char *const roles[] = {"producer", "relay", "operator", "auditor", "tenant", "owner", "api", "hooks", "nobody"};
 
 static const char *schema_of(const struct ob_cli *cli)
 {

@@ -108,13 +108,15 @@ def test_every_event(app):
 
 
 def test_deaths_that_a_claim_finds(app):
-    """Y4 M8 N10: expired, and lost for the last time: the hook is told by the claim that finds them."""
+    """Y4 M8 N10: expired, and lost for the last time: the hook is told soon after the claim that finds them, and not by
+    the claim itself."""
     app.hook()
     app.send("expired", expires_at="2001-01-01")
     app.send("lost", max_attempts=1)
     assert len(app.db.sql("SELECT * FROM outbox.claim('vanishes', lease => '0.1 s')")) == 1
     app.db.sql("UPDATE outbox.queue SET until = now() - interval '1 s'")
     assert app.db.sql("SELECT * FROM outbox.claim('w')") == []
+    assert app.told() == [] and app.db.sql("SELECT outbox.run_failed_hooks(due_only => true)") == [(2,)]
     events = {event["subject"]: event for call in app.told() for event in call}
     assert {name: (event["event"], event["reason"]) for name, event in events.items()} \
         == {"expired": ("dead", "expired"), "lost": ("dead", "attempts")}
@@ -398,10 +400,11 @@ def test_a_blocked_hook_gives_up(app):
 
 
 def test_nothing_of_a_hooks_settings_stays(app):
-    """Y4 V1: a hook that sets a tenant for its own row security leaves the session as it was, lock_timeout too; also
-    within the settling transaction."""
-    app.function("on_outcome", "PERFORM set_config('app.current_tenant_id', '%s', true); SET LOCAL lock_timeout = "
-                               "'1h'; SET LOCAL enable_indexscan = off" % TENANT)
+    """Y4 V1: a hook that sets a tenant for its own row security, and sets it back, leaves the session as it was,
+    lock_timeout too; also within the settling transaction."""
+    app.function("on_outcome", "PERFORM set_config('app.current_tenant_id', '%s', true); PERFORM set_config("
+                               "'app.current_tenant_id', '', true); SET LOCAL lock_timeout = '1h'; SET LOCAL "
+                               "enable_indexscan = off" % TENANT)
     app.hook()
     app.send("s")
     with app.db.connect() as conn:

@@ -17,7 +17,7 @@ from psycopg import sql
 from support.database import CLI, ROOT, create_database, drop_database, run_cli
 
 FILES = sorted(os.path.basename(path)[:-4] for path in glob.glob(os.path.join(ROOT, "sql/postgres/[0-9]*.sql")))
-ROLES = ["owner", "api", "hooks", "producer", "relay", "operator", "auditor", "tenant"]
+ROLES = ["owner", "api", "hooks", "nobody", "producer", "relay", "operator", "auditor", "tenant"]
 FORBIDDEN, SCHEMA, USAGE = 77, 78, 2
 
 
@@ -248,12 +248,12 @@ def test_without_rights_says_which(name, empty_db, pg_server):
 
 
 def test_with_roles_made_by_an_administrator(name, empty_db, pg_server):
-    """S5: where nobody but administrators may create roles, they make them, and grant three of them."""
+    """S5: where nobody but administrators may create roles, they make them, and grant four of them."""
     pg_server.psql("CREATE ROLE plain_jim LOGIN")
     pg_server.psql("".join('CREATE ROLE "%s_%s" NOLOGIN;' % (name, role) for role in ROLES))
     try:
         assert follow_the_advice(empty_db, pg_server, "plain_jim", name) == [
-            'GRANT "{0}_owner", "{0}_api", "{0}_hooks" TO "plain_jim"'.format(name),
+            'GRANT "{0}_owner", "{0}_api", "{0}_hooks", "{0}_nobody" TO "plain_jim"'.format(name),
             'GRANT CREATE ON DATABASE "%s" TO "plain_jim"' % empty_db.name]
     finally:
         drop_database(empty_db)

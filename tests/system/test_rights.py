@@ -141,14 +141,14 @@ def test_schema_and_sequences(shared):
 
 def test_nobody_becomes_another(shared):
     """S3: the owner roles are nobody's to be, and do not log in."""
-    for group, role in itertools.product(EVERYBODY, ("owner", "api", "hooks") + GROUPS):
+    for group, role in itertools.product(EVERYBODY, ("owner", "api", "hooks", "nobody") + GROUPS):
         if group == role:
             continue
         with shared.connect(user=login_name(group)) as conn:
             refused(conn, "SET ROLE outbox_%s" % role)
     assert shared.sql("SELECT rolname FROM pg_roles WHERE rolname LIKE 'outbox\\_%%' AND (rolcanlogin OR rolsuper OR "
                       "rolbypassrls OR rolcreaterole OR rolcreatedb)") == []
-    for role in ("owner", "api", "hooks") + GROUPS:
+    for role in ("owner", "api", "hooks", "nobody") + GROUPS:
         with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
             shared.connect(user="outbox_" + role)
     assert shared.sql("SELECT r.rolname, m.rolname FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid JOIN "
@@ -190,7 +190,8 @@ def test_rights_are_given_to_roles_of_the_outbox_only(shared):
     assert shared.sql("""
         SELECT pg_get_userbyid(a.grantee) FROM pg_namespace n, aclexplode(n.nspacl) a
          WHERE n.nspname = 'outbox' AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner""") == [("outbox_owner",)]
-    assert shared.sql("SELECT has_schema_privilege('outbox_hooks', 'outbox', 'usage')") == [(False,)]
+    assert shared.sql("SELECT has_schema_privilege('outbox_hooks', 'outbox', 'usage'), "
+                      "has_schema_privilege('outbox_nobody', 'outbox', 'usage')") == [(False, False)]
 
 
 def test_nobody_rewrites_the_record_by_privilege(shared):
@@ -216,10 +217,11 @@ def test_definers(shared):
          WHERE p.pronamespace = 'outbox'::regnamespace AND p.prosecdef""")
     assert len(definers) > 20
     for name, owner, can_login, path in definers:
-        assert owner in ("outbox_api", "outbox_owner", "outbox_hooks") and not can_login, name
+        assert owner in ("outbox_api", "outbox_owner", "outbox_hooks", "outbox_nobody") and not can_login, name
         assert path and path.split(", ")[-1] == "pg_temp", name
         assert set(path.split(", ")[:-1]) <= {"outbox", "pg_catalog"}, name
     assert {name for name, owner, _, _ in definers if owner == "outbox_hooks"} == {"call_hook"}
+    assert {name for name, owner, _, _ in definers if owner == "outbox_nobody"} == {"fire_deferred"}
     for name in ("sees_all", "current_tenant"):
         assert shared.sql("SELECT proconfig FROM pg_proc WHERE proname = %s AND pronamespace = 'outbox'::regnamespace",
                           name)[0][0], name

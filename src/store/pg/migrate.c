@@ -18,7 +18,7 @@
 
 enum { TRIES = 5 };
 
-static const char *const roles[] = {"owner", "api", "hooks", "producer", "relay", "operator", "auditor", "tenant"};
+static const char *const roles[] = {"owner", "api", "hooks", "nobody", "producer", "relay", "operator", "auditor", "tenant"};
 
 struct run {
     PGconn *conn;
@@ -84,7 +84,7 @@ static ob_code query(struct run *run, const char *file, struct ob_pg_params *par
 
 /* ---- before ------------------------------------------------------------------------------------------------------ */
 
-/* What a first run needs: to create the schema, to have or make the roles, and to be a member of the owning three. */
+/* What a first run needs: to create the schema, to have or make the roles, and to be a member of the owning four. */
 struct rights {
     bool create, roles, join;
     const char *database, *user;
@@ -101,7 +101,7 @@ static ob_code refuse_rights(const struct run *run, const struct rights *rights,
     } else if (!rights->join) {
         ob_buf_puts(&text, "the roles of the outbox are there, but this role is no member of those that own it; "
                            "an administrator can run: GRANT ");
-        static const char *const owners[] = {"_owner", "_api", "_hooks"};
+        static const char *const owners[] = {"_owner", "_api", "_hooks", "_nobody"};
         for (size_t i = 0; i < sizeof owners / sizeof owners[0]; i++) {
             ob_buf_puts(&text, i ? ", " : "");
             ob_pg_quote(&text, run->schema, owners[i]);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static const char *const roles[] = {"owner", "api", "hooks", "producer", "relay", "operator", "auditor", "tenant"};
+static const char *const roles[] = {"owner", "api", "hooks", "nobody", "producer", "relay", "operator", "auditor", "tenant"};
 
 enum outbox_code ob_pg_schema_check(const char *schema, struct outbox_error *err)
 {

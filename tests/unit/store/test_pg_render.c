@@ -16,8 +16,8 @@ static void placeholders(void **state)
 {
     (void)state;
     renders("select @schema@.f(), @relay@", "outbox", "select \"outbox\".f(), \"outbox_relay\"");
-    renders("@owner@@api@@hooks@@producer@@operator@@auditor@@tenant@", "x",
-            "\"x_owner\"\"x_api\"\"x_hooks\"\"x_producer\"\"x_operator\"\"x_auditor\"\"x_tenant\"");
+    renders("@owner@@api@@hooks@@nobody@@producer@@operator@@auditor@@tenant@", "x",
+            "\"x_owner\"\"x_api\"\"x_hooks\"\"x_nobody\"\"x_producer\"\"x_operator\"\"x_auditor\"\"x_tenant\"");
     renders("@schema_text@ || @owner_text@", "x", "'x' || 'x_owner'");
     renders("", "x", "");
 }

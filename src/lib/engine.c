@@ -116,7 +116,10 @@ enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct
     engine->timeout_us = lease / 3 < 10000000 ? lease / 3 : 10000000;
     enum outbox_code code = ob_relay_new(&settings->relay, ob_clock_boot_us(), &engine->core, err);
     if (!code)
-        code = ob_line_open(&line, &engine->line, err);
+        code = settings->shared ? ob_shared_line_use(settings->shared, &line.host, &engine->line, err)
+                                : ob_line_open(&line, &engine->line, err);
+    if (!code && settings->shared && settings->relay.poll_us)
+        engine->line->ops->pace(engine->line, settings->relay.poll_us);
     if (code)
         ob_engine_free(engine);
     else
@@ -238,6 +241,13 @@ bool ob_engine_stopped(const struct ob_engine *engine)
 void ob_engine_pause(struct ob_engine *engine, int dest, bool paused)
 {
     event(engine, &(struct ob_event){.kind = paused ? OB_EVENT_PAUSE : OB_EVENT_RESUME, .dest = dest});
+}
+
+void ob_engine_taken(struct ob_engine *engine, int dest, int count)
+{
+    if (!ob_relay_set_taken(engine->core, dest, count))
+        return;
+    engine->dirty = true; /* there may be room now */
 }
 
 bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us)

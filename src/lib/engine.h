@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "core/line.h"
 #include "core/relay.h"
+#include "lib/shared_line.h"
 
 struct ob_engine;
 
@@ -21,7 +22,8 @@ typedef void ob_deliver_fn(void *ctx, int dest, const struct outbox_sink_item *i
 
 struct ob_engine_settings {
     struct ob_relay_settings relay;
-    struct ob_line_options line; /* its host is filled in here */
+    struct ob_line_options line;   /* its host is filled in here */
+    struct ob_shared_line *shared; /* a line to use instead of one of its own; NULL: none */
     const char *worker;          /* unique to this process and its start; copied */
     void *ctx;
     ob_deliver_fn *deliver;
@@ -52,6 +54,9 @@ void ob_engine_wake(struct ob_engine *engine);
 void ob_engine_stop(struct ob_engine *engine, int64_t grace_us);
 bool ob_engine_stopped(const struct ob_engine *engine);
 void ob_engine_pause(struct ob_engine *engine, int dest, bool paused);
+
+/* So many places at the destination are used by another engine. */
+void ob_engine_taken(struct ob_engine *engine, int dest, int count);
 
 /* How many messages a claim asks for, and how often to look when nobody rings. True when that is a change. */
 bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us);

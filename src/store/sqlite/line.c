@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "core/batch.h"
+#include "core/claim_copy.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -64,40 +65,10 @@ static const char *keep(struct ob_sqlite_job *job, const char *text, bool *ok)
     return copy;
 }
 
-static const struct outbox_lane *keep_lanes(struct ob_sqlite_job *job, const struct outbox_lane *lanes, size_t count,
-                                            bool *ok)
-{
-    if (!lanes || !*ok)
-        return NULL;
-    struct outbox_lane *copy = ob_arena_calloc(&job->arena, count + 1, sizeof *copy);
-    *ok = copy != NULL;
-    for (size_t i = 0; i < count && *ok; i++) {
-        copy[i].name_space = keep(job, lanes[i].name_space, ok);
-        copy[i].topic = keep(job, lanes[i].topic, ok);
-    }
-    return copy;
-}
-
 static struct ob_sqlite_job *claim_new(const struct outbox_claim *want)
 {
     struct ob_sqlite_job *job = job_new(OB_SQLITE_CLAIM);
-    bool ok = job != NULL;
-    if (!ok)
-        return NULL;
-    job->want = *want;
-    job->want.worker = keep(job, want->worker, &ok);
-    job->want.name_space = keep(job, want->name_space, &ok);
-    job->want.tenant_id = keep(job, want->tenant_id, &ok);
-    job->want.only = keep_lanes(job, want->only, want->only_count, &ok);
-    job->want.skip = keep_lanes(job, want->skip, want->skip_count, &ok);
-    if (want->topics && ok) {
-        const char **topics = ob_arena_calloc(&job->arena, want->topic_count + 1, sizeof *topics);
-        ok = topics != NULL;
-        for (size_t i = 0; i < want->topic_count && ok; i++)
-            topics[i] = keep(job, want->topics[i], &ok);
-        job->want.topics = topics;
-    }
-    if (ok)
+    if (job && ob_claim_copy(&job->arena, want, &job->want))
         return job;
     ob_sqlite_job_free(job);
     return NULL;

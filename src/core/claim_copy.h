@@ -1,0 +1,13 @@
+/* claim_copy.h - a claim that can wait: a copy of it with all its texts, in an arena. */
+#ifndef OB_CORE_CLAIM_COPY_H
+#define OB_CORE_CLAIM_COPY_H
+
+#include <outbox/outbox.h>
+
+#include "base/arena.h"
+
+/* False when there is no memory; what was copied by then stays in the arena. */
+bool ob_claim_copy(struct ob_arena *arena, const struct outbox_claim *want, struct outbox_claim *copy)
+    __attribute__((warn_unused_result));
+
+#endif

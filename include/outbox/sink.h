@@ -101,6 +101,7 @@ enum outbox_option_type {
     OUTBOX_OPTION_ENUM,     /* one of the words in `choices` */
     OUTBOX_OPTION_LIST,     /* of text */
     OUTBOX_OPTION_MAP,      /* any names below this one: "headers.X-Team", handed over with the full dotted name */
+    OUTBOX_OPTION_FILE,     /* text: a file that open reads. When it changed, a reload opens the sink anew. */
 };
 
 /* A setting that a kind of sink knows: the host checks names, types and ranges, fills in defaults, hides secrets and

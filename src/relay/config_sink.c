@@ -36,6 +36,7 @@ static struct ob_spec spec_of(const struct outbox_sink_setting *setting)
         [OUTBOX_OPTION_BOOL] = OB_TYPE_BOOL, [OUTBOX_OPTION_DURATION] = OB_TYPE_DURATION,
         [OUTBOX_OPTION_SIZE] = OB_TYPE_SIZE, [OUTBOX_OPTION_ENUM] = OB_TYPE_ENUM,
         [OUTBOX_OPTION_LIST] = OB_TYPE_TEXT, [OUTBOX_OPTION_MAP] = OB_TYPE_TEXT,
+        [OUTBOX_OPTION_FILE] = OB_TYPE_TEXT,
     };
     return (struct ob_spec){
         .type = types[setting->type],
@@ -174,7 +175,7 @@ static void read_setting(struct adapting *it, const struct outbox_sink_setting *
         read_list(it, setting, &given);
         return;
     }
-    if (setting->type != OUTBOX_OPTION_TEXT)
+    if (setting->type != OUTBOX_OPTION_TEXT && setting->type != OUTBOX_OPTION_FILE)
         given.expanded = false;
     const char *key = ob_loader_printf(it->ld, "%s.%s", it->scope->path, setting->name);
     const char *shown = ob_config_shown(it->ld, &given, setting->secret, false);

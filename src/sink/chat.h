@@ -221,7 +221,7 @@ void ob_chat_probe(outbox_sink *sink, uint64_t handle);
          .secret = true, \
          .doc = "http://host:port; none is taken from the environment"}, \
     { \
-        .name = "tls.ca", .type = OUTBOX_OPTION_TEXT, \
+        .name = "tls.ca", .type = OUTBOX_OPTION_FILE, \
         .doc = "file of the authorities to trust, instead of the system's" \
     }
 

@@ -115,9 +115,9 @@ static const struct outbox_sink_setting settings[] = {
      .doc =
          "without it one is made up; a broker ends the older of two connections with the same id, so give each relay "
          "its own"},
-    {"tls.ca", OUTBOX_OPTION_TEXT, .doc = "file with the authorities to trust instead of the system's"},
-    {"tls.cert", OUTBOX_OPTION_TEXT, .doc = "file with our certificate"},
-    {"tls.key", OUTBOX_OPTION_TEXT, .doc = "file with its key"},
+    {"tls.ca", OUTBOX_OPTION_FILE, .doc = "file with the authorities to trust instead of the system's"},
+    {"tls.cert", OUTBOX_OPTION_FILE, .doc = "file with our certificate"},
+    {"tls.key", OUTBOX_OPTION_FILE, .doc = "file with its key"},
     {"topic", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}",
      .doc = "where messages go: a text, or a template of the message"},
     {"qos", OUTBOX_OPTION_INT, .fallback = "1", .least = 1, .most = 2,

@@ -85,6 +85,7 @@ enum outbox_code ob_setting_value(const struct outbox_sink_setting *setting, con
             return OUTBOX_OK;
         snprintf(must, sizeof must, "one of: %s", setting->choices);
         return wrong(setting, text, must, err);
+    case OUTBOX_OPTION_FILE:
     case OUTBOX_OPTION_TEXT:
     case OUTBOX_OPTION_LIST:
     case OUTBOX_OPTION_MAP: return OUTBOX_OK;

@@ -50,6 +50,18 @@ void ob_dest_init(struct ob_dest *dest, const struct ob_dest_settings *settings,
         dest->room = room_most;
 }
 
+void ob_dest_inherit(struct ob_dest *dest, const struct ob_dest *from)
+{
+    struct ob_breaker_settings set = dest->breaker.set;
+    dest->breaker = from->breaker;
+    dest->breaker.set = set;
+    dest->told = from->told;
+    dest->rate.full_ns = from->rate.full_ns;
+    dest->limited_until_us = from->limited_until_us;
+    dest->limited_step_us = from->limited_step_us;
+    dest->probe_claim_us = from->probe_claim_us;
+}
+
 int64_t ob_dest_put_off_us(const struct ob_dest *dest, int64_t now_us)
 {
     if (dest->paused)
@@ -73,7 +85,9 @@ int ob_dest_free(const struct ob_dest *dest)
 {
     if (dest->paused || dest->breaker.state == OB_BREAKER_OPEN)
         return 0;
-    int free = dest->set.concurrency - dest->out + OB_MUTANT(ONE_TOO_MANY);
+    int free = dest->set.concurrency - dest->out - dest->taken + OB_MUTANT(ONE_TOO_MANY);
+    if (free < 0)
+        return 0;
     if (dest->breaker.state == OB_BREAKER_HALF_OPEN && free > 1 && !OB_MUTANT(BREAKER_FLOODS))
         return 1; /* only the probe can be in the queue */
     return free;

@@ -1,6 +1,6 @@
 /* dest.h - a destination as the relay sees it: its breaker, rate, caps, and the queue of what may go there.
  *
- * Invariants: out <= concurrency; while the breaker is open nothing is queued and nothing is handed over; while it is half
+ * Invariants: out <= concurrency; nothing more goes there while out + taken >= concurrency; while the breaker is open nothing is queued and nothing is handed over; while it is half
  * open one message at a time goes there, the probe.
  *
  * Room. How many messages may be held for a destination follows what it can take: it grows while they leave quickly, and
@@ -32,6 +32,7 @@ struct ob_dest {
     struct ob_rate rate;
     struct ob_list ready; /* flights, oldest first */
     int held, out;        /* of the flights: WAITING, READY, OUT; and OUT */
+    int taken;            /* places at the sink that somebody else uses */
     int room, room_most;
     int64_t shrunk_us;
     int64_t limited_until_us, limited_step_us;
@@ -48,6 +49,9 @@ bool ob_dest_valid(const struct ob_dest_settings *set);
 void ob_dest_init(struct ob_dest *dest, const struct ob_dest_settings *settings, int room_most);
 /* New settings; what is held keeps the retry policy it was claimed with. */
 void ob_dest_tune(struct ob_dest *dest, const struct ob_dest_settings *settings);
+
+/* Goes on where another was: with its breaker, its rate, and the patience it was asked for. */
+void ob_dest_inherit(struct ob_dest *dest, const struct ob_dest *from);
 
 /* Whether messages for it are to be kept at all: 0, or how long to put them off. */
 int64_t ob_dest_put_off_us(const struct ob_dest *dest, int64_t now_us);

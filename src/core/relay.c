@@ -242,6 +242,23 @@ enum outbox_code ob_relay_tune(struct ob_relay *relay, int dest, const struct ob
     return OUTBOX_OK;
 }
 
+void ob_relay_inherit(struct ob_relay *relay, int dest, const struct ob_relay *from, int from_dest)
+{
+    ob_dest_inherit(&relay->dests[dest], &from->dests[from_dest]);
+}
+
+int ob_relay_out(const struct ob_relay *relay, int dest)
+{
+    return relay->dests[dest].out;
+}
+
+bool ob_relay_set_taken(struct ob_relay *relay, int dest, int count)
+{
+    bool changed = relay->dests[dest].taken != count;
+    relay->dests[dest].taken = count;
+    return changed;
+}
+
 /* ---- invariants ---- */
 
 static const char *check_dest(const struct ob_relay *relay, int index)

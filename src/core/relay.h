@@ -157,6 +157,12 @@ enum ob_breaker_state ob_relay_breaker(const struct ob_relay *relay, int dest);
 enum outbox_code ob_relay_tune(struct ob_relay *relay, int dest, const struct ob_dest_settings *settings,
                                struct outbox_error *err);
 
+/* One relay after another, for a configuration that changed. The new one goes on where the old one was with a destination:
+ * its breaker, its rate, its limits. And what the old one still has out counts for the concurrency of the new one. */
+void ob_relay_inherit(struct ob_relay *relay, int dest, const struct ob_relay *from, int from_dest);
+int ob_relay_out(const struct ob_relay *relay, int dest);
+bool ob_relay_set_taken(struct ob_relay *relay, int dest, int count); /* true when that is a change */
+
 /* Another size of claims and another poll, while it runs; 0: as it is. */
 void ob_relay_pace(struct ob_relay *relay, int claim_limit, int64_t poll_us);
 

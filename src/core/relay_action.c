@@ -215,7 +215,7 @@ static bool next_claim(struct ob_relay *relay, struct ob_action *action)
         relay->shut[i] = ob_dest_shut(dest, relay->now_us);
         if (dest->breaker.state == OB_BREAKER_HALF_OPEN && !dest->probe && !dest->paused &&
             relay->now_us >= dest->limited_until_us && relay->now_us >= dest->probe_claim_us &&
-            dest->out < dest->set.concurrency) {
+            dest->out + dest->taken < dest->set.concurrency) {
             dest->probe_claim_us = relay->now_us + relay->set.poll_us;
             return ask(relay, 1, i, action);
         }

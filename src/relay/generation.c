@@ -1,36 +1,21 @@
 /* generation.c - see generation.h. */
-#include "relay/generation.h"
+#include "relay/generation_int.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "relay/heed.h"
-#include "relay/observer.h"
 #include "relay/valid.h"
 #include "sink/registry.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct ob_generation {
-    struct ob_generation_settings set;
-    struct ob_outlet **outlets;     /* one a sink */
-    struct ob_station **stations;   /* one a store */
-    struct ob_keeper **keepers;     /* likewise */
-    struct ob_observer **observers; /* likewise */
-    bool validates;                 /* some route has a schema */
-    char claims_by[160];            /* the name in the stores */
-    uv_async_t wake;                /* a keeper has news */
-    bool open;                      /* the handle is */
-};
-
 static void on_verdict(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
 {
-    struct ob_generation *generation = ctx;
-    size_t store = (size_t)ob_station_of(handle);
-    /* A sink may answer late, and a sink that is wrong may answer anything. */
-    if (store < generation->set.config->store_count && generation->stations[store])
-        ob_station_verdict(generation->stations[store], handle, verdict);
+    ob_station_table_verdict(ctx, handle, verdict);
 }
+
+/* ---- sinks ---- */
 
 static enum outbox_code open_sink(struct ob_generation *generation, size_t i, struct outbox_error *err)
 {
@@ -41,11 +26,17 @@ static enum outbox_code open_sink(struct ob_generation *generation, size_t i, st
     if (code)
         return ob_error_set(err, code == OUTBOX_INVALID ? OUTBOX_CONFIG : code, "%s:%d: sinks.%s: %s", sink->file,
                             sink->line, sink->name, cause.text);
+    struct ob_outlet *same = ob_generation_same_outlet(generation, sink, ops);
+    if (same) {
+        generation->outlets[i] = ob_outlet_share(same);
+        generation->kept++;
+        return OUTBOX_OK;
+    }
     struct ob_outlet_settings outlet = {.sink = sink,
                                         .ops = ops,
                                         .loop = generation->set.loop,
                                         .log = generation->set.log,
-                                        .ctx = generation,
+                                        .ctx = generation->set.table,
                                         .done = on_verdict};
     code = ob_outlet_open(&outlet, &generation->outlets[i], &cause);
     if (code)
@@ -106,7 +97,11 @@ enum outbox_code ob_generation_open(const struct ob_generation_settings *setting
     generation->stations = ob_calloc(config->store_count + 1, sizeof *generation->stations);
     generation->keepers = ob_calloc(config->store_count + 1, sizeof *generation->keepers);
     generation->observers = ob_calloc(config->store_count + 1, sizeof *generation->observers);
-    bool ok = generation->outlets && generation->stations && generation->keepers && generation->observers;
+    generation->heirs = ob_calloc(config->sink_count + 1, sizeof *generation->heirs);
+    generation->store_heirs = ob_calloc(config->store_count + 1, sizeof *generation->store_heirs);
+    generation->taken = ob_calloc(config->sink_count + 1, sizeof *generation->taken);
+    bool ok = generation->outlets && generation->stations && generation->keepers && generation->observers &&
+              generation->heirs && generation->store_heirs && generation->taken;
     enum outbox_code code = ok ? OUTBOX_OK : ob_error_nomem(err);
     if (!code && uv_async_init(settings->loop, &generation->wake, on_news))
         code = ob_error_set(err, OUTBOX_INTERNAL, "cannot hear of news");
@@ -141,42 +136,55 @@ static enum outbox_code open_observer(struct ob_generation *generation, size_t i
     return generation->observers[i] ? OUTBOX_OK : ob_error_nomem(err);
 }
 
+/* ---- start ---- */
+
+static enum outbox_code open_station(struct ob_generation *generation, size_t i, struct outbox_error *err)
+{
+    struct ob_station_settings station = {.config = generation->set.config,
+                                          .index = (int)i,
+                                          .outlets = generation->outlets,
+                                          .line = ob_generation_same_line(generation, &generation->set.config->stores[i]),
+                                          .table = generation->set.table,
+                                          .loop = generation->set.loop,
+                                          .log = generation->set.log,
+                                          .worker = generation->claims_by,
+                                          .process = generation->set.worker,
+                                          .valid = generation->validates ? payload_valid : NULL,
+                                          .valid_ctx = generation,
+                                          .note = ob_observer_note,
+                                          .note_ctx = generation->observers[i]};
+    return ob_station_open(&station, &generation->stations[i], err);
+}
+
 enum outbox_code ob_generation_start(struct ob_generation *generation, struct outbox_error *err)
 {
     const struct ob_config *config = generation->set.config;
     enum outbox_code code = OUTBOX_OK;
-    /* What the generation before could not settle is still out under its name, and unknown to this one: a claim under the
-     * same name would pass it (see core/schedule.h). */
+    /* What the generation before has out is out under its name, and unknown to this one: a claim under the same name would
+     * pass it (see core/schedule.h). */
     snprintf(generation->claims_by, sizeof generation->claims_by, "%s.%u", generation->set.worker,
              generation->set.number);
-    ob_metrics_retire(generation->set.metrics);
-    ob_health_forget_stores(generation->set.health);
     for (size_t i = 0; i < config->store_count && !code; i++) {
+        struct ob_keeper_settings keeper = ob_generation_keeper(generation, i);
         code = open_observer(generation, i, err);
-        if (code)
-            break;
-        struct ob_station_settings station = {.config = config,
-                                              .index = (int)i,
-                                              .outlets = generation->outlets,
-                                              .loop = generation->set.loop,
-                                              .log = generation->set.log,
-                                              .worker = generation->claims_by,
-                                              .valid = generation->validates ? payload_valid : NULL,
-                                              .valid_ctx = generation,
-                                              .note = ob_observer_note,
-                                              .note_ctx = generation->observers[i]};
-        struct ob_keeper_settings keeper = {.config = config,
-                                            .store = &config->stores[i],
-                                            .log = generation->set.log,
-                                            .worker = generation->set.worker,
-                                            .wake = &generation->wake,
-                                            .state = config->enabled ? "running" : "disabled"};
-        code = ob_station_open(&station, &generation->stations[i], err);
         if (!code)
+            code = open_station(generation, i, err);
+        if (!code && !ob_generation_same_keeper(generation, i))
             code = ob_keeper_start(&keeper, &generation->keepers[i], err);
     }
+    if (!code)
+        ob_generation_take_over(generation);
+    else if (generation->set.before)
+        ob_generation_show_series(generation->set.before);
     return code;
 }
+
+size_t ob_generation_kept_sinks(const struct ob_generation *generation)
+{
+    return generation->kept;
+}
+
+/* ---- while it runs ---- */
 
 void ob_generation_stop(struct ob_generation *generation, int64_t grace_us)
 {
@@ -204,7 +212,9 @@ void ob_generation_tick(struct ob_generation *generation)
         struct ob_line_state line;
         ob_relay_stats(ob_engine_core(engine), &stats);
         ob_engine_line_state(engine, &line);
-        ob_observer_tick(generation->observers[i], &stats, &line);
+        ob_observer_tick(generation->observers[i], &stats, generation->drains ? NULL : &line);
+        if (generation->drains)
+            continue;
         bool ready = line.connected && line.fault.code == OUTBOX_OK;
         ob_health_set_store(generation->set.health, config->stores[i].name, ready,
                             ready             ? NULL
@@ -215,6 +225,9 @@ void ob_generation_tick(struct ob_generation *generation)
 
 static void free_all(struct ob_generation *generation)
 {
+    ob_free(generation->heirs);
+    ob_free(generation->store_heirs);
+    ob_free(generation->taken);
     ob_free(generation->observers);
     ob_free(generation->outlets);
     ob_free(generation->stations);
@@ -232,6 +245,8 @@ void ob_generation_close(struct ob_generation *generation)
     if (!generation)
         return;
     const struct ob_config *config = generation->set.config;
+    if (generation->started)
+        ob_generation_tick(generation);
     for (size_t i = 0; generation->keepers && i < config->store_count; i++)
         ob_keeper_dismiss(generation->keepers[i]);
     for (size_t i = 0; generation->keepers && i < config->store_count; i++)
@@ -239,9 +254,8 @@ void ob_generation_close(struct ob_generation *generation)
     for (size_t i = 0; generation->stations && i < config->store_count; i++) {
         if (generation->observers && generation->observers[i])
             ob_observer_flush(generation->observers[i]);
-        struct ob_station *station = generation->stations[i];
-        generation->stations[i] = NULL; /* a sink that answers while it is closed finds nobody */
-        ob_station_close(station);
+        ob_station_close(generation->stations[i]);
+        generation->stations[i] = NULL;
         if (generation->observers)
             ob_observer_free(generation->observers[i]);
     }

@@ -1,7 +1,13 @@
 /* generation.h - a configuration at work: its sinks opened, a station for each store.
  *
- * A reload makes a new generation beside the old one. Its sinks are opened first, so that what cannot work is noticed while
- * the old one still runs; its stations start when those of the old one have given back what they held. */
+ *     opened ──start──▶ RUNNING ──drain, or stop──▶ finishes what is out ──▶ stopped ──close
+ *
+ * A reload makes a new generation beside the old one. What can fail is done while the old one still runs. Then the new one
+ * claims, and the old one claims no more: it drains, that is, finishes what it has out, however long that takes within the
+ * timeouts of its sinks. The two claim under different names, so the store keeps the order of every key between them.
+ *
+ * What did not change is not touched: a sink that is configured as before keeps its outlet, a store its line and its keeper.
+ * What the old one still has out counts for the concurrency of the new one. */
 #ifndef OB_RELAY_GENERATION_H
 #define OB_RELAY_GENERATION_H
 
@@ -18,6 +24,8 @@ struct ob_generation_settings {
     const struct ob_log *log;
     const char *worker; /* the name that the process is known by */
     unsigned number;    /* of this generation, no other of the process has it */
+    struct ob_generation *before;   /* the one it takes over from; NULL: there is none */
+    struct ob_station_table *table; /* of the process */
     struct ob_metrics *metrics;
     struct ob_health *health;
     void *ctx;
@@ -27,14 +35,19 @@ struct ob_generation_settings {
 /* Opens the sinks. err names file and line of the one that cannot be opened. */
 enum outbox_code ob_generation_open(const struct ob_generation_settings *settings, struct ob_generation **out,
                                     struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* Opens the stations. */
+/* Opens the stations, and takes over: the generation before drains. After a failure that one goes on as if nothing had been;
+ * close this one then. */
 enum outbox_code ob_generation_start(struct ob_generation *generation, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* How many of its sinks go on from the generation before. */
+size_t ob_generation_kept_sinks(const struct ob_generation *generation);
 void ob_generation_stop(struct ob_generation *generation, int64_t grace_us);
 bool ob_generation_stopped(const struct ob_generation *generation);
 /* Closing takes a turn of the loop. */
 void ob_generation_close(struct ob_generation *generation);
 
 int64_t ob_generation_turn(struct ob_generation *generation); /* as ob_station_turn */
+/* What these, which drain, have out takes places at the sinks of this one. */
+void ob_generation_count_out(struct ob_generation *generation, struct ob_generation *const *draining, size_t count);
 /* About once a second: what is counted and told is brought up to date. */
 void ob_generation_tick(struct ob_generation *generation);
 /* Have the stores looked at, and counted, now. */

@@ -5,7 +5,8 @@
  *
  * A call may never come back: somebody holds a lock in the database, or its server stands still. Whoever stops the keeper
  * does not wait for that. The thread is left behind then, and ends by itself some day: so it owns all that it uses, and
- * touches nothing of the host's once `stop` is set. */
+ * touches nothing of the host's once `stop` is set. Left behind, it says nothing more to the store: another may live under
+ * its name by now. */
 #include "relay/keeper.h"
 
 #include "base/alloc.h"
@@ -39,9 +40,11 @@ struct notebook {
 
 struct ob_keeper {
     char *url, *schema, *name, *worker; /* of the store, and of this relay */
-    const char *state;
-    int64_t control_every_us, purge_every_us;
-    struct ob_log log;
+    struct terms {
+        const char *state;
+        int64_t control_every_us, purge_every_us;
+        struct ob_log log;
+    } terms, next;    /* next: under the lock, the thread's from its next round on */
     uv_async_t *loop; /* the host's: not after stop */
     pthread_t thread;
     pthread_mutex_t lock;
@@ -50,8 +53,9 @@ struct ob_keeper {
     int64_t stop_us;          /* when stop was asked for */
     bool ended;               /* the thread is through */
     bool left;                /* nobody waits for it: it cleans up after itself */
-    struct notebook books[3]; /* written by the thread; ready; read by the loop */
-    struct notebook *writing, *ready, *reading;
+    bool silent;              /* another may live under its name: it does not say that it ends */
+    struct notebook books[4]; /* written by the thread; ready; read by the loop; the loop's last that held wishes */
+    struct notebook *writing, *ready, *reading, *wishes;
     struct ob_store *store; /* the thread's, from here on */
     int64_t backoff_us;
     int64_t control_at, beat_at, count_at, purge_at, open_at;
@@ -167,7 +171,7 @@ static void book_publish(struct ob_keeper *keeper)
 static void tell_trouble(struct ob_keeper *keeper, const struct outbox_error *err)
 {
     if (keeper->backoff_us == 0) /* the first of a row */
-        ob_log(&keeper->log, keeper->looked ? OB_LOG_WARN : OB_LOG_ERROR,
+        ob_log(&keeper->terms.log, keeper->looked ? OB_LOG_WARN : OB_LOG_ERROR,
                keeper->looked ? "the store cannot be looked after; trying again"
                               : "the store cannot be used: nothing is delivered until it can; trying again",
                OB_STR("store", keeper->name), OB_STR("code", outbox_code_name(err->code)), OB_STR("error", err->text));
@@ -223,14 +227,14 @@ static ob_code purge(struct ob_keeper *keeper, struct outbox_error *err)
     ob_code code = keeper->store->ops->purge(keeper->store, &removed, err);
     keeper->writing->news.purged += removed;
     if (!code && removed > 0)
-        ob_log(&keeper->log, OB_LOG_INFO, "retention removed old messages", OB_STR("store", keeper->name),
+        ob_log(&keeper->terms.log, OB_LOG_INFO, "retention removed old messages", OB_STR("store", keeper->name),
                OB_INT("messages", removed));
     return code;
 }
 
 static ob_code open_store(struct ob_keeper *keeper, struct outbox_error *err)
 {
-    struct ob_open options = {.schema = keeper->schema, .application = "outbox keeper", .log = &keeper->log};
+    struct ob_open options = {.schema = keeper->schema, .application = "outbox keeper", .log = &keeper->terms.log};
     return ob_store_open(keeper->url, &options, &keeper->store, err);
 }
 
@@ -254,12 +258,12 @@ static void round_of(struct ob_keeper *keeper, bool hurry)
         code = open_store(keeper, &err);
     }
     if (!code && due(&keeper->beat_at, BEAT_US, now))
-        code = beat(keeper, keeper->state, &err);
-    if (!code && (hurry || due(&keeper->control_at, keeper->control_every_us, now)))
+        code = beat(keeper, keeper->terms.state, &err);
+    if (!code && (hurry || due(&keeper->control_at, keeper->terms.control_every_us, now)))
         code = look(keeper, &err);
     if (!code && (hurry || (keeper->leads && due(&keeper->count_at, COUNT_US, now))))
         code = count(keeper, &err);
-    if (!code && keeper->leads && due(&keeper->purge_at, keeper->purge_every_us, now))
+    if (!code && keeper->leads && due(&keeper->purge_at, keeper->terms.purge_every_us, now))
         code = purge(keeper, &err);
     keeper->writing->news.reached = !code;
     if (code)
@@ -279,8 +283,8 @@ static int64_t next_at(const struct ob_keeper *keeper)
     if (!keeper->store)
         return keeper->open_at;
     int64_t at = keeper->beat_at;
-    at = earlier(at, keeper->control_at, keeper->control_every_us);
-    at = earlier(at, keeper->purge_at, keeper->leads ? keeper->purge_every_us : 0);
+    at = earlier(at, keeper->control_at, keeper->terms.control_every_us);
+    at = earlier(at, keeper->purge_at, keeper->leads ? keeper->terms.purge_every_us : 0);
     return earlier(at, keeper->count_at, keeper->leads);
 }
 
@@ -301,18 +305,18 @@ static bool rest(struct ob_keeper *keeper, bool *hurry)
     }
     bool stop = keeper->stop;
     *hurry = keeper->hurry;
+    keeper->terms = keeper->next;
     keeper->hurry = false;
     pthread_mutex_unlock(&keeper->lock);
     return stop;
 }
 
-/* Whoever was left behind says nothing more: another may live under its name by now. */
-static bool is_left(struct ob_keeper *keeper)
+static bool is_silent(struct ob_keeper *keeper)
 {
     pthread_mutex_lock(&keeper->lock);
-    bool left = keeper->left;
+    bool silent = keeper->silent;
     pthread_mutex_unlock(&keeper->lock);
-    return left;
+    return silent;
 }
 
 static void keeper_free(struct ob_keeper *keeper);
@@ -326,7 +330,7 @@ static void *run(void *ctx)
     while (!rest(keeper, &hurry));
     if (keeper->store) {
         struct outbox_error err;
-        ob_code ignored = is_left(keeper) ? OUTBOX_OK : beat(keeper, "stopped", &err);
+        ob_code ignored = is_silent(keeper) ? OUTBOX_OK : beat(keeper, "stopped", &err);
         (void)ignored; /* its row shows its age all the same */
         keeper->store->ops->close(keeper->store);
     }
@@ -344,7 +348,7 @@ static void *run(void *ctx)
 
 static void keeper_free(struct ob_keeper *keeper)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         ob_arena_fini(&keeper->books[i].arena);
     pthread_cond_destroy(&keeper->over);
     pthread_cond_destroy(&keeper->wake);
@@ -367,6 +371,14 @@ static void init_sync(struct ob_keeper *keeper)
     pthread_condattr_destroy(&attr);
 }
 
+static struct terms terms_of(const struct ob_keeper_settings *settings)
+{
+    return (struct terms){.state = settings->state,
+                          .control_every_us = settings->config->control_every_us,
+                          .purge_every_us = settings->config->purge_every_us,
+                          .log = settings->log ? *settings->log : (struct ob_log){.level = OB_LOG_OFF}};
+}
+
 static bool copy_settings(struct ob_keeper *keeper, const struct ob_keeper_settings *settings)
 {
     const struct ob_config_store *store = settings->store;
@@ -374,10 +386,7 @@ static bool copy_settings(struct ob_keeper *keeper, const struct ob_keeper_setti
     keeper->schema = store->schema ? ob_strdup(store->schema) : NULL;
     keeper->name = ob_strdup(store->name);
     keeper->worker = ob_strdup(settings->worker);
-    keeper->state = settings->state;
-    keeper->control_every_us = settings->config->control_every_us;
-    keeper->purge_every_us = settings->config->purge_every_us;
-    keeper->log = settings->log ? *settings->log : (struct ob_log){.level = OB_LOG_OFF};
+    keeper->terms = keeper->next = terms_of(settings);
     keeper->loop = settings->wake;
     return keeper->url && (keeper->schema || !store->schema) && keeper->name && keeper->worker;
 }
@@ -389,11 +398,12 @@ enum outbox_code ob_keeper_start(const struct ob_keeper_settings *settings, stru
     *out = NULL;
     if (!keeper)
         return ob_error_nomem(err);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         ob_arena_init(&keeper->books[i].arena, 0);
     keeper->writing = &keeper->books[0];
     keeper->ready = &keeper->books[1];
     keeper->reading = &keeper->books[2];
+    keeper->wishes = &keeper->books[3];
     init_sync(keeper);
     bool copied = copy_settings(keeper, settings);
     int failed = copied ? pthread_create(&keeper->thread, NULL, run, keeper) : 0;
@@ -432,9 +442,9 @@ void ob_keeper_stop(struct ob_keeper *keeper)
     pthread_mutex_lock(&keeper->lock);
     while (!keeper->ended && pthread_cond_timedwait(&keeper->over, &keeper->lock, &until) != ETIMEDOUT)
         ;
-    bool left = keeper->left = !keeper->ended;
+    bool left = keeper->left = keeper->silent = !keeper->ended;
     if (left) {
-        ob_log(&keeper->log, OB_LOG_WARN, "the store does not answer: it was not told that this relay goes",
+        ob_log(&keeper->terms.log, OB_LOG_WARN, "the store does not answer: it was not told that this relay goes",
                OB_STR("store", keeper->name));
         pthread_detach(keeper->thread);
     }
@@ -443,6 +453,50 @@ void ob_keeper_stop(struct ob_keeper *keeper)
         return;
     pthread_join(keeper->thread, NULL);
     keeper_free(keeper);
+}
+
+void ob_keeper_leave(struct ob_keeper *keeper, bool says)
+{
+    if (!keeper)
+        return;
+    pthread_t thread = keeper->thread;
+    pthread_mutex_lock(&keeper->lock);
+    bool ended = keeper->ended;
+    keeper->left = !ended;
+    keeper->silent = !says;
+    keeper->stop = true;
+    pthread_cond_signal(&keeper->wake);
+    pthread_mutex_unlock(&keeper->lock);
+    if (!ended) {
+        pthread_detach(thread);
+        return;
+    }
+    pthread_join(thread, NULL);
+    keeper_free(keeper);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool ob_keeper_serves(const struct ob_keeper *keeper, const struct ob_keeper_settings *settings)
+{
+    const struct ob_config_store *store = settings->store;
+    return same_text(keeper->url, store->url) && same_text(keeper->schema, store->schema) &&
+           same_text(keeper->name, store->name) && same_text(keeper->worker, settings->worker);
+}
+
+void ob_keeper_move(struct ob_keeper *keeper, const struct ob_keeper_settings *settings)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->next = terms_of(settings);
+    keeper->loop = settings->wake;
+    keeper->hurry = true;
+    if (keeper->fresh)
+        uv_async_send(keeper->loop);
+    pthread_cond_signal(&keeper->wake);
+    pthread_mutex_unlock(&keeper->lock);
 }
 
 void ob_keeper_hurry(struct ob_keeper *keeper)
@@ -456,10 +510,21 @@ const struct ob_keeper_news *ob_keeper_news(struct ob_keeper *keeper)
     bool fresh = keeper->fresh;
     if (fresh) {
         struct notebook *read = keeper->reading;
+        if (read->news.controlled) {
+            read = keeper->wishes;
+            keeper->wishes = keeper->reading;
+        }
         keeper->reading = keeper->ready;
         keeper->ready = read;
         keeper->fresh = false;
     }
     pthread_mutex_unlock(&keeper->lock);
     return fresh ? &keeper->reading->news : NULL;
+}
+
+const struct ob_keeper_news *ob_keeper_wishes(const struct ob_keeper *keeper)
+{
+    const struct ob_keeper_news *news = &keeper->reading->news;
+    news = news->controlled ? news : &keeper->wishes->news;
+    return news->controlled ? news : NULL;
 }

@@ -49,8 +49,19 @@ void ob_keeper_dismiss(struct ob_keeper *keeper);
  * left behind. */
 void ob_keeper_stop(struct ob_keeper *keeper);
 
+/* Whether it looks after this store already, under the same name. */
+bool ob_keeper_serves(const struct ob_keeper *keeper, const struct ob_keeper_settings *settings);
+/* If so it can go on for another configuration: news go to the other handle from now on, and the other settings count from
+ * the next look on, which is at once. */
+void ob_keeper_move(struct ob_keeper *keeper, const struct ob_keeper_settings *settings);
+/* Stops it without waiting: it cleans up after itself. For a store that is not served any more while the relay goes on.
+ * says: whether to tell the store that this relay has ended. */
+void ob_keeper_leave(struct ob_keeper *keeper, bool says);
+
 /* NULL: nothing new since the last call. */
 const struct ob_keeper_news *ob_keeper_news(struct ob_keeper *keeper);
+/* The last news that told what operators want; NULL: there was none yet. */
+const struct ob_keeper_news *ob_keeper_wishes(const struct ob_keeper *keeper);
 /* Look, and count, now. */
 void ob_keeper_hurry(struct ob_keeper *keeper);
 

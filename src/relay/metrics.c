@@ -49,6 +49,16 @@ void ob_series_set(struct ob_series *series, enum ob_metric metric, double value
         set_place(series, places[metric], value);
 }
 
+void ob_series_shift(struct ob_series *series, enum ob_metric metric, double by)
+{
+    if (!series)
+        return;
+    double value;
+    uint64_t bits = atomic_load_explicit(&series->values[places[metric]], memory_order_relaxed);
+    memcpy(&value, &bits, sizeof value);
+    set_place(series, places[metric], value + by);
+}
+
 void ob_series_set_state(struct ob_series *series, enum ob_metric metric, int which)
 {
     for (int i = 0; series && i < OB_METRICS_STATES; i++)

@@ -39,6 +39,7 @@ void ob_metrics_retire(struct ob_metrics *metrics);
 /* All accept a NULL series. Only for metrics whose labels fit the series. */
 void ob_series_add(struct ob_series *series, enum ob_metric metric, uint64_t count);          /* COUNTER */
 void ob_series_set(struct ob_series *series, enum ob_metric metric, double value);            /* GAUGE */
+void ob_series_shift(struct ob_series *series, enum ob_metric metric, double by);             /* GAUGE; one thread */
 void ob_series_observe(struct ob_series *series, enum ob_metric metric, int64_t duration_us); /* HISTOGRAM */
 /* Of metrics with a label more: which is the outcome, the state, or the result (0 ok, 1 failed). */
 void ob_series_add_to(struct ob_series *series, enum ob_metric metric, int which, uint64_t count);

@@ -22,6 +22,7 @@ struct ob_observer {
     int destination_count;
     struct ob_relay_stats stats; /* as of the last tick */
     uint64_t wakeups, connects;
+    bool retired;
     /* since the last summary */
     int64_t summary_us;
     uint64_t claimed, delivered, retried, dead, lost, unrouted, left_out;
@@ -185,6 +186,8 @@ static void on_breaker(struct ob_observer *observer, const struct ob_note *note)
     struct destination *to = destination_of(observer, note->dest);
     enum ob_log_level level = levels[note->breaker];
     bool open = note->breaker == OB_BREAKER_OPEN;
+    if (observer->retired)
+        return;
     if (to) {
         ob_series_set_state(to->series, OB_METRIC_breaker, (int)note->breaker);
         level = open && to->down ? OB_LOG_DEBUG : level;
@@ -224,6 +227,17 @@ void ob_observer_note(void *ctx, const struct ob_note *note)
 
 /* ---- ticks ------------------------------------------------------------------------------------------------------- */
 
+/* What is held, with what other generations hold. */
+static void hold(struct ob_observer *observer, const struct ob_relay_stats *stats)
+{
+    const struct ob_relay_stats *last = &observer->stats;
+    struct ob_series *series = observer->series;
+    ob_series_shift(series, OB_METRIC_held, stats->held - last->held);
+    ob_series_shift(series, OB_METRIC_held_bytes, (double)stats->bytes - (double)last->bytes);
+    ob_series_shift(series, OB_METRIC_in_flight, stats->out - last->out);
+    ob_series_shift(series, OB_METRIC_settling, stats->settling - last->settling);
+}
+
 /* The core and the line begin at zero with every generation; the counters on the page never fall. */
 static void take_over(struct ob_observer *observer, const struct ob_relay_stats *stats)
 {
@@ -235,18 +249,20 @@ static void take_over(struct ob_observer *observer, const struct ob_relay_stats 
     ob_series_add(series, OB_METRIC_released, stats->released - last->released);
     ob_series_add(series, OB_METRIC_timeouts, stats->timeouts - last->timeouts);
     ob_series_add(series, OB_METRIC_store_failures, stats->store_failures - last->store_failures);
-    ob_series_set(series, OB_METRIC_held, stats->held);
-    ob_series_set(series, OB_METRIC_held_bytes, (double)stats->bytes);
-    ob_series_set(series, OB_METRIC_in_flight, stats->out);
-    ob_series_set(series, OB_METRIC_settling, stats->settling);
+    hold(observer, stats);
     observer->stats = *stats;
+}
+
+/* The first connection of the line is none made anew. */
+static uint64_t reconnects_of(const struct ob_line_state *line)
+{
+    return line->connects > 1 ? line->connects - 1 : 0;
 }
 
 static void take_over_line(struct ob_observer *observer, const struct ob_line_state *line)
 {
     struct ob_series *series = observer->series;
-    /* The first connection of the line is none made anew. */
-    uint64_t reconnects = line->connects > 1 ? line->connects - 1 : 0;
+    uint64_t reconnects = reconnects_of(line);
     ob_series_add(series, OB_METRIC_store_reconnects, reconnects - observer->connects);
     ob_series_add(series, OB_METRIC_wakeups, line->wakeups - observer->wakeups);
     ob_series_set(series, OB_METRIC_store_connected, line->connected);
@@ -265,6 +281,17 @@ void ob_observer_tick(struct ob_observer *observer, const struct ob_relay_stats 
     int64_t since = observer->wall_us() - observer->summary_us;
     if (since >= OB_OBSERVER_SUMMARY_US || since < 0)
         ob_observer_flush(observer);
+}
+
+void ob_observer_begin(struct ob_observer *observer, const struct ob_line_state *line)
+{
+    observer->connects = reconnects_of(line);
+    observer->wakeups = line->wakeups;
+}
+
+void ob_observer_retire(struct ob_observer *observer)
+{
+    observer->retired = true;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -308,6 +335,7 @@ void ob_observer_free(struct ob_observer *observer)
 {
     if (!observer)
         return;
+    hold(observer, &(struct ob_relay_stats){0});
     for (int i = 0; i < observer->destination_count; i++)
         ob_free(observer->destinations[i].name);
     ob_free(observer->destinations);

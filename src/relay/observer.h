@@ -1,6 +1,7 @@
 /* observer.h - hears what becomes of messages (the notes of core/relay.h), writes the log and counts.
  *
- * One observer per store and generation. All of it on the loop's thread.
+ * One observer per store and generation. While a generation finishes what it has out, its observer counts beside that of
+ * the next: what is held is shown as the sum of both. All of it on the loop's thread.
  *
  * Levels. debug: claimed, sent, delivered. info: another attempt will follow, no route; a destination that works again;
  * every ten seconds with deliveries one line that sums them up. warn: dead, lease lost, a destination that is left alone.
@@ -30,7 +31,7 @@ struct ob_observer_settings {
 
 /* NULL: no memory. */
 struct ob_observer *ob_observer_new(const struct ob_observer_settings *settings);
-void ob_observer_free(struct ob_observer *observer);
+void ob_observer_free(struct ob_observer *observer); /* what it held is held no more */
 
 ob_note_fn ob_observer_note; /* ctx is the observer */
 
@@ -39,5 +40,10 @@ void ob_observer_tick(struct ob_observer *observer, const struct ob_relay_stats 
                       const struct ob_line_state *line);
 /* Sums up now what is left to sum up. */
 void ob_observer_flush(struct ob_observer *observer);
+
+/* The line was in use before: what it counted by then was counted. */
+void ob_observer_begin(struct ob_observer *observer, const struct ob_line_state *line);
+/* Another generation follows: how destinations stand is told by its observer from now on. */
+void ob_observer_retire(struct ob_observer *observer);
 
 #endif

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum phase { RUNNING, TURNING, STOPPING };
+enum phase { RUNNING, STOPPING };
 
-enum { SIGNALS = 3, COUNT_AGAIN_US = 200000 };
+enum { SIGNALS = 3, COUNT_AGAIN_US = 200000, DRAINING = 8 };
 static const int signals[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
 
 struct serve {
@@ -29,10 +29,13 @@ struct serve {
     uv_timer_t timer, tick;
     uv_signal_t signals[SIGNALS];
     char worker[OB_WORKER_NAME];
-    unsigned generations;                   /* opened so far */
-    bool again;                             /* asked to reload while it reloads */
-    struct ob_config *config, *next_config; /* owned */
-    struct ob_generation *now, *next;       /* next: opened, waits for now to stop */
+    struct ob_station_table table;
+    unsigned generations;     /* opened so far */
+    bool again;               /* asked to reload while too many drain */
+    struct ob_config *config; /* owned, like those of what drains */
+    struct ob_generation *now, *draining[DRAINING];
+    struct ob_config *draining_configs[DRAINING];
+    size_t draining_count;
     struct ob_metrics *metrics;
     struct ob_health *health;
     struct ob_admin *admin; /* NULL: no HTTP */
@@ -40,7 +43,6 @@ struct serve {
     bool *drained;             /* one a store: nothing was left there at the last count */
     int64_t asked_count_us;    /* when the stores were last asked to count */
     uint64_t looked;           /* messages claimed, of all stores, when they were last told to look again */
-    struct outbox_error fault; /* what ended it, if something did */
 };
 
 static const struct ob_log *log_of(const struct serve *serve)
@@ -64,6 +66,8 @@ static enum outbox_code open_generation(struct serve *serve, const struct ob_con
                                               .log = log_of(serve),
                                               .worker = serve->worker,
                                               .number = ++serve->generations,
+                                              .before = serve->now,
+                                              .table = &serve->table,
                                               .metrics = serve->metrics,
                                               .health = serve->health,
                                               .ctx = serve,
@@ -80,6 +84,8 @@ static void stop(struct serve *serve, int64_t grace_us)
     ob_health_set_phase(serve->health, OB_HEALTH_STOPPING);
     ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, 0);
     ob_generation_stop(serve->now, grace_us);
+    for (size_t i = 0; i < serve->draining_count; i++)
+        ob_generation_stop(serve->draining[i], grace_us);
 }
 
 static void adopt_log(struct serve *serve, const struct ob_config *config)
@@ -104,63 +110,85 @@ static void not_reloaded(struct serve *serve, const char *why)
            OB_STR("error", why));
 }
 
+static void tell_change(void *ctx, const struct ob_config_change *change)
+{
+    const struct serve *serve = ctx;
+    ob_log(log_of(serve), change->reloadable ? OB_LOG_INFO : OB_LOG_WARN,
+           change->reloadable ? "configuration changed" : "configuration changed: restart the relay to apply it",
+           OB_STR("option", change->name), OB_STR("before", change->before), OB_STR("after", change->after));
+}
+
+/* NULL after it said why not. */
+static struct ob_generation *open_next(struct serve *serve, const struct ob_config *config)
+{
+    struct outbox_error err = {0};
+    struct ob_generation *next = NULL;
+    enum outbox_code code = open_generation(serve, config, &next, &err);
+    bool *drained = ob_calloc(config->store_count + 1, sizeof *drained);
+    if (!code && !drained)
+        code = ob_error_nomem(&err);
+    if (!code)
+        code = ob_generation_start(next, &err);
+    if (code) {
+        not_reloaded(serve, err.text);
+        ob_generation_close(next);
+        ob_free(drained);
+        return NULL;
+    }
+    ob_free(serve->drained);
+    serve->drained = drained;
+    return next;
+}
+
 static void reload(struct serve *serve)
 {
     if (serve->phase == STOPPING) {
         ob_log(log_of(serve), OB_LOG_WARN, "the relay stops: not reloaded");
         return;
     }
-    if (serve->phase == TURNING) {
-        ob_log(log_of(serve), OB_LOG_INFO, "a reload is under way: there is another one after it");
+    if (serve->draining_count == DRAINING) {
+        if (!serve->again)
+            ob_log(log_of(serve), OB_LOG_WARN, "reload waits until deliveries of an earlier configuration are finished",
+                   OB_INT("configurations", DRAINING + 1));
         serve->again = true;
         return;
     }
+    serve->again = false;
     struct ob_config *config = serve->set.reload ? serve->set.reload(serve->set.ctx) : NULL;
     if (!config) {
         not_reloaded(serve, NULL);
         return;
     }
-    struct outbox_error err = {0};
-    if (open_generation(serve, config, &serve->next, &err)) {
-        not_reloaded(serve, err.text);
-        serve->set.unload(config);
-        return;
-    }
-    ob_log(log_of(serve), OB_LOG_INFO, "reloading: what is out is finished under the old configuration");
     ob_systemd_reloading("reloading");
-    serve->next_config = config;
-    serve->phase = TURNING;
-    ob_generation_stop(serve->now, serve->config->grace_us);
+    struct ob_generation *next = open_next(serve, config);
+    if (next) {
+        serve->draining_configs[serve->draining_count] = serve->config;
+        serve->draining[serve->draining_count++] = serve->now;
+        ob_config_diff(serve->config, config, tell_change, serve);
+        serve->now = next;
+        serve->config = config;
+        adopt_log(serve, config);
+        count_reload(serve, true);
+        ob_log(log_of(serve), OB_LOG_INFO, "reloaded",
+               OB_INT("sinks_kept", (int64_t)ob_generation_kept_sinks(next)),
+               OB_INT("sinks_opened", (int64_t)(config->sink_count - ob_generation_kept_sinks(next))),
+               OB_INT("configurations_draining", (int64_t)serve->draining_count));
+    } else {
+        serve->set.unload(config);
+    }
+    ob_systemd_ready("delivering");
 }
 
-static void turn_over(struct serve *serve)
+/* The deliveries of an earlier configuration are finished. */
+static void end_draining(struct serve *serve, size_t i)
 {
-    ob_generation_close(serve->now);
-    serve->set.unload(serve->config);
-    serve->now = serve->next;
-    serve->config = serve->next_config;
-    serve->next = NULL;
-    serve->next_config = NULL;
-    adopt_log(serve, serve->config);
-    bool *drained = ob_calloc(serve->config->store_count + 1, sizeof *drained);
-    if (drained) {
-        ob_free(serve->drained);
-        serve->drained = drained;
-    }
-    if (!drained || ob_generation_start(serve->now, &serve->fault)) {
-        ob_log(log_of(serve), OB_LOG_ERROR, "cannot go on under the new configuration",
-               OB_STR("error", serve->fault.text));
-        stop(serve, 0);
-        return;
-    }
-    serve->phase = RUNNING;
-    count_reload(serve, true);
-    ob_systemd_ready("delivering");
-    ob_log(log_of(serve), OB_LOG_INFO, "reloaded");
-    if (serve->again) {
-        serve->again = false;
-        reload(serve);
-    }
+    ob_generation_close(serve->draining[i]);
+    serve->set.unload(serve->draining_configs[i]);
+    serve->draining_count--;
+    serve->draining[i] = serve->draining[serve->draining_count];
+    serve->draining_configs[i] = serve->draining_configs[serve->draining_count];
+    ob_log(log_of(serve), OB_LOG_INFO, "the deliveries of an earlier configuration are finished",
+           OB_INT("configurations_draining", (int64_t)serve->draining_count));
 }
 
 static void on_signal(uv_signal_t *handle, int signum)
@@ -242,29 +270,55 @@ static void on_tick(uv_timer_t *timer)
     tell_up(serve);
     ob_health_tick(serve->health);
     ob_generation_tick(serve->now);
+    for (size_t i = 0; i < serve->draining_count; i++)
+        ob_generation_tick(serve->draining[i]);
     if (serve->watchdog_us > 0 && now >= serve->barked_us + serve->watchdog_us) {
         serve->barked_us = now;
         ob_systemd_watchdog();
     }
 }
 
+/* As ob_generation_turn, for what drains; what is through goes. */
+static int64_t turn_draining(struct serve *serve)
+{
+    int64_t due = INT64_MAX;
+    if (serve->draining_count == 0)
+        return due;
+    for (size_t i = serve->draining_count; i-- > 0;) {
+        int64_t at = ob_generation_turn(serve->draining[i]);
+        due = at < due ? at : due;
+        if (serve->phase == RUNNING && ob_generation_stopped(serve->draining[i]))
+            end_draining(serve, i);
+    }
+    if (serve->phase == RUNNING && serve->again && serve->draining_count < DRAINING)
+        reload(serve);
+    ob_generation_count_out(serve->now, serve->draining, serve->draining_count);
+    return due;
+}
+
+static bool all_stopped(const struct serve *serve)
+{
+    bool stopped = ob_generation_stopped(serve->now);
+    for (size_t i = 0; i < serve->draining_count; i++)
+        stopped = stopped && ob_generation_stopped(serve->draining[i]);
+    return stopped;
+}
+
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct serve *serve = prepare->data;
+    int64_t draining_due = turn_draining(serve);
     int64_t due = ob_generation_turn(serve->now), now = ob_clock_boot_us();
+    due = draining_due < due ? draining_due : due;
     if (serve->phase == RUNNING && serve->set.until_empty && all_done(serve, now)) {
         stop(serve, serve->config->grace_us);
         due = 0;
     } else if (serve->phase == RUNNING && serve->set.until_empty && look_again(serve)) {
         due = 0;
     }
-    if (serve->phase != RUNNING && ob_generation_stopped(serve->now)) {
-        if (serve->phase == STOPPING) {
-            uv_stop(&serve->loop);
-            return;
-        }
-        turn_over(serve);
-        due = 0;
+    if (serve->phase == STOPPING && all_stopped(serve)) {
+        uv_stop(&serve->loop);
+        return;
     }
     if (due == INT64_MAX) {
         uv_timer_stop(&serve->timer);
@@ -367,11 +421,9 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
                OB_INT("sinks", (int64_t)serve.config->sink_count));
         run(&serve);
         ob_log(log_of(&serve), OB_LOG_INFO, "relay stopped");
-        code = serve.fault.code;
-        if (code && err)
-            *err = serve.fault;
     }
-    ob_generation_close(serve.next);
+    for (size_t i = 0; i < serve.draining_count; i++)
+        ob_generation_close(serve.draining[i]);
     ob_generation_close(serve.now);
     uv_walk(&serve.loop, close_handle, NULL);
     uv_run(&serve.loop, UV_RUN_DEFAULT);
@@ -380,8 +432,8 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
     ob_health_free(serve.health);
     ob_metrics_free(serve.metrics);
     ob_free(serve.drained);
-    if (serve.next_config)
-        options->unload(serve.next_config);
+    for (size_t i = 0; i < serve.draining_count; i++)
+        options->unload(serve.draining_configs[i]);
     options->unload(serve.config);
     return code;
 }

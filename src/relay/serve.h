@@ -1,7 +1,9 @@
 /* serve.h - the relay as a process: its loop, its signals, one configuration after another.
  *
- *     RUNNING ◀──the old one has stopped── TURNING ◀──SIGHUP, the new configuration is good── RUNNING
- *        └──────────SIGTERM, SIGINT, nothing left──▶ STOPPING ──everything given back──▶ the end
+ *     RUNNING ──SIGTERM, SIGINT, nothing left──▶ STOPPING ──everything given back──▶ the end
+ *
+ * SIGHUP: the new configuration takes over at once, the old one drains beside it: see generation.h. There are no more than
+ * a few that drain; a reload beyond that waits until one is through.
  *
  * SIGTERM: finish what is out within the grace period, give the rest back unspent. A second one: at once. */
 #ifndef OB_RELAY_SERVE_H

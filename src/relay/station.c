@@ -24,6 +24,8 @@ struct lane {
 
 struct ob_station {
     struct ob_station_settings set;
+    uint64_t tag; /* its number, as handles carry it; 0: it has none */
+    struct ob_shared_line *line;
     struct ob_engine *engine;
     uv_poll_t poll;
     bool polling;                   /* the handle is open */
@@ -70,7 +72,6 @@ static void deliver(void *ctx, int dest, const struct outbox_sink_item *items, s
 {
     struct ob_station *station = ctx;
     struct ob_outlet *outlet = station->set.outlets[dest];
-    uint64_t tag = (uint64_t)station->set.index << TAG_SHIFT;
     size_t ready = 0;
     bool broken = false; /* the one before was not handed over */
     for (size_t i = 0; i < count; i++) {
@@ -87,7 +88,7 @@ static void deliver(void *ctx, int dest, const struct outbox_sink_item *items, s
             continue;
         }
         station->items[ready] = items[i];
-        station->items[ready++].handle |= tag;
+        station->items[ready++].handle |= station->tag;
     }
     if (ready > 0)
         ob_outlet_deliver(outlet, station->items, ready);
@@ -96,7 +97,7 @@ static void deliver(void *ctx, int dest, const struct outbox_sink_item *items, s
 static void cancel(void *ctx, int dest, uint64_t handle)
 {
     struct ob_station *station = ctx;
-    ob_outlet_cancel(station->set.outlets[dest], handle | (uint64_t)station->set.index << TAG_SHIFT);
+    ob_outlet_cancel(station->set.outlets[dest], handle | station->tag);
 }
 
 static void choose_lanes(void *ctx, int only, const bool *shut, struct outbox_claim *claim)
@@ -270,11 +271,49 @@ static void dest_init(const struct ob_station *station, int i, struct ob_dest_se
         dest->batch = dest->concurrency;
 }
 
-static enum outbox_code start(struct ob_station *station, struct outbox_error *err)
+static enum outbox_code open_line(struct ob_station *station, struct outbox_error *err)
 {
     const struct ob_config *config = station->set.config;
     const struct ob_config_store *store = &config->stores[station->set.index];
+    struct ob_line_options line = {.url = store->url,
+                                   .schema = store->schema,
+                                   .application = "outbox relay",
+                                   .worker = station->set.process,
+                                   .fallback_us = config->relay.poll_us,
+                                   .polling = store->polling,
+                                   .relaxed = store->relaxed,
+                                   .log = station->set.log};
+    station->line = ob_shared_line_ref(station->set.line);
+    return station->line ? OUTBOX_OK : ob_shared_line_open(&line, &station->line, err);
+}
+
+static enum outbox_code take_number(struct ob_station *station, struct outbox_error *err)
+{
+    struct ob_station_table *table = station->set.table;
+    for (int i = 1; i <= OB_STATION_MAX; i++) {
+        int number = (table->last + i - 1) % OB_STATION_MAX + 1;
+        if (table->at[number])
+            continue;
+        table->at[number] = station;
+        table->last = number;
+        station->tag = (uint64_t)number << TAG_SHIFT;
+        return OUTBOX_OK;
+    }
+    return ob_error_set(err, OUTBOX_CONFIG, "a relay serves %d stores at most", OB_STATION_MAX);
+}
+
+static void give_number_back(struct ob_station *station)
+{
+    if (station->tag)
+        station->set.table->at[station->tag >> TAG_SHIFT] = NULL;
+    station->tag = 0;
+}
+
+static enum outbox_code start(struct ob_station *station, struct outbox_error *err)
+{
+    const struct ob_config *config = station->set.config;
     struct ob_engine_settings engine = {.relay = config->relay,
+                                        .shared = station->line,
                                         .worker = station->set.worker,
                                         .ctx = station,
                                         .deliver = deliver,
@@ -288,13 +327,6 @@ static enum outbox_code start(struct ob_station *station, struct outbox_error *e
     engine.relay.note = station->set.note;
     engine.relay.note_ctx = station->set.note_ctx;
     engine.relay.seed = (uint64_t)ob_clock_wall_us() ^ (uint64_t)(uintptr_t)station;
-    engine.line = (struct ob_line_options){.url = store->url,
-                                           .schema = store->schema,
-                                           .application = "outbox relay",
-                                           .fallback_us = config->relay.poll_us,
-                                           .polling = store->polling,
-                                           .relaxed = store->relaxed,
-                                           .log = station->set.log};
     return ob_engine_new(&engine, &station->engine, err);
 }
 
@@ -319,8 +351,12 @@ enum outbox_code ob_station_open(const struct ob_station_settings *settings, str
         for (size_t i = 0; i < config->sink_count; i++)
             dest_init(station, (int)i, &station->dests[i]);
         memcpy(station->tuned, station->dests, config->sink_count * sizeof *station->dests);
-        code = start(station, err);
+        code = take_number(station, err);
     }
+    if (!code)
+        code = open_line(station, err);
+    if (!code)
+        code = start(station, err);
     if (!code && uv_poll_init(settings->loop, &station->poll, ob_engine_fd(station->engine)) == 0) {
         station->polling = true;
         station->poll.data = station;
@@ -341,6 +377,7 @@ enum outbox_code ob_station_open(const struct ob_station_settings *settings, str
 static void free_all(struct ob_station *station)
 {
     ob_engine_free(station->engine);
+    ob_shared_line_unref(station->line);
     ob_arena_fini(&station->names);
     ob_arena_fini(&station->told_names);
     ob_free(station->lanes);
@@ -361,13 +398,16 @@ void ob_station_close(struct ob_station *station)
 {
     if (!station)
         return;
+    give_number_back(station); /* a sink that answers from here on finds nobody */
     if (!station->polling) {
         free_all(station);
         return;
     }
     uv_close((uv_handle_t *)&station->poll, on_closed);
-    ob_engine_free(station->engine); /* now: the next station of this store may need its lock */
+    ob_engine_free(station->engine); /* now: whoever comes next to this store may need its lock */
+    ob_shared_line_unref(station->line);
     station->engine = NULL;
+    station->line = NULL;
 }
 
 int64_t ob_station_turn(struct ob_station *station)
@@ -386,12 +426,16 @@ struct ob_engine *ob_station_engine(struct ob_station *station)
     return station->engine;
 }
 
-int ob_station_of(uint64_t handle)
+struct ob_shared_line *ob_station_line(struct ob_station *station)
 {
-    return (int)((handle & tag_mask) >> TAG_SHIFT);
+    return station->line;
 }
 
-void ob_station_verdict(struct ob_station *station, uint64_t handle, const struct outbox_verdict *verdict)
+/* A sink may answer late, and a sink that is wrong may answer anything. */
+void ob_station_table_verdict(const struct ob_station_table *table, uint64_t handle,
+                              const struct outbox_verdict *verdict)
 {
-    ob_engine_verdict(station->engine, handle & ~tag_mask, verdict);
+    struct ob_station *station = table->at[(handle & tag_mask) >> TAG_SHIFT];
+    if (station)
+        ob_engine_verdict(station->engine, handle & ~tag_mask, verdict);
 }

@@ -1,6 +1,8 @@
 /* station.h - one store served by this process: its engine on the relay's loop, and the lanes its claims may take.
  *
- * Sinks are shared by all stations, so a delivery's handle carries the number of its station. */
+ * Sinks are shared by all stations, also by those of another configuration while a reload is under way. So a delivery's
+ * handle carries the number of its station, and a table of the process tells whose it is. Numbers go round, so that one is
+ * not used again soon: a sink may answer late, when the station that asked has gone. */
 #ifndef OB_RELAY_STATION_H
 #define OB_RELAY_STATION_H
 
@@ -12,13 +14,25 @@ struct ob_station;
 
 enum { OB_STATION_MAX = 4095 };
 
+/* Who has which number; 0 is nobody's. Begins zeroed. */
+struct ob_station_table {
+    struct ob_station *at[OB_STATION_MAX + 1];
+    int last; /* given */
+};
+/* The verdict goes to the station that the handle names, if it is still there. */
+void ob_station_table_verdict(const struct ob_station_table *table, uint64_t handle,
+                              const struct outbox_verdict *verdict);
+
 struct ob_station_settings {
-    const struct ob_config *config; /* borrowed, like all of these */
+    const struct ob_config *config; /* borrowed, like all of these but for the line */
     int index;                      /* of the store in the configuration */
     struct ob_outlet *const *outlets;
+    struct ob_shared_line *line; /* to the store; the station takes a reference. NULL: it opens one */
+    struct ob_station_table *table;
     uv_loop_t *loop;
     const struct ob_log *log;
-    const char *worker;
+    const char *worker;  /* the name it claims under */
+    const char *process; /* what the names of all stations of this process begin with */
     ob_note_fn *note;
     void *note_ctx;
     /* Whether the payload is what its route asks for (S12): OUTBOX_OK; OUTBOX_INVALID, and why; or it cannot be told
@@ -36,9 +50,8 @@ void ob_station_close(struct ob_station *station);
 int64_t ob_station_turn(struct ob_station *station);
 struct ob_engine *ob_station_engine(struct ob_station *station);
 
-/* Which station a tagged handle belongs to. */
-int ob_station_of(uint64_t handle);
-void ob_station_verdict(struct ob_station *station, uint64_t handle, const struct outbox_verdict *verdict);
+/* Its line, for the station after it. */
+struct ob_shared_line *ob_station_line(struct ob_station *station);
 
 /* The lanes there are in the store; copied. */
 void ob_station_lanes(struct ob_station *station, const struct outbox_lane *lanes, size_t count);

@@ -1,0 +1,41 @@
+/* generation_int.h - the inside of a generation, shared by generation.c (its life) and generation_next.c (one after another). */
+#ifndef OB_RELAY_GENERATION_INT_H
+#define OB_RELAY_GENERATION_INT_H
+
+#include "relay/generation.h"
+#include "relay/observer.h"
+
+struct ob_generation {
+    struct ob_generation_settings set;
+    struct ob_outlet **outlets;     /* one a sink */
+    size_t kept;                    /* of these: the generation before has them too */
+    unsigned heir;                  /* number of the generation that took over; 0: none did */
+    int *heirs, *store_heirs;       /* where sinks and stores are in that one; -1: nowhere */
+    int *taken;                     /* of ob_generation_count_out: one a sink */
+    bool started, drains;
+    struct ob_station **stations;   /* one a store */
+    struct ob_keeper **keepers;     /* likewise */
+    struct ob_observer **observers; /* likewise */
+    bool validates;                 /* some route has a schema */
+    char claims_by[160];            /* the name in the stores */
+    uv_async_t wake;                /* a keeper has news */
+    bool open;                      /* the handle is */
+};
+
+/* ---- generation_next.c: what the generation before has, and what becomes of it ---- */
+
+/* Its outlet, when the sink is the same; NULL. */
+struct ob_outlet *ob_generation_same_outlet(const struct ob_generation *generation, const struct ob_config_sink *sink,
+                                            const struct outbox_sink_ops *ops);
+/* Its line, when the store is the same; NULL. */
+struct ob_shared_line *ob_generation_same_line(const struct ob_generation *generation,
+                                               const struct ob_config_store *store);
+/* Its keeper that can go on for this store; NULL. */
+struct ob_keeper **ob_generation_same_keeper(struct ob_generation *generation, size_t i);
+struct ob_keeper_settings ob_generation_keeper(struct ob_generation *generation, size_t i);
+/* The series of this generation are shown, and no others. */
+void ob_generation_show_series(struct ob_generation *generation);
+/* This one claims from now on, and the one before, if there is one, drains. */
+void ob_generation_take_over(struct ob_generation *generation);
+
+#endif

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "relay/admin.h"
 #include "relay/generation.h"
+#include "relay/lag.h"
 #include "relay/systemd.h"
 
 #include <signal.h>
@@ -27,6 +28,7 @@ struct serve {
     uv_loop_t loop;
     uv_prepare_t prepare;
     uv_timer_t timer, tick;
+    struct ob_lag lag;
     uv_signal_t signals[SIGNALS];
     char worker[OB_WORKER_NAME];
     struct ob_station_table table;
@@ -333,6 +335,7 @@ static enum outbox_code handles_init(struct serve *serve, struct outbox_error *e
 {
     int failed = uv_prepare_init(&serve->loop, &serve->prepare);
     serve->prepare.data = serve;
+    failed = failed ? failed : ob_lag_start(&serve->lag, &serve->loop, log_of(serve), ob_metrics_process(serve->metrics));
     failed = failed ? failed : uv_timer_init(&serve->loop, &serve->timer);
     failed = failed ? failed : uv_timer_init(&serve->loop, &serve->tick);
     serve->tick.data = serve;

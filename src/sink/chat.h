@@ -22,7 +22,7 @@
 #include <jansson.h>
 #include <outbox/sink.h>
 
-enum { OB_CHAT_CODE = 64 };
+enum { OB_CHAT_CODE = 64, OB_CHAT_ANSWER_MOST = 1024 * 1024 };
 
 struct ob_chat_call;
 struct ob_chat_timer;

@@ -126,6 +126,7 @@ enum outbox_code ob_chat_config_read(outbox_sink *sink, const struct ob_options 
     sink->limits.idle_us = ob_option_int(options, "idle", 45000000);
     sink->limits.connect_us = ob_option_int(options, "connect_timeout", 5000000);
     sink->limits.total_us = ob_option_int(options, "response_timeout", 30000000);
+    sink->limits.answer_most = ob_curl_answer_most(OB_CHAT_ANSWER_MOST);
     sink->hold_us = ob_option_int(options, "hold", 2000000);
     sink->patience_us = ob_option_int(options, "retry_after_max", 3600000000);
     for (size_t i = 0; !code && (place = ob_option_next(options, "allow", &i));)

@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ANSWER_MOST = 1024 * 1024, QUOTE_MOST = 1024 };
+enum { QUOTE_MOST = 1024 };
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
 
 size_t ob_chat_on_body(char *bytes, size_t size, size_t count, void *data)
 {
     struct ob_chat_call *call = data;
-    call->cut = call->cut || call->answer.len + size * count > ANSWER_MOST;
+    call->cut = call->cut || call->answer.len + size * count > OB_CHAT_ANSWER_MOST;
     if (call->cut)
         return 0;
     ob_buf_put(&call->answer, bytes, size * count);
@@ -123,6 +123,7 @@ static void call_end(const struct ob_chat_call *call, CURLcode result, struct ob
         .refused = call->curl.refused > 0 && call->curl.dialled == 0,
         .whole = !call->cut && ob_buf_ok(&call->answer) && answered_whole(call, result),
         .cut = call->cut,
+        .flooded = call->curl.flooded,
         .retry_after_s = retry_after,
         .patience_us = call->sink->patience_us,
     };
@@ -134,7 +135,7 @@ static void quote_failure(struct ob_chat_call *call, const struct ob_http_end *e
         ob_chat_quote(call, "the address is not public; to permit it, name it in `allow` of the sink");
     else if (end->resent)
         ob_chat_quote(call, "the connection was closed before an answer came; the request was not repeated");
-    else if (end->cut)
+    else if (end->cut || end->flooded)
         ob_chat_quote(call, "the answer is too long");
     else
         ob_chat_quote(call, *call->curl.error ? call->curl.error : curl_easy_strerror((CURLcode)end->curl));

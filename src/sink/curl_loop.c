@@ -8,11 +8,19 @@
  *
  * Nor is that of a socket whose connection did not come about in time (libcurl 7.88): it is gone when libcurl says that it
  * waits for it no more, and its number may be somebody else's. A watch knows its socket by the inode. libcurl then also
- * forgets to go on with the next address of the host, until the time for all of them is over: so we remind it. */
+ * forgets to go on with the next address of the host, until the time for all of them is over: so we remind it.
+ *
+ * A peer that floods keeps libcurl reading. Two things bound that: what an answer may have in all (flood.h), which also
+ * ends a call that would not return; and the fair turn: when libcurl wants to go on at once, it goes on in the next turn of
+ * the loop, after the others. A timer of 0 ms would be due again within the same turn, for as long as data comes.
+ *
+ * libcurl closes connections that were unused for too long when it makes or takes one, and else never: so when no call was
+ * out for that long, all that are left are closed. */
 #include "sink/curl_loop.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "sink/flood.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -22,14 +30,17 @@
 #include <uv.h>
 
 enum {
-    CACHE = 1024
-}; /* connections kept when there is no cap; libcurl's own default follows the calls of the moment */
+    CACHE = 1024, /* connections kept when there is no cap; libcurl's own default follows the calls of the moment */
+    PIECES = 8    /* an answer that comes in more is looked at now and then */
+};
 
 struct watch {
     uv_poll_t poll;
     ob_curl_loop *loop;
     int fd, events;
+    unsigned pieces; /* of this answer */
     ino_t inode;
+    struct ob_flood_socket flood; /* when it is ours */
     bool ours; /* opened by us: its closing goes through us, nearly always */
     bool idle; /* libcurl does not wait for it now */
 };
@@ -37,6 +48,12 @@ struct watch {
 struct ob_curl_loop {
     uv_loop_t *uv;
     uv_timer_t timer;
+    uv_idle_t turn;    /* libcurl goes on in the next turn */
+    uv_timer_t sweep;  /* runs when calls were out since the last one; keeps no loop alive */
+    int handles;       /* of these three, not yet closed */
+    int out;           /* calls */
+    uint64_t quiet_ms; /* since when there is none, in the loop's time */
+    struct ob_flood flood;
     CURLM *multi;
     const struct ob_net_guard *guard;
     struct ob_curl_limits limits;
@@ -91,6 +108,8 @@ static struct watch *watch_new(ob_curl_loop *loop, int fd, bool ours)
     watch->ours = ours;
     watch->idle = true;
     loop->watches[fd] = watch;
+    if (ours)
+        ob_flood_open(&loop->flood, &watch->flood, fd);
     return watch;
 }
 
@@ -104,6 +123,8 @@ static void watch_close(struct watch *watch)
     if (!watch)
         return;
     watch->loop->watches[watch->fd] = NULL;
+    if (watch->ours)
+        ob_flood_close(&watch->flood);
     uv_close((uv_handle_t *)&watch->poll, watch_closed);
 }
 
@@ -123,17 +144,32 @@ static void on_ready(uv_poll_t *poll, int status, int events)
         watch->events = 0;
         flags = CURL_CSELECT_IN | CURL_CSELECT_OUT;
     }
+    if (watch->ours && ++watch->pieces % PIECES == 0)
+        ob_flood_look(&watch->loop->flood, &watch->flood);
     act(watch->loop, watch->fd, flags);
+}
+
+/* The answer is there, or there will be none. */
+static void watch_rest(struct watch *watch, CURL *easy)
+{
+    struct ob_curl_call *call = NULL;
+    if (watch)
+        watch->pieces = 0;
+    if (!watch || !watch->ours || !ob_flood_end(&watch->flood))
+        return;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&call);
+    if (call)
+        call->flooded = true;
 }
 
 /* libcurl: wait for this socket so, or not any more. */
 static int on_wish(CURL *easy, curl_socket_t fd, int what, void *data, void *unused)
 {
-    (void)easy;
     (void)unused;
     ob_curl_loop *loop = data;
     struct watch *watch = watch_of(loop, fd);
     if (what == CURL_POLL_REMOVE) {
+        watch_rest(watch, easy);
         bool gone = watch && watch->inode != inode_of(fd);
         loop->unannounced |= gone;
         if (watch && watch->ours && !gone)
@@ -204,16 +240,53 @@ static int on_request(void *data, char *peer, char *own, int peer_port, int own_
 static void loop_closed(uv_handle_t *handle)
 {
     ob_curl_loop *loop = handle->data;
+    if (--loop->handles > 0)
+        return;
     ob_free(loop->watches);
     ob_free(loop);
 }
 
+static void multi_close(ob_curl_loop *loop)
+{
+    ob_flood_wait(&loop->flood, true);
+    ob_flood_enter(&loop->flood);
+    curl_multi_cleanup(loop->multi);
+    ob_flood_leave(&loop->flood);
+    ob_flood_wait(&loop->flood, false);
+}
+
 static void loop_close(ob_curl_loop *loop)
 {
-    curl_multi_cleanup(loop->multi);
+    multi_close(loop);
     for (size_t fd = 0; fd < loop->watch_count; fd++)
         watch_close(loop->watches[fd]);
+    ob_flood_fini(&loop->flood);
     uv_close((uv_handle_t *)&loop->timer, loop_closed);
+    uv_close((uv_handle_t *)&loop->turn, loop_closed);
+    uv_close((uv_handle_t *)&loop->sweep, loop_closed);
+}
+
+static void on_sweep(uv_timer_t *timer);
+
+/* The call left the multi handle, or was never there. */
+static void call_back(struct ob_curl_call *call)
+{
+    ob_curl_loop *loop = call->loop;
+    call->out = false;
+    if (--loop->out > 0)
+        return;
+    ob_flood_wait(&loop->flood, false);
+    loop->quiet_ms = uv_now(loop->uv);
+    if (!uv_is_active((uv_handle_t *)&loop->sweep))
+        uv_timer_start(&loop->sweep, on_sweep, (uint64_t)(loop->limits.idle_us / 1000), 0);
+}
+
+static void call_remove(struct ob_curl_call *call)
+{
+    ob_flood_enter(&call->loop->flood);
+    curl_multi_remove_handle(call->loop->multi, call->easy);
+    ob_flood_leave(&call->loop->flood);
+    call_back(call);
 }
 
 static void collect(ob_curl_loop *loop)
@@ -227,8 +300,7 @@ static void collect(ob_curl_loop *loop)
         CURLcode result = msg->data.result;
         struct ob_curl_call *call = NULL;
         curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&call);
-        curl_multi_remove_handle(loop->multi, easy);
-        call->out = false;
+        call_remove(call);
         call->done(call, result);
     }
 }
@@ -254,9 +326,11 @@ static void act(ob_curl_loop *loop, curl_socket_t fd, int flags)
     do {
         int running;
         loop->again = false;
+        ob_flood_enter(&loop->flood);
         curl_multi_socket_action(loop->multi, fd, flags, &running);
         while (loop->unannounced)
             remind(loop);
+        ob_flood_leave(&loop->flood);
         collect(loop);
         fd = CURL_SOCKET_TIMEOUT;
         flags = 0;
@@ -271,19 +345,27 @@ static void on_timer(uv_timer_t *timer)
     act(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
+static void on_turn(uv_idle_t *turn)
+{
+    uv_idle_stop(turn);
+    act(turn->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
 /* libcurl: call me in so many milliseconds. It does not ask twice for the same time, so the timer must not be early:
  * the event loop counts whole milliseconds, of which the present one is partly gone. */
 static int on_timeout(CURLM *multi, long ms, void *data)
 {
     (void)multi;
     ob_curl_loop *loop = data;
+    if (ms == 0) {
+        uv_timer_stop(&loop->timer);
+        return uv_idle_start(&loop->turn, on_turn);
+    }
+    uv_idle_stop(&loop->turn);
     if (ms < 0)
         return uv_timer_stop(&loop->timer);
-    if (ms > 0) {
-        uv_update_time(loop->uv);
-        ms++;
-    }
-    return uv_timer_start(&loop->timer, on_timer, (uint64_t)ms, 0);
+    uv_update_time(loop->uv);
+    return uv_timer_start(&loop->timer, on_timer, (uint64_t)ms + 1, 0);
 }
 
 static void curl_begin(void)
@@ -291,24 +373,12 @@ static void curl_begin(void)
     curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guard *guard,
-                                  const struct ob_curl_limits *limits, ob_curl_loop **out, struct outbox_error *err)
+static CURLM *multi_new(ob_curl_loop *loop)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, curl_begin);
-    ob_curl_loop *loop = ob_calloc(1, sizeof *loop);
-    CURLM *multi = loop ? curl_multi_init() : NULL;
-    if (!multi) {
-        ob_free(loop);
-        return ob_error_nomem(err);
-    }
-    loop->uv = uv;
-    loop->multi = multi;
-    loop->guard = guard;
-    loop->limits = *limits;
-    uv_timer_init(uv, &loop->timer);
-    loop->timer.data = loop;
-    long connections = limits->connections;
+    CURLM *multi = curl_multi_init();
+    long connections = loop->limits.connections;
+    if (!multi)
+        return NULL;
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_wish);
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, loop);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timeout);
@@ -318,6 +388,56 @@ enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guar
     curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
     curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS, connections);
     curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, connections ? connections : CACHE);
+    return multi;
+}
+
+/* Closes all connections, when there was no call for as long as one may be kept. */
+static void on_sweep(uv_timer_t *timer)
+{
+    ob_curl_loop *loop = timer->data;
+    uint64_t idle_ms = (uint64_t)(loop->limits.idle_us / 1000), quiet_ms = uv_now(loop->uv) - loop->quiet_ms;
+    if (loop->out > 0) /* the last one to come back starts the timer anew */
+        return;
+    CURLM *fresh = quiet_ms >= idle_ms ? multi_new(loop) : NULL;
+    if (!fresh) {
+        uv_timer_start(timer, on_sweep, quiet_ms < idle_ms ? idle_ms - quiet_ms : idle_ms, 0);
+        return;
+    }
+    multi_close(loop);
+    loop->multi = fresh;
+}
+
+static void handles_init(ob_curl_loop *loop)
+{
+    uv_timer_init(loop->uv, &loop->timer);
+    uv_idle_init(loop->uv, &loop->turn);
+    uv_timer_init(loop->uv, &loop->sweep);
+    uv_unref((uv_handle_t *)&loop->sweep);
+    loop->timer.data = loop->turn.data = loop->sweep.data = loop;
+    loop->handles = 3;
+}
+
+enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guard *guard,
+                                  const struct ob_curl_limits *limits, ob_curl_loop **out, struct outbox_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, curl_begin);
+    ob_curl_loop *loop = ob_calloc(1, sizeof *loop);
+    if (!loop)
+        return ob_error_nomem(err);
+    loop->uv = uv;
+    loop->guard = guard;
+    loop->limits = *limits;
+    if (!ob_flood_init(&loop->flood, limits->answer_most)) {
+        ob_free(loop);
+        return ob_error_set(err, OUTBOX_INTERNAL, "cannot start a thread");
+    }
+    if (!(loop->multi = multi_new(loop))) {
+        ob_flood_fini(&loop->flood);
+        ob_free(loop);
+        return ob_error_nomem(err);
+    }
+    handles_init(loop);
     *out = loop;
     return OUTBOX_OK;
 }
@@ -350,6 +470,7 @@ bool ob_curl_call_init(struct ob_curl_call *call, ob_curl_loop *loop,
     SET(PROTOCOLS_STR, "http,https");
     SET(REDIR_PROTOCOLS_STR, "http,https");
     SET(FOLLOWLOCATION, 0L);
+    SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(PROXY, "");
     SET(NETRC, (long)CURL_NETRC_IGNORED);
     SET(DISALLOW_USERNAME_IN_URL, 1L);
@@ -380,10 +501,12 @@ void ob_curl_call_fini(struct ob_curl_call *call)
 
 bool ob_curl_start(struct ob_curl_call *call)
 {
-    call->sent = call->resent = call->starved = false;
+    call->sent = call->resent = call->starved = call->flooded = false;
     call->refused = call->dialled = 0;
     call->error[0] = '\0';
     call->out = curl_multi_add_handle(call->loop->multi, call->easy) == CURLM_OK;
+    call->loop->out += call->out;
+    ob_flood_wait(&call->loop->flood, call->loop->out > 0);
     return call->out;
 }
 
@@ -395,6 +518,5 @@ void ob_curl_go(ob_curl_loop *loop)
 void ob_curl_stop(struct ob_curl_call *call)
 {
     if (call->out)
-        curl_multi_remove_handle(call->loop->multi, call->easy);
-    call->out = false;
+        call_remove(call);
 }

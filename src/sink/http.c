@@ -185,6 +185,7 @@ static void call_end(const struct call *call, CURLcode result, struct ob_http_en
         .refused = call->curl.refused > 0 && call->curl.dialled == 0,
         .whole = call_answered(call, result, status),
         .cut = call->answer.cut || call->answer.garbage,
+        .flooded = call->curl.flooded,
         .keyed = call->request.keyed,
         .own_address = call->request.url != NULL,
         .retry_after_s = retry_after,

@@ -30,7 +30,7 @@ const struct outbox_sink_setting ob_http_settings[] = {
     {"connections", OUTBOX_OPTION_INT, "0", .least = 0, .most = 10000,
      .doc = "at most so many at once; 0: as many as the destination's concurrency needs"},
     {"idle", OUTBOX_OPTION_DURATION, "45s", .least = 1000000, .most = 3600000000,
-     .doc = "a connection unused for so long is not used again"},
+     .doc = "a connection unused for so long is closed"},
     {"connect_timeout", OUTBOX_OPTION_DURATION, "5s", .least = 1000, .most = 3600000000,
      .doc = "to resolve, connect and shake hands"},
     {"response_timeout", OUTBOX_OPTION_DURATION, "30s", .least = 1000, .most = 3600000000,
@@ -47,7 +47,8 @@ const struct outbox_sink_setting ob_http_settings[] = {
     {"capture", OUTBOX_OPTION_BOOL, "false", .doc = "hands an answer that is JSON to outcome hooks"},
     {"probe", OUTBOX_OPTION_ENUM, "connect", "connect head options",
      .doc = "how outbox doctor looks: connect and shake hands only, or ask with that method"},
-    {"version", OUTBOX_OPTION_ENUM, "auto", "auto 1.1 2", .doc = "of HTTP; 2 without TLS means from the first byte"},
+    {"version", OUTBOX_OPTION_ENUM, "1.1", "auto 1.1 2",
+     .doc = "of HTTP; auto: 2 where TLS agrees on it; 2 without TLS means from the first byte"},
     {"proxy", OUTBOX_OPTION_TEXT, .secret = true,
      .doc = "http://host:port; the addresses behind it cannot be checked here. None is taken from the environment"},
     {"tls.ca", OUTBOX_OPTION_FILE, .doc = "file of the authorities to trust, instead of the system's"},
@@ -222,6 +223,7 @@ static void read_limits(struct ob_http_config *config, const struct ob_options *
     config->limits.idle_us = ob_option_int(options, "idle", 45000000);
     config->limits.connect_us = ob_option_int(options, "connect_timeout", 5000000);
     config->limits.total_us = ob_option_int(options, "response_timeout", 30000000);
+    config->limits.answer_most = ob_curl_answer_most((uint64_t)ob_option_int(options, "response_max", 65536));
 }
 
 static enum outbox_code read_choices(struct ob_http_config *config, const struct ob_options *options,
@@ -230,9 +232,9 @@ static enum outbox_code read_choices(struct ob_http_config *config, const struct
     static const char *const keys[] = {"id", "dedupe", "none", NULL};
     static const char *const probes[] = {"connect", "head", "options", NULL};
     static const char *const redirects[] = {"no", "same-origin", NULL};
-    static const char *const versions[] = {"auto", "1.1", "2", NULL};
+    static const char *const versions[] = {"1.1", "auto", "2", NULL};
     static const char *const methods[] = {"POST", "PUT", "PATCH", NULL};
-    static const long numbers[] = {CURL_HTTP_VERSION_2TLS, CURL_HTTP_VERSION_1_1, CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE};
+    static const long numbers[] = {CURL_HTTP_VERSION_1_1, CURL_HTTP_VERSION_2TLS, CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE};
     config->idempotency = (enum ob_http_idempotency)choice(options, "idempotency", keys);
     config->probe = (enum ob_http_probe)choice(options, "probe", probes);
     config->follow = choice(options, "redirects", redirects) == 1;

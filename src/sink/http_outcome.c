@@ -147,6 +147,13 @@ static const struct cause *cause_of(int curl)
     return &other;
 }
 
+/* What came was no answer of HTTP, or had no end. For libcurl a line that is too long is one that its memory does not
+ * suffice for. An answer of HTTP/0.9 is one of anything. */
+static bool is_garbage(const struct ob_http_end *end)
+{
+    return end->cut || end->flooded || end->curl == CURLE_OUT_OF_MEMORY || end->curl == CURLE_UNSUPPORTED_PROTOCOL;
+}
+
 static void judge_failure(const struct ob_http_end *end, char code[32], struct outbox_verdict *verdict)
 {
     const struct cause *cause = cause_of(end->curl);
@@ -156,7 +163,7 @@ static void judge_failure(const struct ob_http_end *end, char code[32], struct o
         verdict->outcome = OUTBOX_SINK_UNKNOWN;
         if (end->resent)
             name = "http_resend";
-        else if (end->cut || end->curl == CURLE_UNSUPPORTED_PROTOCOL) /* an answer of HTTP/0.9, that is: of anything */
+        else if (is_garbage(end))
             name = "http_garbage";
     } else if (end->refused) {
         /* A destination that resolves to a forbidden address needs a person; a message that names one is at fault. */
@@ -168,10 +175,10 @@ static void judge_failure(const struct ob_http_end *end, char code[32], struct o
         verdict->local = true;
     }
     verdict->unreachable = verdict->outcome == OUTBOX_SINK_RETRY || verdict->outcome == OUTBOX_SINK_UNKNOWN;
-    if (end->curl == CURLE_OUT_OF_MEMORY || (end->starved && !end->sent)) {
+    if (!end->sent && (end->curl == CURLE_OUT_OF_MEMORY || end->starved)) {
         verdict->unreachable = false;
-        verdict->outcome = end->sent ? verdict->outcome : OUTBOX_SINK_NOT_SENT;
-        verdict->not_before_us = end->sent ? -1 : OB_SHORTAGE_US;
+        verdict->outcome = OUTBOX_SINK_NOT_SENT;
+        verdict->not_before_us = OB_SHORTAGE_US;
     }
     snprintf(code, 32, "%s", name);
 }

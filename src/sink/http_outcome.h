@@ -21,6 +21,7 @@ struct ob_http_end {
     bool refused;               /* the guard let no address pass */
     bool whole;                 /* of the answer nothing is missing but what we would not read */
     bool cut;                   /* we stopped reading: the answer is too long */
+    bool flooded;               /* as in struct ob_curl_call */
     bool keyed;                 /* an Idempotency-Key went along */
     bool own_address;           /* the URL is the message's own, not the destination's */
     int64_t retry_after_s;      /* 0: none */

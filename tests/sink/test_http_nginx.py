@@ -31,7 +31,7 @@ def test_http2_over_tls(tmp_path):
     pair = certificate(tmp_path)
     with Nginx(tmp_path, tls=pair, listen=" http2") as nginx:
         script = [MESSAGE, {"wait": True}, {"batch": [MESSAGE] * 100}, {"wait": True}, {"batch": [MESSAGE] * 100}]
-        verdicts = drive("http", options(nginx, **{"tls.ca": pair[0], "connections": 2}), script)
+        verdicts = drive("http", options(nginx, **{"tls.ca": pair[0], "version": "auto", "connections": 2}), script)
         assert [v["outcome"] for v in verdicts] == ["accepted"] * 201
     requests = nginx.counted()
     assert {r[3] for r in requests} == {"HTTP/2.0"}
@@ -44,10 +44,10 @@ def test_http2_from_the_first_byte(tmp_path):
     assert nginx.counted()[0][3] == "HTTP/2.0"
 
 
-def test_http11_when_asked(tmp_path):
+def test_http11_unless_asked(tmp_path):
     pair = certificate(tmp_path)
     with Nginx(tmp_path, tls=pair, listen=" http2") as nginx:
-        verdict, = drive("http", options(nginx, **{"tls.ca": pair[0], "version": "1.1"}), [MESSAGE])
+        verdict, = drive("http", options(nginx, **{"tls.ca": pair[0]}), [MESSAGE])
         assert verdict["outcome"] == "accepted"
     assert nginx.counted()[0][3] == "HTTP/1.1"
 

@@ -233,6 +233,21 @@ def test_headers_without_end(receiver):
     assert (verdict["outcome"], verdict["code"]) == ("unknown", "http_garbage")
 
 
+@pytest.mark.parametrize("head, piece", [
+    (b"HTTP/1.1 200 ", b"O"), (b"HTTP/1.1 200 OK\r\nX-Long: ", b"a"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"e"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Long: ", b"t"),
+    (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"), (b"", b"\r\n")])
+def test_line_without_end_is_the_receivers_fault(receiver, head, piece):
+    """N5: and not ours, such as a lack of memory: it counts for the breaker."""
+    began = time.monotonic()
+    verdict = verdict_of(receiver, drip(receiver, head, piece * 10000, 0), response_timeout="30s")
+    assert (verdict["outcome"], verdict["unreachable"]) == ("unknown", True)
+    assert verdict["code"] in ("http_garbage", "http_receive")
+    assert "memory" not in verdict["text"]
+    assert time.monotonic() - began < 5 * PATIENCE
+
+
 @pytest.mark.parametrize("code, outcome", [(200, "accepted"), (500, "retry")])
 def test_no_more_than_the_bound_is_read(receiver, code, outcome):
     sent = []
@@ -310,6 +325,28 @@ def test_dead_reused_connection_does_not_resend(receiver, end, payload):
         assert sink.verdict()["outcome"] == "accepted"
     assert [r.connection for r in receiver.requests][:2] == [1, 1]
     assert len(receiver.requests) == 3
+
+
+def test_idle_connections_are_closed(receiver):
+    """S10: also when nothing more is sent, and those of a burst when little is."""
+    def slow(request, sock):
+        time.sleep(0.3)
+        return status(204)(request, sock)
+    receiver.behave = slow
+    with Drive("http", options(receiver, idle="1s")) as sink:
+        sink.send({"batch": [MESSAGE] * 8})
+        sink.verdicts(8)
+        assert receiver.open == 8
+        receiver.wait(lambda receiver: receiver.open == 0)
+        sink.send({"batch": [MESSAGE] * 8})
+        sink.verdicts(8)
+        assert receiver.open == 8
+        receiver.behave = status(204)
+        for _ in range(5):
+            time.sleep(0.5)
+            sink.send(MESSAGE)
+            sink.verdict()
+        receiver.wait(lambda receiver: receiver.open <= 2)
 
 
 def test_idle_connection_that_was_closed_is_not_used(receiver):

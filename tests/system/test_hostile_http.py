@@ -1,0 +1,110 @@
+"""Receivers that flood, drip and lie, many at once, beside a healthy one: the healthy one is served as if it were alone,
+memory and processor time stay small, and the relay stops when it is told to.
+
+Proves: N5 (other destinations go on), S11 (deadlines hold while data keeps coming), T3, S10 (bounded), M12.
+OUTBOX_HOSTILE_SECONDS makes it longer (make prove).
+"""
+import os
+import time
+
+import pytest
+
+from support.hostile import HTTP1, HTTP2, Hostile
+from support.receiver import Hook, certificate, status
+from support.relay import Relay, wait_for
+from support.under import PATIENCE
+
+SECONDS = float(os.environ.get("OUTBOX_HOSTILE_SECONDS", "4"))
+RATE = 40  # messages a second to the healthy one
+RSS_KIB = 64 * 1024
+FLOOR = 0.5  # of the healthy one's p99: below that a busy machine is all that shows
+GRACE = 2
+
+
+class Healthy(Hook):
+    """Knows when each message came."""
+
+    def __init__(self):
+        self.came = {}
+        super().__init__(self._note)
+
+    def _note(self, request, sock):
+        self.came[request.header("webhook-id")] = time.monotonic()
+        return status(204)(request, sock)
+
+
+def deliver_for(shop, healthy, seconds):
+    """Sends at RATE for so long; how long each message took from its commit to the receiver."""
+    committed = {}
+    conn = shop.connect()
+    conn.autocommit = True
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        began = time.monotonic()
+        committed[shop.put(conn, {"topic": "fine", "payload": "1"}).id] = time.monotonic()
+        time.sleep(max(0, 1 / RATE - (time.monotonic() - began)))
+    conn.close()
+    wait_for(lambda: all(id in healthy.came for id in committed), 30,
+             lambda: "%d of %d to the healthy one" % (sum(id in healthy.came for id in committed), len(committed)))
+    return sorted(healthy.came[id] - at for id, at in committed.items())
+
+
+def p99(times):
+    return times[int(len(times) * 0.99)]
+
+
+def cpu_seconds(relay):
+    with open("/proc/%d/stat" % relay.process.pid) as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def sink(url, **more):
+    return {"kind": "http", "url": url, "allow": "127.0.0.0/8", "timeout": "2s", "concurrency": 2,
+            "retry": {"base": "100ms", "cap": "500ms"}, "breaker": {"base": "200ms", "cap": "1s"}, **more}
+
+
+CROWDS = {
+    "http1": (HTTP1, {}),
+    "http2": (HTTP2, {"version": "2"}),
+    "http1_tls": (["endless_chunk_extension", "endless_header_line", "endless_headers", "endless_trailers"], {}),
+    "http2_tls": (["h2_empty_data", "h2_padding", "h2_window_updates", "h2_priority", "h2_unknown_frames"],
+                  {"version": "auto"}),
+}
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_hostile_crowd(pg_shop, tmp_path, crowd):
+    names, more = CROWDS[crowd]
+    cert = certificate(tmp_path) if crowd.endswith("tls") else ()
+    more = {**more, "tls": {"ca": cert[0]}} if cert else more
+    with Hostile(*cert) as hostile, Healthy() as healthy:
+        sinks = {name: sink(hostile.url(name), redirects="same-origin", **more) for name in names}
+        sinks["fine"] = sink(healthy.url(), timeout="10s")
+        routes = [{"topic": name, "sink": name} for name in sinks]
+        relay = Relay(tmp_path, pg_shop.url, sinks, routes, relay={"grace": "%ds" % GRACE}, log={"level": "info"}, admin=True)
+        with relay.running():
+            deliver_for(pg_shop, healthy, 0.5)
+            alone = deliver_for(pg_shop, healthy, 1.5)
+            for name in names:
+                pg_shop.enqueue(20, topic=name, max_attempts=100)
+            before, began = cpu_seconds(relay), time.monotonic()
+            beside = deliver_for(pg_shop, healthy, SECONDS)
+            cpu = (cpu_seconds(relay) - before) / (time.monotonic() - began)
+            served = hostile.served()
+            assert all(served[name] for name in names), served
+            figures = "p99 alone %.4f, beside %.4f s; cpu %.2f; rss %d KiB" % (p99(alone), p99(beside), cpu,
+                                                                              relay.rss_kib())
+            print(crowd, figures)
+            assert relay.metric("outbox_loop_turn_seconds_count") > 0
+            assert p99(beside) <= max(3 * p99(alone), FLOOR * PATIENCE), figures
+            assert relay.rss_kib() < RSS_KIB * PATIENCE, figures
+            assert cpu < 0.9, figures
+            stopping = time.monotonic()
+            relay.stop(timeout=GRACE + 20)
+            took = time.monotonic() - stopping
+            assert took < (GRACE + 1.5) * PATIENCE, "it took %.1f s to stop" % took
+            relay.start()  # running() ends what it began
+            wait_for(relay.started)
+    states = dict(pg_shop.sql("SELECT status, count(*) FROM outbox.messages WHERE topic = 'fine' GROUP BY status"))
+    assert states == {"delivered": len(healthy.came)}

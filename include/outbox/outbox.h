@@ -186,6 +186,7 @@ struct outbox_delivery {
     enum outbox_fault fault; /* not NONE: payload is NULL though there is one */
     int64_t stream; /* where seq counts: a key has another in each tenant, and in each topic unless its order spans
                               * them. 0: it has no order to keep, though it may have a key (it was dead, and its key went on) */
+    int deferred;   /* how many times in a row it was put off before this attempt: limited, blocked, silent */
 };
 
 OUTBOX_API enum outbox_code outbox_claim(outbox_store *store, const struct outbox_claim *want, outbox_batch **batch,
@@ -200,11 +201,13 @@ enum outbox_outcome {
     OUTBOX_RETRY = 2,     /* failed; again after a delay, dead when the attempts are spent */
     OUTBOX_FAILED = 3,    /* this message is wrong: dead now */
     OUTBOX_LOST = 4,      /* written by the store when a lease ran out; never given to settle */
-    OUTBOX_LIMITED = 5,   /* told to slow down: later, nothing spent, on record */
-    OUTBOX_BLOCKED = 6,   /* the destination is wrong: later, nothing spent, on record */
+    OUTBOX_LIMITED = 5,   /* told to slow down: later, nothing spent, on record unless the last one is the same */
+    OUTBOX_BLOCKED = 6,   /* the destination is wrong: likewise */
     OUTBOX_UNKNOWN = 7,   /* bytes left, no verdict: again, the same id */
     OUTBOX_RELEASED = 8,  /* nothing was sent: back at once or later, nothing spent, not on record */
     OUTBOX_INTERRUPTED = 9, /* begun, and cut off by our own shutdown: back at once, the same id, nothing spent, on record */
+    OUTBOX_SILENT = 10,     /* as OUTBOX_UNKNOWN, and on record as such, from a destination that answers nobody: nothing
+                             * spent */
 };
 
 enum outbox_settled {

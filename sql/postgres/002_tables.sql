@@ -89,6 +89,7 @@ create table @schema@.queue (
     retry_base   int,                         -- ms; the policy of the claim that holds it
     retry_cap    int,
     spent        smallint not null default 0, -- of the budget max_attempts
+    deferred     smallint not null default 0, -- how many times in a row it was limited, blocked or silent
     max_attempts smallint not null,
     ceiling      smallint,                    -- the budget under the claim that holds it
     prio         smallint not null,

@@ -37,7 +37,7 @@ create type @schema@.delivery as (id uuid, token bigint, namespace text, topic t
     dedupe_key text, subject text, recipient text, headers jsonb, correlation_id text, payload jsonb, body bytea,
     content_type text, priority int, attempt int, spent int, max_attempts int, redriven boolean, created_at timestamptz,
     claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz, place tid,
-    encoding text, stream bigint);
+    encoding text, stream bigint, deferred int);
 
 -- Messages, wherever they are; none is in both.
 create view @schema@.stored as
@@ -487,14 +487,15 @@ begin
                        retry_cap = case when v_policies is null then v_cap
                            else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end
                  where q.ctid = any (v_take)
-                returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid
+                returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid,
+                          q.deferred
             ), sorted as (
                 select * from leased q order by q.prio desc, q.due
             )
             select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                    m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                    q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
-                   q.sid
+                   q.sid, q.deferred::int
               from sorted q -- a nested loop: the order stays
              cross join lateral (select * from @schema@.message x where x.id = q.id
                                  union all
@@ -511,7 +512,8 @@ begin
                    retry_cap = case when v_policies is null then v_cap
                            else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end, parked = false
              where q.ctid = any (v_take)
-            returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
+            returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq,
+                      q.deferred
         ), sorted as (
             select * from leased q
             window run as (partition by q.sid)
@@ -521,7 +523,7 @@ begin
         select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
-               q.sid
+               q.sid, q.deferred::int
           from sorted q
          cross join lateral (select * from @schema@.message x where x.id = q.id
                              union all

@@ -12,7 +12,7 @@
 -- meet 40P01 with the settle; each is simply tried again.
 --
 --   outcome   1 delivered  2 retry  3 failed  4 lost  5 limited  6 blocked  7 unknown  8 released
---             9 interrupted
+--             9 interrupted  10 silent, which is written down as 7
 --   delay     microseconds; null or negative: by policy; the lowest bigint: never, so 2 and 7 are dead of their attempts
 
 -- After rows left the front of their key: the next row of each, if parked, is due now.
@@ -135,8 +135,10 @@ end
 $$;
 
 -- The others; the caller holds their locks. Those that go on get a due time; the ids to be buried come back in dying.
--- What is back at once (released, interrupted) keeps its place in the line: sent to the end of it, the first of a key would have everything
--- behind it walked over, and parked, before it is found again.
+-- What is back at once (released, interrupted) keeps its place in the line: sent to the end of it, the first of a key would
+-- have everything behind it walked over, and parked, before it is found again.
+-- What is put off (limited, blocked, silent) spends nothing, so it is counted by itself: the delays of the policy go by that
+-- count. Limited or blocked as its last attempt was, with the same code, it is not written down again.
 create function @schema@.settle_others(ids uuid[], tokens bigint[], outcomes int[], codes text[], errors text[],
     refs text[], delays bigint[], latencies bigint[], worker text, v_now timestamptz, out done uuid[], out dying uuid[])
     language plpgsql
@@ -147,14 +149,18 @@ begin
         select * from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies)
                    t(id, token, outcome, code, error, ref, delay, latency)
     ), mine as (
-        select q.ctid as tid, q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, t.outcome, t.code, t.error, t.ref,
-               t.latency, t.outcome = 3 or (t.outcome in (2, 7) and (q.spent >= q.ceiling
+        select q.ctid as tid, q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, t.code, t.error, t.ref,
+               t.latency, case when t.outcome = 10 then 7 else t.outcome end as outcome, t.outcome = 3 or (t.outcome in (2, 7) and (q.spent >= q.ceiling
                    or coalesce(t.delay = '-9223372036854775808', false))) as dying,
-               t.outcome in (5, 6, 8, 9) as unspent,
+               t.outcome in (5, 6, 8, 9, 10) as unspent, t.outcome in (5, 6, 10) as put_off,
+               case when t.outcome in (5, 6) and q.deferred > 0
+                    then (select a.outcome = t.outcome and a.code is not distinct from left(t.code, 1000)
+                            from @schema@.attempt_stored a where a.message_id = q.id order by a.attempt_no desc limit 1)
+               end as again,
                coalesce(case when t.delay >= 0 then t.delay * interval '1 microsecond' end,
                         case when t.outcome in (8, 9) then interval '0' end,
-                        (0.5 + random() / 2) * least(q.retry_base * 2.0 ^ least(q.spent - 1, 30), q.retry_cap)::float8
-                            * interval '1 ms') as delay
+                        (0.5 + random() / 2) * least(q.retry_base * 2.0 ^ least(case when t.outcome in (5, 6, 10)
+                            then q.deferred else q.spent - 1 end, 30), q.retry_cap)::float8 * interval '1 ms') as delay
           from t
           join @schema@.queue q on q.id = t.id and q.attempts = t.token and q.until is not null
                and (worker is null or starts_with(q.holder, worker))
@@ -164,12 +170,13 @@ begin
         select id, attempts, case when dying and outcome = 2 then 3 else outcome end, spent - unspent::int,
                case when latency is not null then least(latency / 1000, 2147483647) end, since, v_now, tenant_id, holder,
                left(code, 1000), error, left(ref, 1000)
-          from mine where outcome <> 8
+          from mine where outcome <> 8 and again is not true
     ), back as (
         update @schema@.queue q
            set due = case when m.delay > interval '0' or m.outcome not in (8, 9) then least(v_now + m.delay, q.expires_at) else q.due end,
                until = null, holder = null, since = v_now, ceiling = null,
-               retry_base = null, retry_cap = null, spent = q.spent - m.unspent::int
+               retry_base = null, retry_cap = null, spent = q.spent - m.unspent::int,
+               deferred = case when m.put_off then least(q.deferred + 1, 32767) when m.outcome in (8, 9) then q.deferred else 0 end
           from mine m
          where q.ctid = m.tid and not m.dying
         returning q.id
@@ -228,9 +235,9 @@ begin
         raise exception 'the arrays have different lengths, or more than 10000 elements' using errcode = 'OB001',
             hint = 'Give one id, token and outcome per message; optional arrays are as long, or null.';
     end if;
-    if (outcomes <@ '{1,2,3,5,6,7,8,9}') is not true then
-        raise exception 'an outcome is not one of 1, 2, 3, 5, 6, 7, 8, 9' using errcode = 'OB001',
-            hint = '1 delivered, 2 retry, 3 failed, 5 limited, 6 blocked, 7 unknown, 8 released, 9 interrupted.';
+    if (outcomes <@ '{1,2,3,5,6,7,8,9,10}') is not true then
+        raise exception 'an outcome is not one of 1, 2, 3, 5, 6, 7, 8, 9, 10' using errcode = 'OB001',
+            hint = '1 delivered, 2 retry, 3 failed, 5 limited, 6 blocked, 7 unknown, 8 released, 9 interrupted, 10 silent.';
     end if;
     if exists (select from unnest(ids) i group by i having count(*) > 1) then
         -- A token works once: of each message the newest counts, and of that the first.

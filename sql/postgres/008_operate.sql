@@ -66,7 +66,7 @@ declare
     v_now constant timestamptz := clock_timestamp();
 begin
     update @schema@.queue q
-       set held = false, parked = false, due = v_now, since = v_now, spent = 0, redriven = true, expires_at = null
+       set held = false, parked = false, due = v_now, since = v_now, spent = 0, deferred = 0, redriven = true, expires_at = null
      where q.id = any (ids) and q.held;
     insert into @schema@.queue (id, lane, due, since, tenant_id, attempts, max_attempts, prio, shard, redriven)
     select d.id, l.id, v_now, v_now, d.tenant_id, d.attempts, d.max_attempts, d.priority, -1, true

@@ -108,6 +108,7 @@ CREATE TABLE outbox_queue (
     max_attempts INTEGER NOT NULL,
     attempts     INTEGER NOT NULL DEFAULT 0, -- number of the last attempt begun: never falls
     spent        INTEGER NOT NULL DEFAULT 0, -- of the budget max_attempts
+    deferred     INTEGER NOT NULL DEFAULT 0, -- how many times in a row it was limited, blocked or silent
     redriven     INTEGER NOT NULL DEFAULT 0,
     updated_at   INTEGER NOT NULL,
     until        INTEGER,                    -- lease end; the rest describes the claim that holds it

@@ -11,6 +11,7 @@ CREATE VIEW outbox_state AS
                 ELSE 'delivered' END AS status,
            coalesce(d.attempts, q.attempts, a.attempt_no, 0) AS attempts,
            coalesce(d.spent, q.spent, a.spent, 0) AS spent,
+           coalesce(q.deferred, 0) AS deferred,
            coalesce(d.redriven, q.redriven, 0) AS redriven,
            coalesce(q.state = 2, 0) AS parked,
            CASE WHEN q.state IN (0, 2) THEN q.due END AS next_attempt_at,
@@ -34,7 +35,7 @@ CREATE VIEW outbox_state AS
 
 CREATE VIEW outbox_messages AS
     SELECT s.id, s.namespace, s.topic, s.tenant_id, s.key, s.seq, s.dedupe_key, s.subject, s.recipient, s.correlation_id,
-           s.status, s.attempts, s.spent, s.max_attempts, s.priority,
+           s.status, s.attempts, s.spent, s.max_attempts, s.deferred, s.priority,
            strftime('%Y-%m-%dT%H:%M:%S', s.next_attempt_at / 1000000, 'unixepoch')
                || printf('.%06dZ', s.next_attempt_at % 1000000) AS next_attempt_at,
            s.locked_by,

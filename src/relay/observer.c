@@ -124,7 +124,7 @@ static void on_sent(struct ob_observer *observer, const struct ob_note *note, in
 static bool again(enum outbox_outcome outcome)
 {
     return outcome == OUTBOX_RETRY || outcome == OUTBOX_LIMITED || outcome == OUTBOX_BLOCKED ||
-           outcome == OUTBOX_UNKNOWN;
+           outcome == OUTBOX_UNKNOWN || outcome == OUTBOX_SILENT;
 }
 
 static void on_ended(struct ob_observer *observer, const struct ob_note *note, int64_t now)
@@ -151,11 +151,17 @@ static void on_delivered(struct ob_observer *observer, const struct ob_note *not
     say(observer, OB_LOG_DEBUG, "delivered", note, now);
 }
 
+/* Nobody heard of either; they differ in what they cost. */
+static enum outbox_outcome on_record(enum outbox_outcome outcome)
+{
+    return outcome == OUTBOX_SILENT ? OUTBOX_UNKNOWN : outcome;
+}
+
 static void on_settled(struct ob_observer *observer, const struct ob_note *note, int64_t now)
 {
     const struct destination *to = destination_of(observer, note->dest);
     if (to && note->outcome >= OUTBOX_DELIVERED && note->outcome != OUTBOX_RELEASED)
-        ob_series_add_to(to->series, OB_METRIC_attempts, (int)note->outcome, 1);
+        ob_series_add_to(to->series, OB_METRIC_attempts, (int)on_record(note->outcome), 1);
     if (note->outcome == OUTBOX_DELIVERED) {
         on_delivered(observer, note, now);
     } else if (note->dead) {

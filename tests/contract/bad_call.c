@@ -54,7 +54,7 @@ static void settles(struct fx *fx)
     const struct outbox_delivery *msg = take(fx);
     settle_is(AT(fx), OUTBOX_INVALID, SETTLE(msg, .outcome = 0));
     settle_is(AT(fx), OUTBOX_INVALID, SETTLE(msg, .outcome = OUTBOX_LOST));
-    settle_is(AT(fx), OUTBOX_INVALID, SETTLE(msg, .outcome = (enum outbox_outcome)10));
+    settle_is(AT(fx), OUTBOX_INVALID, SETTLE(msg, .outcome = (enum outbox_outcome)11));
     settle_is(AT(fx), OUTBOX_INVALID, SETTLE(msg, .outcome = (enum outbox_outcome) - 1));
     settle_is(AT(fx), OUTBOX_INVALID, SETTLE(msg, .outcome = OUTBOX_RETRY, .delay_us = INT64_MAX));
     expect_state(fx, id, "processing attempts 1 spent 1 by w1");

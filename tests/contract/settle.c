@@ -131,6 +131,64 @@ static void interrupted(struct fx *fx)
     expect_attempts(fx, id, "1 interrupted w1 shutdown; 2 delivered w1");
 }
 
+/* The nth time in a row; by policy, so that the delay is the store's. */
+static int64_t put_off(struct fx *fx, struct outbox_uuid id, int deferred, enum outbox_outcome outcome, const char *code)
+{
+    const struct outbox_delivery *msg = take(fx, .retry_base_us = SECOND, .retry_cap_us = 60 * (int64_t)SECOND);
+    assert_int_equal(msg->deferred, deferred);
+    assert_int_equal(msg->spent, 1);
+    int64_t before = now_us();
+    assert_false(settle(fx, msg, .outcome = outcome, .code = code, .delay_us = -1));
+    int64_t delay = look(fx, id)->next_attempt_at_us - before;
+    make_due(fx, id);
+    return delay;
+}
+
+/* A receiver that says the same again and again is asked ever less often, and says nothing new. */
+static void put_off_in_a_row(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx, .max_attempts = 1).id;
+    for (int i = 0; i < 5; i++) {
+        int64_t delay = put_off(fx, id, i, OUTBOX_LIMITED, "429");
+        assert_in_range(delay, (SECOND << i) / 2, (SECOND << i) + 10 * SECOND);
+    }
+    expect_attempts(fx, id, "1 limited w1 429");
+    put_off(fx, id, 5, OUTBOX_BLOCKED, "429");
+    put_off(fx, id, 6, OUTBOX_BLOCKED, "410");
+    give_back(fx, take(fx)); /* says nothing either way */
+    assert_in_range(put_off(fx, id, 7, OUTBOX_BLOCKED, "410"), 30 * SECOND, 70 * SECOND);
+    expect_attempts(fx, id, "1 limited w1 429; 6 blocked w1 429; 7 blocked w1 410");
+    put_off(fx, id, 8, OUTBOX_BLOCKED, NULL);
+    put_off(fx, id, 9, OUTBOX_BLOCKED, NULL);
+    ack(fx, take(fx));
+    expect_attempts(fx, id, "1 limited w1 429; 6 blocked w1 429; 7 blocked w1 410; 10 blocked w1; 12 delivered w1");
+}
+
+/* Another outcome ends the row. */
+static void put_off_and_tried(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx, .max_attempts = 3).id;
+    put_off(fx, id, 0, OUTBOX_BLOCKED, "410");
+    put_off(fx, id, 1, OUTBOX_BLOCKED, "410");
+    assert_false(settle(fx, take(fx), .outcome = OUTBOX_RETRY, .delay_us = 0));
+    const struct outbox_delivery *msg = take(fx);
+    assert_int_equal(msg->deferred, 0);
+    assert_int_equal(msg->spent, 2);
+    assert_false(settle(fx, msg, .outcome = OUTBOX_BLOCKED, .code = "410", .delay_us = 0));
+    expect_attempts(fx, id, "1 blocked w1 410; 3 retry w1; 4 blocked w1 410");
+}
+
+/* Nobody is answered there: what became of the message is unknown, each time anew, and it costs nothing. */
+static void silent(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx, .max_attempts = 1).id;
+    put_off(fx, id, 0, OUTBOX_SILENT, "timeout");
+    assert_in_range(put_off(fx, id, 1, OUTBOX_SILENT, "timeout"), SECOND, 2 * SECOND + 10 * SECOND);
+    expect_state(fx, id, "pending attempts 2 spent 0");
+    expect_attempts(fx, id, "1 unknown w1 timeout; 2 unknown w1 timeout");
+    assert_true(settle(fx, take(fx), .outcome = OUTBOX_UNKNOWN));
+}
+
 static void unknown(struct fx *fx)
 {
     struct outbox_uuid id = put(fx, .max_attempts = 2).id;
@@ -253,6 +311,9 @@ const struct contract_test settle_tests[] = {
     {"V7 S7: limited: later, unspent, on record", limited},
     {"V7 S7: blocked: later, unspent, on record", blocked},
     {"V7 M7: unknown: spent, and again under the same id", unknown},
+    {"M12 V8: limited and blocked back off by their own count, one row per change", put_off_in_a_row},
+    {"M12 V8: another outcome ends the row of those that were put off", put_off_and_tried},
+    {"N5 V8: silent: unknown on record, unspent", silent},
     {"M15 V7: interrupted by a shutdown: back at once, unspent, on record", interrupted},
     {"M13: delivered and dead are terminal", terminal_states},
     {"N10: a message past its expiry is never claimed, and dead", expired_before_claim},

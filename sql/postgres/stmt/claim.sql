@@ -6,7 +6,7 @@
 -- Locks: the queue rows it takes; never waits for one.
 select id, token, namespace, topic, tenant_id::text, key, seq, dedupe_key, subject, recipient, headers, correlation_id,
        payload, body, content_type, priority, attempt, spent, max_attempts, redriven, created_at, claimed_at,
-       locked_until, expires_at, place, encoding, stream
+       locked_until, expires_at, place, encoding, stream, deferred
 from @schema@.claim(worker => $1::text, "limit" => $2::int, lease => $3::interval, namespace => $4::text,
                     topics => $5::text[], tenant => $6::uuid, max_attempts => $7::int, run => $8::int,
                     prefetch => $9::boolean, retry_base => $10::interval, retry_cap => $11::interval,
@@ -14,4 +14,4 @@ from @schema@.claim(worker => $1::text, "limit" => $2::int, lease => $3::interva
                     skip_topics => $15::text[])
      as c(id, token, namespace, topic, tenant_id, key, seq, dedupe_key, subject, recipient, headers, correlation_id,
           payload, body, content_type, priority, attempt, spent, max_attempts, redriven, created_at, claimed_at,
-          locked_until, expires_at, place, encoding, stream)
+          locked_until, expires_at, place, encoding, stream, deferred)

@@ -38,6 +38,7 @@ enum column {
     PLACE,
     ENCODING,
     STREAM,
+    DEFERRED,
 };
 
 struct batch {
@@ -81,6 +82,7 @@ static void read_delivery(const PGresult *res, int row, struct outbox_delivery *
         .locked_until_us = ob_pg_time(res, row, LOCKED_UNTIL),
         .expires_at_us = ob_pg_time(res, row, EXPIRES_AT),
         .stream = ob_pg_int8(res, row, STREAM),
+        .deferred = ob_pg_int4(res, row, DEFERRED),
     };
     ob_pg_uuid(res, row, ID, &msg->id);
     if (PQgetisnull(res, row, BODY)) {

@@ -119,6 +119,7 @@ static ob_code fill_stretch(struct ob_sqlite_store *store, struct batch *batch, 
             .claimed_at_us = taken->claimed_at,
             .locked_until_us = taken->claimed_at + lease_us,
             .stream = taken->entry.sid,
+            .deferred = taken->entry.deferred,
         };
         code =
             read_message(stmt, batch, msg) ? name_lane(store, batch, taken->entry.lane, msg, err) : ob_error_nomem(err);

@@ -25,7 +25,7 @@ enum { COUNT_MAX = 1000000, CODE_MAX = 1000, ERROR_MAX = 4000, OUTPUT_MAX = 1048
 /* The lease that an item answers; n is 0 when there is none, or it is another's. */
 struct held {
     int64_t n, sid, expires_at, claimed_at, base, cap;
-    int attempt, spent, ceiling;
+    int attempt, spent, ceiling, deferred;
     const char *holder;
 };
 
@@ -47,7 +47,7 @@ struct settle {
 static ob_code check(const struct outbox_settle *items, size_t count, struct outbox_error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        if (items[i].outcome < OUTBOX_DELIVERED || items[i].outcome > OUTBOX_INTERRUPTED ||
+        if (items[i].outcome < OUTBOX_DELIVERED || items[i].outcome > OUTBOX_SILENT ||
             items[i].outcome == OUTBOX_LOST)
             return ob_error_set(err, OUTBOX_INVALID, "item %zu: the outcome %d is none that a worker can give", i + 1,
                                 (int)items[i].outcome);
@@ -127,6 +127,7 @@ static bool read_held(struct settle *settle, sqlite3_stmt *stmt, struct held *he
         .holder = ob_arena_strdup(&settle->arena, ob_sqlite_column(stmt, 8)),
         .base = sqlite3_column_int64(stmt, 9),
         .cap = sqlite3_column_int64(stmt, 10),
+        .deferred = sqlite3_column_int(stmt, 11),
     };
     return held->holder != NULL;
 }
@@ -175,12 +176,19 @@ static ob_code read_leases(struct ob_sqlite_store *store, struct settle *settle,
 
 /* ---- one item ---------------------------------------------------------------------------------------------------- */
 
-/* M11: min(base * 2^(spent - 1), cap), then uniform in [d/2, d]. */
-static int64_t backoff(const struct held *held)
+/* What is put off spends nothing, so it is counted by itself. */
+static bool puts_off(enum outbox_outcome outcome)
+{
+    return outcome == OUTBOX_LIMITED || outcome == OUTBOX_BLOCKED || outcome == OUTBOX_SILENT;
+}
+
+/* M11: min(base * 2^(n - 1), cap), then uniform in [d/2, d]; the nth of those that spent, or of those that were put off. */
+static int64_t backoff(const struct held *held, enum outbox_outcome outcome)
 {
     double delay = (double)held->base;
     uint64_t chance;
-    for (int i = 1; i < held->spent && delay < (double)held->cap; i++)
+    int n = puts_off(outcome) ? held->deferred + 1 : held->spent;
+    for (int i = 1; i < n && delay < (double)held->cap; i++)
         delay *= 2;
     if (delay > (double)held->cap)
         delay = (double)held->cap;
@@ -191,7 +199,7 @@ static int64_t backoff(const struct held *held)
 static int64_t due_of(const struct settle *settle, const struct held *held, const struct outbox_settle *item)
 {
     bool at_once = item->outcome == OUTBOX_RELEASED || item->outcome == OUTBOX_INTERRUPTED;
-    int64_t delay = item->delay_us >= 0 ? item->delay_us : at_once ? 0 : backoff(held);
+    int64_t delay = item->delay_us >= 0 ? item->delay_us : at_once ? 0 : backoff(held, item->outcome);
     int64_t due = settle->now + delay;
     /* What expires while it waits is found dead on time. */
     return held->expires_at && held->expires_at < due ? held->expires_at : due;
@@ -256,19 +264,50 @@ static ob_code dead(struct ob_sqlite_store *store, struct settle *settle, const 
                           item->error, held->holder, settle->now, err);
 }
 
+/* Limited or blocked as its last attempt was, for the same reason: that is not written down again. */
+static ob_code is_again(struct ob_sqlite_store *store, const struct held *held, const struct outbox_settle *item,
+                        bool *again, struct outbox_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row = false;
+    *again = false;
+    if (held->deferred == 0 || (item->outcome != OUTBOX_LIMITED && item->outcome != OUTBOX_BLOCKED))
+        return OUTBOX_OK;
+    ob_code code = ob_sqlite_start(store, OB_SQLITE_last_attempt, OB_ARGS(OB_NUM(held->n)), &stmt, err);
+    if (!code)
+        code = ob_sqlite_step(store, stmt, &row, err);
+    if (!code && row) {
+        const char *last = ob_sqlite_column(stmt, 1);
+        bool same = last && item->code ? strcmp(last, item->code) == 0 : last == item->code;
+        *again = same && sqlite3_column_int(stmt, 0) == (int)item->outcome;
+    }
+    ob_sqlite_done(stmt);
+    return code;
+}
+
+static int deferred_after(const struct held *held, enum outbox_outcome outcome)
+{
+    if (puts_off(outcome))
+        return held->deferred + 1;
+    return outcome == OUTBOX_RELEASED || outcome == OUTBOX_INTERRUPTED ? held->deferred : 0;
+}
+
 static ob_code back(struct ob_sqlite_store *store, struct settle *settle, const struct held *held,
                     const struct outbox_settle *item, struct outbox_error *err)
 {
     bool unspent = item->outcome != OUTBOX_RETRY && item->outcome != OUTBOX_UNKNOWN;
     int spent = held->spent - unspent;
-    ob_code code = OUTBOX_OK;
-    if (item->outcome != OUTBOX_RELEASED)
-        code = record(store, settle, held, item, item->outcome, spent, err);
+    bool again;
+    ob_code code = is_again(store, held, item, &again, err);
+    if (!code && !again && item->outcome != OUTBOX_RELEASED)
+        code = record(store, settle, held, item, item->outcome == OUTBOX_SILENT ? OUTBOX_UNKNOWN : item->outcome, spent,
+                      err);
     /* A row of a key is parked here and, when it is the first, woken at the end. */
     if (!code)
         code = ob_sqlite_run(store, OB_SQLITE_back,
                              OB_ARGS(OB_NUM(held->n), OB_NUM(held->sid ? OB_SQLITE_PARKED : OB_SQLITE_READY),
-                                     OB_NUM(due_of(settle, held, item)), OB_NUM(spent), OB_NUM(settle->now)),
+                                     OB_NUM(due_of(settle, held, item)), OB_NUM(spent), OB_NUM(settle->now),
+                                     OB_NUM(deferred_after(held, item->outcome))),
                              NULL, err);
     if (code || (item->outcome != OUTBOX_RETRY && item->outcome != OUTBOX_UNKNOWN))
         return code;

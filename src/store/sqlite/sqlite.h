@@ -43,7 +43,7 @@ static inline int64_t ob_sqlite_token_number(int64_t token)
 /* A row of the queue as a claim sees it, in the order of sql/sqlite/stmt/ready.sql. Times are 0 where there is none. */
 struct ob_sqlite_entry {
     int64_t n, lane, due, sid, seq, expires_at, claimed_at;
-    int state, prio, max_attempts, attempts, spent;
+    int state, prio, max_attempts, attempts, spent, deferred;
     bool redriven;
     char *holder; /* in the arena of the claim; NULL unless leased */
 };

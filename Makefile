@@ -7,10 +7,11 @@ KILLS ?= 2000
 SECONDS ?= 600
 VERSIONS ?= 13,14,16,17
 ADAPTERS ?=
+FUZZ_SECONDS ?= 60
 percent = $(shell n=$$(($(1) * $(2) / 100)); echo $$((n > 1 ? n : 1)))
 
 .DEFAULT_GOAL := build-gcc
-.PHONY: help build-gcc build-clang build-asan build-tsan check test lint format asan tsan bench demo prove matrix docs install clean
+.PHONY: help build-gcc build-clang build-asan build-tsan build-fuzz fuzz check test lint format asan tsan bench demo prove matrix docs install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +41,17 @@ build-asan/build.ninja:
 
 build-tsan/build.ninja:
 	meson setup -Db_sanitize=thread -Db_lundef=false -Dwerror=false -Doptimization=1 build-tsan
+
+build-fuzz: build-fuzz/build.ninja
+	@ninja -j$(JOBS) -C build-fuzz fuzz-targets
+
+build-fuzz/build.ninja:
+	CC=clang meson setup -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Doptimization=1 \
+	    -Dc_args=-fsanitize=fuzzer-no-link build-fuzz
+
+fuzz: ## every parser against libFuzzer, a minute each; FUZZ_SECONDS=600: longer
+	@tools/deps test
+	@tools/fuzz --seconds $(FUZZ_SECONDS)
 
 test: ## everything CI runs: both compilers, checks, all tests; a part of it: tools/test FILE::TEST...
 	@tools/deps test
@@ -95,4 +107,4 @@ install: build-gcc ## installs to PREFIX (DESTDIR is honoured)
 	meson install -C build
 
 clean: ## removes all builds
-	rm -rf build build-clang build-asan build-tsan
+	rm -rf build build-clang build-asan build-tsan build-fuzz

@@ -79,9 +79,9 @@ static bool is_json_type(const char *type)
 
 bool ob_render_is_json(const struct outbox_delivery *msg)
 {
-    if (!msg->content_type)
-        return true; /* the database checked it, or ob_codec_deliver did */
-    return is_json_type(msg->content_type) && ob_json_valid(msg->payload, msg->payload_len);
+    /* Without a content type it should be JSON; but what is pasted into an envelope is checked where that is done. */
+    bool named = !msg->content_type || is_json_type(msg->content_type);
+    return named && (msg->payload_len ? ob_json_valid(msg->payload, msg->payload_len) : !msg->content_type);
 }
 
 static bool is_text(const struct outbox_delivery *msg)

@@ -114,6 +114,7 @@ struct outbox_sink_setting {
     int64_t least, most;  /* of numbers; both 0: any */
     bool required, secret;
     const char *doc;
+    bool hidden; /* may hold a secret, such as a header: shown only to who asks (outbox config --reveal) */
 };
 
 typedef struct outbox_sink outbox_sink;

@@ -56,6 +56,8 @@ int ob_cli_usage(struct ob_cli *cli, const char *format, ...) __attribute__((for
 /* A note on stderr, unless --quiet. */
 void ob_cli_note(const struct ob_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Asks on the terminal; true for yes. Without a terminal and without --yes: false, and says so. */
+/* For a URL among the arguments; NULL: there is none. */
+void ob_cli_warn_password(const struct ob_cli *cli, const char *where, const char *url);
 bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* What --status, --topic and their like mean; 0, or the exit status after it said what is wrong. */
 int ob_cli_filter(struct ob_cli *cli, struct ob_filter *filter);

@@ -13,8 +13,11 @@
 
 struct ob_config_input ob_cli_config_input(const struct ob_cli *cli, const char *path)
 {
+    bool found_here;
+    path = ob_config_path(path ? path : cli->args.config, environ, &found_here);
     return (struct ob_config_input){
-        .path = ob_config_path(path ? path : cli->args.config, environ),
+        .path = path,
+        .found_here = found_here,
         .env = environ,
         .sets = cli->args.set.items,
         .set_count = cli->args.set.count,
@@ -137,7 +140,12 @@ int cmd_validate(struct ob_cli *cli)
 
 /* ---- config ------------------------------------------------------------------------------------------------------ */
 
-static void json_values(struct ob_json *json, const struct ob_config *config)
+static const char *shown_of(const struct ob_cli *cli, const struct ob_config_value *value)
+{
+    return cli->args.reveal && value->asked ? value->asked : value->shown;
+}
+
+static void json_values(const struct ob_cli *cli, struct ob_json *json, const struct ob_config *config)
 {
     ob_json_text(json, "file", config->file);
     ob_json_key(json, "values");
@@ -146,7 +154,7 @@ static void json_values(struct ob_json *json, const struct ob_config *config)
         const struct ob_config_value *value = &config->values[i];
         ob_json_object(json);
         ob_json_text(json, "name", value->name);
-        ob_json_text(json, "value", value->shown);
+        ob_json_text(json, "value", shown_of(cli, value));
         json_place(json, &value->place);
         ob_json_key(json, "secret"), ob_json_bool(json, value->secret);
         ob_json_key(json, "reloadable"), ob_json_bool(json, value->reloadable);
@@ -160,7 +168,7 @@ static void say_values(const struct ob_cli *cli, const struct ob_config *config)
     size_t name = 0, shown = 0;
     for (size_t i = 0; i < config->value_count; i++) {
         const struct ob_config_value *value = &config->values[i];
-        size_t len = value->shown ? strlen(value->shown) : 1;
+        size_t len = shown_of(cli, value) ? strlen(shown_of(cli, value)) : 1;
         name = strlen(value->name) > name ? strlen(value->name) : name;
         shown = len > shown && len <= 50 ? len : shown;
     }
@@ -172,7 +180,7 @@ static void say_values(const struct ob_cli *cli, const struct ob_config *config)
         if (!value->reloadable)
             ob_buf_puts(&from, " (restart to change)");
         ob_say_text(cli, value->name, (int)name + 2, fallback ? OB_COLOR_DIM : OB_COLOR_NONE);
-        ob_say_text(cli, value->shown, (int)shown, fallback ? OB_COLOR_DIM : OB_COLOR_BOLD);
+        ob_say_text(cli, shown_of(cli, value), (int)shown, fallback ? OB_COLOR_DIM : OB_COLOR_BOLD);
         fputs("  ", stdout);
         ob_say_text(cli, ob_buf_text(&from), 0, OB_COLOR_DIM);
         putchar('\n');
@@ -190,7 +198,7 @@ static int show_config(struct ob_cli *cli, const struct ob_config *config)
     }
     ob_json_init(&json, &buf);
     ob_json_object(&json);
-    json_values(&json, config);
+    json_values(cli, &json, config);
     ob_json_end(&json);
     ob_say_json(&buf);
     return OB_EXIT_OK;
@@ -267,7 +275,9 @@ bool ob_cli_find_store(struct ob_cli *cli)
     enum outbox_code code = ob_config_load(&input, &cli->config, &report);
     if (code)
         first_problem(cli, code, &report);
-    else if (cli->config->store_count) {
+    else
+        note_problems(cli, &report);
+    if (!code && cli->config->store_count) {
         const struct ob_config_store *store = &cli->config->stores[0];
         cli->url = store->url;
         cli->schema = cli->schema ? cli->schema : store->schema;

@@ -215,6 +215,7 @@ int cmd_init(struct ob_cli *cli)
         if (cli->args.store)
             return ob_cli_usage(cli, "the store is given twice: as an argument and with --store");
         cli->url = cli->args.rest[0];
+        ob_cli_warn_password(cli, "the URL", cli->url);
     }
     if (!ob_cli_has_store(cli))
         return ob_cli_fail(cli);

@@ -49,6 +49,7 @@ int main(int argc, char **argv)
         ob_help_command(stdout, cli.args.command);
         return flushed(OB_EXIT_OK);
     }
+    ob_cli_warn_password(&cli, "--store", cli.args.store);
     cli.url = cli.args.store ? cli.args.store : from_env("OUTBOX_STORE"); /* else ob_cli_find_store */
     cli.schema = cli.args.schema ? cli.args.schema : from_env("OUTBOX_SCHEMA");
     cli.color = wants_color();

@@ -58,6 +58,18 @@ void ob_cli_note(const struct ob_cli *cli, const char *format, ...)
     fputc('\n', stderr);
 }
 
+void ob_cli_warn_password(const struct ob_cli *cli, const char *where, const char *url)
+{
+    char shown[400] = "";
+    if (url && !cli->args.json)
+        ob_url_redact(url, shown, sizeof shown);
+    if (strstr(shown, "***"))
+        ob_cli_note(cli,
+                    "outbox: warning: %s holds a password, which everybody on this machine can read in the list of "
+                    "processes; set OUTBOX_STORE instead, or keep the password in ~/.pgpass",
+                    where);
+}
+
 bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...)
 {
     char answer[16];

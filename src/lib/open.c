@@ -37,18 +37,23 @@ const char *ob_url_path(const char *url)
 
 void ob_url_redact(const char *url, char *text, size_t size)
 {
-    const char *scheme = strstr(url, "://");
-    if (scheme && ob_url_kind(url) == OB_URL_UNKNOWN) { /* where its password would be is not for us to know */
-        snprintf(text, size, "%.*s://...", (int)(scheme - url < 40 ? scheme - url : 40), url);
-        return;
-    }
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-";
+    enum { SCHEME_MOST = 16 };
+    size_t scheme = strspn(url, letters);
+    enum ob_url kind = ob_url_kind(url);
 #ifdef HAVE_POSTGRES
-    if (ob_url_kind(url) != OB_URL_SQLITE) {
+    if (kind == OB_URL_POSTGRES) {
         ob_pg_redact(url, text, size);
         return;
     }
 #endif
-    snprintf(text, size, "%s", ob_url_kind(url) == OB_URL_SQLITE ? url : "(not shown)");
+    /* Of what is no URL of ours nobody knows which part is a password: it shows no more than its shape. */
+    if (kind == OB_URL_SQLITE)
+        snprintf(text, size, "%s", url);
+    else if (scheme > 0 && scheme <= SCHEME_MOST && strncmp(url + scheme, "://", 3) == 0)
+        snprintf(text, size, "%.*s://... (%zu bytes)", (int)scheme, url, strlen(url));
+    else
+        snprintf(text, size, "... (%zu bytes)", strlen(url));
 }
 
 static ob_code names_no_store(const char *url, struct outbox_error *err)

@@ -15,7 +15,7 @@ enum ob_url ob_url_kind(const char *url);
 const char *ob_url_path(const char *url);
 /* Whether it can name a store at all, without going there; the text of err holds no password. */
 ob_code ob_url_check(const char *url, struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* The URL without its passwords, for messages to people. */
+/* The URL without its passwords, for messages to people; of what names no store, only the scheme and the length. */
 void ob_url_redact(const char *url, char *text, size_t size);
 
 struct ob_open {

@@ -13,18 +13,21 @@ enum { FILE_MOST = 256 * 1024 };
 
 static const char *const tops[] = {"store", "stores", "relay", "log", "admin", "sinks", "defaults", "routes", NULL};
 
-const char *ob_config_path(const char *given, char *const *env)
+const char *ob_config_path(const char *given, char *const *env, bool *found_here)
 {
     static const char *const places[] = {"outbox.yaml", "/etc/outbox/outbox.yaml"};
     const char name[] = "OUTBOX_CONFIG=";
+    *found_here = false;
     if (given)
         return given;
     for (; env && *env; env++)
         if (strncmp(*env, name, strlen(name)) == 0 && (*env)[strlen(name)])
             return *env + strlen(name);
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-        if (access(places[i], F_OK) == 0)
+        if (access(places[i], F_OK) == 0) {
+            *found_here = i == 0;
             return places[i];
+        }
     return NULL;
 }
 
@@ -32,11 +35,13 @@ static struct ob_node *read_file(struct ob_loader *ld)
 {
     const char *wrong;
     size_t len;
-    bool open_to_all;
+    struct stat stat;
     if (!ld->in->path)
         return NULL;
     ld->config->file = ld->file = ob_loader_dup(ld, ld->in->path);
-    char *text = ob_config_slurp(ld, ld->file, FILE_MOST, &len, &open_to_all, &wrong);
+    char *text = ob_config_slurp(ld, ld->file, FILE_MOST, &len, &stat, &wrong);
+    if (text)
+        ld->foreign = ld->in->found_here && stat.st_uid != geteuid() && stat.st_uid != 0;
     if (text)
         return ob_config_yaml(ld, text, len);
     struct ob_config_place place = OB_PLACE_FILE(ld, 0);

@@ -27,6 +27,8 @@ struct ob_config_sink {
     int max_attempts;                         /* 0: the message's own */
     const struct outbox_sink_option *options; /* for the adapter's open: names without those of the relay's own */
     size_t option_count;
+    const char *const *masks; /* values of options that no error may repeat */
+    size_t mask_count;
     int64_t limit_us; /* of the setting that ops->limit names; 0: there is none */
     const char *file; /* where it stands, for errors of the adapter's; NULL: not in a file */
     int line;
@@ -63,6 +65,7 @@ struct ob_config_value {
     const char *group; /* "relay", "sinks.billing", "routes" */
     const char *text;  /* the value itself; NULL: not set. Never to be printed: */
     const char *shown; /* what may be printed */
+    const char *asked; /* what may be printed when somebody asks for it; NULL: no more than shown */
     struct ob_config_place place;
     bool secret, reloadable;
 };
@@ -122,6 +125,7 @@ void ob_config_place_text(const struct ob_config_place *place, struct ob_buf *bu
 
 struct ob_config_input {
     const char *path;        /* the file; NULL: none */
+    bool found_here;         /* nobody named it, it just lay there: no code is loaded if another user owns it */
     char *const *env;        /* as environ; NULL: none */
     const char *const *sets; /* flags: "relay.poll=250ms" */
     size_t set_count;
@@ -139,9 +143,9 @@ enum outbox_code ob_config_load(const struct ob_config_input *input, struct ob_c
                                 struct ob_config_report *report) OUTBOX_MUST_CHECK;
 void ob_config_free(struct ob_config *config);
 
-/* The file to use: `given`, else $OUTBOX_CONFIG, else ./outbox.yaml or /etc/outbox/outbox.yaml when it is there; NULL
- * when there is none. Borrowed from the arguments. */
-const char *ob_config_path(const char *given, char *const *env);
+/* The file to use: `given`, else $OUTBOX_CONFIG, else ./outbox.yaml (*found_here) or /etc/outbox/outbox.yaml when it is
+ * there; NULL when there is none. Borrowed from the arguments. */
+const char *ob_config_path(const char *given, char *const *env, bool *found_here);
 
 /* ---- looking ---- */
 

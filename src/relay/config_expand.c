@@ -109,22 +109,20 @@ static const char *read_all(int fd, size_t most, struct ob_buf *buf)
     return "it is too large";
 }
 
-char *ob_config_slurp(struct ob_loader *ld, const char *path, size_t most, size_t *len, bool *open_to_all,
+char *ob_config_slurp(struct ob_loader *ld, const char *path, size_t most, size_t *len, struct stat *stat,
                       const char **wrong)
 {
-    struct stat stat = {0};
     struct ob_buf buf = OB_BUF_INIT;
     char *kept = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     *wrong = NULL;
-    if (fd < 0 || fstat(fd, &stat) != 0)
+    if (fd < 0 || fstat(fd, stat) != 0)
         *wrong = strerror(errno);
-    else if (S_ISDIR(stat.st_mode))
+    else if (S_ISDIR(stat->st_mode))
         *wrong = "it is a folder";
     else
         *wrong = read_all(fd, most, &buf);
     if (!*wrong) {
-        *open_to_all = S_ISREG(stat.st_mode) && (stat.st_mode & S_IROTH);
         *len = buf.len;
         kept = ob_arena_memdup(ld->arena, ob_buf_text(&buf), buf.len);
         if (!kept)
@@ -142,8 +140,8 @@ bool ob_config_file_ref(struct ob_loader *ld, const char *written, const struct 
 {
     const char *path = ob_config_beside(ld, written + strlen("file:")), *wrong;
     size_t len;
-    bool open_to_all = false;
-    char *content = ob_config_slurp(ld, path, SECRET_MOST, &len, &open_to_all, &wrong);
+    struct stat stat;
+    char *content = ob_config_slurp(ld, path, SECRET_MOST, &len, &stat, &wrong);
     if (!content) {
         ob_loader_problem(ld, true, place, key, NULL, NULL, "cannot read %s: %s", path, wrong);
         return false;
@@ -152,7 +150,7 @@ bool ob_config_file_ref(struct ob_loader *ld, const char *written, const struct 
         ob_loader_problem(ld, true, place, key, NULL, NULL, "%s holds a NUL character", path);
         return false;
     }
-    if (open_to_all)
+    if (S_ISREG(stat.st_mode) && (stat.st_mode & S_IROTH))
         ob_loader_problem(ld, false, place, key, NULL, NULL, "everybody may read %s; try: chmod 600 %s", path, path);
     if (len && content[len - 1] == '\n')
         content[--len] = '\0';

@@ -12,6 +12,8 @@
 
 #include "relay/config.h"
 
+#include <sys/stat.h>
+
 /* ---- nodes: the file, without YAML ---- */
 
 enum ob_node_kind { OB_NODE_NULL, OB_NODE_TEXT, OB_NODE_LIST, OB_NODE_MAP };
@@ -40,6 +42,7 @@ struct ob_loader {
     const char *file;
     struct ob_config_asked *asked; /* every option that was looked up */
     size_t asked_count, asked_cap, value_cap;
+    bool foreign; /* the file lay in the current folder, and another user owns it */
     bool nomem;
 };
 
@@ -112,7 +115,7 @@ bool ob_config_expand(struct ob_loader *ld, const char *raw, const struct ob_con
 bool ob_config_file_ref(struct ob_loader *ld, const char *written, const struct ob_config_place *place, const char *key,
                         const char **text);
 /* The whole of a file, at most `most` bytes; NULL and an error text otherwise. In the arena. */
-char *ob_config_slurp(struct ob_loader *ld, const char *path, size_t most, size_t *len, bool *open_to_all,
+char *ob_config_slurp(struct ob_loader *ld, const char *path, size_t most, size_t *len, struct stat *stat,
                       const char **wrong);
 /* A path as written in the file, from the folder the file is in. */
 const char *ob_config_beside(struct ob_loader *ld, const char *path);
@@ -173,6 +176,10 @@ struct ob_spec ob_row_spec(const struct ob_config_row *row);
 bool ob_spec_number(struct ob_loader *ld, const struct ob_spec *spec, const char *text,
                     const struct ob_config_place *place, const char *key, const char *shown, int64_t *number,
                     int64_t *period);
+
+/* What may be shown of a text that is to be a number or a word: a reference that does not lead to one is shown as a
+ * reference, since it may lead to a secret. */
+const char *ob_spec_shown(struct ob_loader *ld, const struct ob_spec *spec, struct ob_given *given);
 
 /* Fills the fields of all rows of a section; target is the section's struct. Entries are marked as used. */
 void ob_section_read(struct ob_loader *ld, enum ob_section section, const struct ob_scope *scope, void *target);

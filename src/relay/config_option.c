@@ -133,6 +133,14 @@ bool ob_spec_number(struct ob_loader *ld, const struct ob_spec *spec, const char
     return false;
 }
 
+const char *ob_spec_shown(struct ob_loader *ld, const struct ob_spec *spec, struct ob_given *given)
+{
+    int64_t number, period;
+    if (number_of(spec, given->text, &number, &period))
+        given->expanded = false;
+    return ob_config_shown(ld, given, spec->secret, false);
+}
+
 struct ob_spec ob_row_spec(const struct ob_config_row *row)
 {
     struct ob_spec spec = {.type = row->type, .choices = row->choices, .secret = row->secret};
@@ -226,9 +234,9 @@ void ob_row_read(struct ob_loader *ld, const struct ob_config_row *row, const st
         read_durations(ld, row, scope, &given, key, &((struct ob_config_sink *)target)->dest.retry);
         return;
     }
-    if (!text_type) /* nothing secret fits into a number: show it as it is */
-        given.expanded = false;
-    const char *shown = ob_config_shown(ld, &given, row->secret, row->type == OB_TYPE_URL);
+    struct ob_spec spec = ob_row_spec(row);
+    const char *shown = text_type ? ob_config_shown(ld, &given, row->secret, row->type == OB_TYPE_URL)
+                                  : ob_spec_shown(ld, &spec, &given);
     ob_loader_value(ld, scope, row->key, given.text, shown, &given.place, row->secret, row->reloadable);
     if (text_type) {
         *(const char **)((char *)target + row->offset) = given.text;
@@ -236,7 +244,6 @@ void ob_row_read(struct ob_loader *ld, const struct ob_config_row *row, const st
             ob_loader_problem(ld, true, &given.place, key, NULL, NULL, "is empty");
         return;
     }
-    struct ob_spec spec = ob_row_spec(row);
     if (ob_spec_number(ld, &spec, given.text, &given.place, key, shown, &number, &period))
         put(row, target, number, period);
     else if (given.entry)

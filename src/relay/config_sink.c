@@ -17,7 +17,8 @@ struct adapting {
     const struct ob_scope *scope;
     struct ob_config_sink *sink;
     struct outbox_sink_option *options;
-    size_t cap;
+    size_t cap, mask_cap;
+    const char **masks;
     struct ob_buf real; /* of the list or map being read: what it says, for a later look at what changed */
 };
 
@@ -27,6 +28,17 @@ static void add_option(struct adapting *it, const char *name, const char *value)
         return;
     it->options[it->sink->option_count++] = (struct outbox_sink_option){.name = name, .value = value};
     it->sink->options = it->options;
+}
+
+/* A short one would be found in any text. */
+static void add_mask(struct adapting *it, const char *value)
+{
+    enum { MASK_LEAST = 4 };
+    if (strlen(value) < MASK_LEAST ||
+        !ob_loader_grow(it->ld, &it->masks, it->sink->mask_count, &it->mask_cap, sizeof *it->masks))
+        return;
+    it->masks[it->sink->mask_count++] = value;
+    it->sink->masks = it->masks;
 }
 
 static struct ob_spec spec_of(const struct outbox_sink_setting *setting)
@@ -83,6 +95,8 @@ static void add_element(struct adapting *it, const struct outbox_sink_setting *s
         !ob_config_file_ref(it->ld, given.text, place, key, &given.text))
         return;
     add_option(it, name, given.text);
+    if (setting->secret || setting->hidden || given.expanded)
+        add_mask(it, given.text);
     ob_buf_printf(&it->real, "%s\n", given.text);
     ob_buf_printf(shown, "%s%s", shown->len ? ", " : "", ob_config_shown(it->ld, &given, setting->secret, false));
 }
@@ -116,6 +130,15 @@ static bool sounds_secret(const char *name)
     return false;
 }
 
+static void hide_last(struct ob_config *config)
+{
+    struct ob_config_value *value = config->value_count ? &config->values[config->value_count - 1] : NULL;
+    if (!value || value->asked || !value->shown)
+        return;
+    value->asked = value->shown;
+    value->shown = "(hidden; see --reveal)";
+}
+
 static void read_map(struct adapting *it, const struct outbox_sink_setting *setting)
 {
     size_t len = strlen(setting->name);
@@ -136,6 +159,8 @@ static void read_map(struct adapting *it, const struct outbox_sink_setting *sett
         one.secret = setting->secret || sounds_secret(entry->name);
         add_element(it, &one, entry->name, entry->node, &place, &shown);
         put_value(it, entry->name, &shown, &place, one.secret);
+        if (setting->hidden && !one.secret)
+            hide_last(it->ld->config);
     }
 }
 
@@ -175,13 +200,15 @@ static void read_setting(struct adapting *it, const struct outbox_sink_setting *
         read_list(it, setting, &given);
         return;
     }
-    if (setting->type != OUTBOX_OPTION_TEXT && setting->type != OUTBOX_OPTION_FILE)
-        given.expanded = false;
+    struct ob_spec spec = spec_of(setting);
     const char *key = ob_loader_printf(it->ld, "%s.%s", it->scope->path, setting->name);
-    const char *shown = ob_config_shown(it->ld, &given, setting->secret, false);
+    const char *shown = spec.type == OB_TYPE_TEXT ? ob_config_shown(it->ld, &given, setting->secret, false)
+                                                  : ob_spec_shown(it->ld, &spec, &given);
     const char *value = handed_over(it, setting, given.text, &given.place, key, shown);
     if (value)
         add_option(it, setting->name, value);
+    if (value && (setting->secret || given.expanded))
+        add_mask(it, value);
     ob_loader_value(it->ld, it->scope, setting->name, given.text, shown, &given.place, setting->secret, true);
 }
 
@@ -239,6 +266,12 @@ static void find_adapter(struct ob_loader *ld, struct ob_config_sink *sink, cons
             place.line = scope->items[i].line;
     if (!sink->kind && !sink->library) {
         ob_loader_problem(ld, true, &place, key, NULL, NULL, "is missing: a sink needs a kind, such as http or stdout");
+        return;
+    }
+    if (sink->library && ld->foreign) {
+        ob_loader_problem(ld, true, &place, ob_loader_printf(ld, "%s.library", scope->path), NULL, NULL,
+                          "is not loaded: the file was found in the current folder, and another user owns it; if you trust "
+                          "it, name it: --config %s", ld->file);
         return;
     }
     if (!ld->in->load || !ld->in->load(sink->kind, sink->library, &sink->ops, &err))

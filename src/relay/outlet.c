@@ -152,6 +152,15 @@ static void on_closed(uv_handle_t *handle)
     outlet_free(handle->data);
 }
 
+/* A sink says what it does not take, perhaps in the words of a library: what is a secret, or came out of a variable and may
+ * be one, is not repeated. */
+static void mask(const struct ob_config_sink *sink, struct outbox_error *err)
+{
+    for (size_t i = 0; err && i < sink->mask_count; i++)
+        for (char *at = err->text; (at = strstr(at, sink->masks[i]));)
+            at = memset(at, '*', strlen(sink->masks[i]));
+}
+
 enum outbox_code ob_outlet_open(const struct ob_outlet_settings *settings, struct ob_outlet **out,
                                 struct outbox_error *err)
 {
@@ -182,6 +191,7 @@ enum outbox_code ob_outlet_open(const struct ob_outlet_settings *settings, struc
     enum outbox_code code =
         settings->ops->open(outlet->options, outlet->option_count, &outlet->host, &outlet->sink, err);
     if (code) {
+        mask(settings->sink, err);
         outlet->sink = NULL; /* whatever it was set to: there is nothing to close */
         ob_outlet_close(outlet);
     } else {

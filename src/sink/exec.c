@@ -65,6 +65,7 @@ static const struct outbox_sink_setting settings[] = {
     {.name = "directory", .type = OUTBOX_OPTION_TEXT, .doc = "where it runs; without it, where the relay runs"},
     {.name = "env",
      .type = OUTBOX_OPTION_MAP,
+     .hidden = true,
      .doc = "further variables of its environment, which otherwise has only `PATH` and `OUTBOX_...`"},
     {.name = "exit",
      .type = OUTBOX_OPTION_MAP,

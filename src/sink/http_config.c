@@ -23,7 +23,7 @@ const struct outbox_sink_setting ob_http_settings[] = {
     {"secret", OUTBOX_OPTION_LIST, .secret = true,
      .doc = "signs as Standard Webhooks say: whsec_ and base64; several while one replaces the other"},
     {"authorization", OUTBOX_OPTION_TEXT, .secret = true, .doc = "the Authorization header, such as: Bearer TOKEN"},
-    {"headers", OUTBOX_OPTION_MAP, .doc = "headers that every request has"},
+    {"headers", OUTBOX_OPTION_MAP, .hidden = true, .doc = "headers that every request has"},
     {"idempotency", OUTBOX_OPTION_ENUM, "id", "id dedupe none",
      .doc = "what Idempotency-Key holds: the message's id, its dedupe key where it has one, or nothing"},
     {"user_agent", OUTBOX_OPTION_TEXT, "outbox", .doc = "the User-Agent header"},

@@ -36,7 +36,7 @@ const struct outbox_sink_setting ob_smtp_settings[] = {
     {"subject", OUTBOX_OPTION_TEXT, .doc = "template of the subject; without it, `subject` of the payload"},
     {"text", OUTBOX_OPTION_TEXT, .doc = "template of the plain text; without it, `text` of the payload"},
     {"html", OUTBOX_OPTION_TEXT, .doc = "template of the HTML, with values escaped; without it, `html` of the payload"},
-    {"headers", OUTBOX_OPTION_MAP, .doc = "header fields that every mail has"},
+    {"headers", OUTBOX_OPTION_MAP, .hidden = true, .doc = "header fields that every mail has"},
     {"pass_headers", OUTBOX_OPTION_LIST,
      .doc = "headers of the message that become header fields, such as List-Unsubscribe"},
     {"attachments_dir", OUTBOX_OPTION_TEXT,

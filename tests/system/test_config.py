@@ -4,6 +4,7 @@ Proves: V11 (settings from file, environment and flags), M15 (poll against lease
 """
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -175,6 +176,75 @@ def test_no_secret_is_shown(file):
     for bad in ["mysql://u:zzz3@h/d", "postgresql://u:zzz4@h:p%zz/d"]:
         for done in [cli("config", "--config", file(), "--store", bad), cli("validate", file(), env={"OUTBOX_STORE": bad})]:
             assert done.returncode == 78 and "zzz" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("url", [
+    "postgresq//u:zzz@h/d", "u:zzz@h", "postgresql:/u:zzz@h/d", "zzz", "zzz key: value\nhttp://x",
+    "postgresql://u:a@zzz@h/d", "postgresql://u:zzz/b@h/d", "postgresql://u:1/zzz@h/d", "postgresql://u:zzz",
+    "postgresql://h/d?pasword=zzz", "host=h pasword=zzz", "host=h password=a zzz", "PASSWORD=zzz",
+])
+def test_a_mistyped_store_is_not_repeated(file, tmp_path, url):
+    """V11: its shape is shown, no part of it that may be a secret; also when it comes out of a file, from any command."""
+    held = tmp_path / "held"
+    held.write_text(url + "\n")
+    held.chmod(0o600)
+    bare = file("store: file:%s\nsinks: {s: {kind: 'null'}}\nroutes: [{sink: s}]\n" % held)
+    for done in [cli("status", "--store", url), cli("status", "--store", url, "--json"), cli("validate", bare),
+                 cli("status", "--config", bare), cli("doctor", "--config", bare), cli("init", url),
+                 cli("run", "--config", bare), cli("config", "--config", bare, "--json"),
+                 cli("migrate", env={"DATABASE_URL": url})]:
+        assert done.returncode != 0 and "zzz" not in done.stdout + done.stderr, done
+        assert "bytes)" in done.stdout + done.stderr
+
+
+def test_no_variable_is_repeated(file):
+    """V11: what comes out of a variable may be a secret that stands in the wrong place: an error shows the reference."""
+    for sink, relay in [("kind: 'null'", "lease: '${PW}'"), ("kind: 'null', concurrency: '${PW}'", ""),
+                        ("kind: http, url: 'https://a.example', source: '${PW} '", ""),
+                        ("kind: http, url: 'https://a.example', secret: '${PW}'", ""),
+                        ("kind: http, url: 'https://a.example', headers: {'${PW}': x, y: \"${PW}\\n\"}", ""),
+                        ("kind: exec, command: [x], exit: {1: '${PW}'}", ""),
+                        ("kind: amqp, url: 'amqp://a:${PW}@h'", ""), ("kind: kafka, brokers: h, kafka: {acks: '${PW}'}", "")]:
+        path = file("store: sqlite:/x\nrelay: {%s}\nsinks: {s: {%s}}\nroutes: [{sink: s}]\n" % (relay, sink))
+        done = cli("validate", path, env={"PW": "zzz-secret"})
+        assert "zzz" not in done.stdout + done.stderr, done
+        assert done.returncode == 78, done
+
+
+def test_headers_and_variables_are_shown_when_asked(file):
+    """V11: they often hold a token that nobody marked as a secret. What sounds like one is never shown."""
+    path = file("store: sqlite:/x\nsinks:\n  web: {kind: http, url: 'https://a.example', headers: {X-Team: zzz1, X-Auth: yyy1}}\n"
+                "  run: {kind: exec, command: ['true'], env: {PLACE: zzz2, API_TOKEN: yyy2}}\n"
+                "  mail: {kind: smtp, url: 'smtp://h', from: a@example.org, headers: {X-Campaign: zzz3}}\nroutes: [{sink: web}]\n")
+    for more in [(), ("--json",)]:
+        done = cli("config", "--config", path, *more)
+        assert done.returncode == 0 and "zzz" not in done.stdout and "yyy" not in done.stdout
+        done = cli("config", "--config", path, "--reveal", *more)
+        assert all("zzz%d" % n in done.stdout for n in (1, 2, 3)) and "yyy" not in done.stdout
+
+
+def test_a_password_among_the_arguments_is_warned_about(tmp_path):
+    """V11: everybody can read it in the list of processes."""
+    url = "postgresql://u:zzz@127.0.0.1:1/d"
+    told = cli("status", "--store", url).stderr
+    assert "warning: --store holds a password" in told and "OUTBOX_STORE" in told and "zzz" not in told
+    assert "warning" not in cli("status", "--store", "postgresql://u@127.0.0.1:1/d").stderr
+    assert "warning" not in cli("status", env={"OUTBOX_STORE": url}).stderr
+
+
+def test_no_foreign_library_is_loaded(file, tmp_path):
+    """V11: a file that just lies in the current folder, and that another user owns, brings no code into this process."""
+    trap, mark = tmp_path / "trap.so", tmp_path / "sprung"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(trap)], check=True, text=True, input="""
+        #include <stdio.h>
+        __attribute__((constructor)) static void spring(void) { fclose(fopen("%s", "w")); }""" % mark)
+    path = file("store: sqlite:/x\nsinks: {s: {kind: s, library: %s}}\nroutes: [{sink: s}]\n" % trap, "outbox.yaml")
+    os.chown(path, 12345, -1)
+    for command in ("validate", "doctor", "config", "run"):
+        done = cli(command, cwd=tmp_path)
+        assert done.returncode != 0 and not mark.exists()
+        assert "sinks.s.library: is not loaded" in done.stdout + done.stderr and "--config" in done.stdout + done.stderr
+    assert cli("validate", path).returncode == 78 and mark.exists()  # named: it is loaded, and is no adapter
 
 
 def test_a_bad_file_shows_nothing(file):

@@ -9,6 +9,7 @@
 #include "pg_statements.h"
 #include "store/pg/store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -62,20 +63,48 @@ static enum outbox_code set_session(PGconn *conn, struct outbox_error *err)
     return code;
 }
 
-/* A conninfo that libpq cannot read: its own words may quote the password, so they are not passed on. */
-enum outbox_code ob_pg_check(const char *conninfo, struct outbox_error *err)
+/* A '/', '@', ':' or '?' in a password that nobody encoded puts a part of it into the host, the port or the database, which
+ * libpq and the server then repeat in their errors. */
+static bool holds_password(const char *conninfo, const PQconninfoOption *option)
+{
+    if (!option->val)
+        return false;
+    if (strcmp(option->keyword, "host") == 0)
+        return strchr(*option->val == '@' ? option->val + 1 : option->val, '@') != NULL;
+    if (strcmp(option->keyword, "port") == 0)
+        return option->val[strspn(option->val, "0123456789, ")] != '\0';
+    /* An encoded one is meant. */
+    return strcmp(option->keyword, "dbname") == 0 && strstr(conninfo, "://") && strchr(option->val, '@') &&
+           strstr(conninfo, option->val);
+}
+
+/* Why a conninfo cannot be used; NULL: it can. libpq's own words may quote the password, so they are not passed on. */
+static const char *fault_of(const char *conninfo, bool *nomem)
 {
     char *reason = NULL;
     PQconninfoOption *options = PQconninfoParse(conninfo, &reason);
-    if (options || !reason) {
-        PQconninfoFree(options);
-        return options ? OUTBOX_OK : ob_error_nomem(err);
-    }
+    bool strange = false;
+    *nomem = !options && !reason;
     PQfreemem(reason);
+    for (const PQconninfoOption *option = options; option && option->keyword; option++)
+        strange = strange || holds_password(conninfo, option);
+    PQconninfoFree(options);
+    if (!options)
+        return "write postgresql://USER@HOST/DATABASE or key=value pairs";
+    return strange ? "a '/', '@', ':' or '?' in a user name or a password is written %2F, %40, %3A, %3F" : NULL;
+}
+
+enum outbox_code ob_pg_check(const char *conninfo, struct outbox_error *err)
+{
+    bool nomem;
     char shown[200];
+    const char *todo = fault_of(conninfo, &nomem);
+    if (nomem)
+        return ob_error_nomem(err);
+    if (!todo)
+        return OUTBOX_OK;
     ob_pg_redact(conninfo, shown, sizeof shown);
-    return ob_error_set(err, OUTBOX_INVALID,
-                        "not a connection string: %s; write postgresql://USER@HOST/DATABASE or key=value pairs", shown);
+    return ob_error_set(err, OUTBOX_INVALID, "not a connection string: %s; %s", shown, todo);
 }
 
 /* Hosts in another order than the conninfo's; NULL: in that one. */
@@ -248,12 +277,22 @@ static const char *value_end(const char *c, bool url)
     return *c ? c + 1 : c;
 }
 
+/* The length of the word at the beginning that ends the name of a secret; 0: there is none. */
+static size_t secret_word(const char *text)
+{
+    static const char *const words[] = {"password", "secret", "client_key", "server_key"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strncasecmp(text, words[i], strlen(words[i])) == 0)
+            return strlen(words[i]);
+    return 0;
+}
+
 /* "password=x" and "sslpassword = 'x y'" lose their values. */
 static void put_pairs(struct out *out, const char *pairs, bool url)
 {
     while (*pairs) {
-        size_t len = strlen("password");
-        if (strncasecmp(pairs, "password", len) != 0) {
+        size_t len = secret_word(pairs);
+        if (len == 0) {
             put(out, pairs++, 1);
             continue;
         }
@@ -274,17 +313,18 @@ static void put_pairs(struct out *out, const char *pairs, bool url)
 void ob_pg_redact(const char *conninfo, char *text, size_t size)
 {
     struct out out = {text, 0, size};
+    bool nomem, url = strncmp(conninfo, "postgresql://", 13) == 0 || strncmp(conninfo, "postgres://", 11) == 0;
+    const char *rest = url ? strstr(conninfo, "://") + 3 : conninfo;
     text[0] = '\0';
-    const char *scheme = strstr(conninfo, "://");
-    if (!scheme || (strncmp(conninfo, "postgresql://", 13) != 0 && strncmp(conninfo, "postgres://", 11) != 0)) {
+    if (fault_of(conninfo, &nomem)) { /* where its password is, nobody knows: show the shape only */
+        snprintf(text, size, "%.*s... (%zu bytes)", (int)(rest - conninfo), conninfo, strlen(conninfo));
+        return;
+    }
+    if (!url) {
         put_pairs(&out, conninfo, false);
         return;
     }
-    /* A password may hold anything people forget to encode, '/' and '@' among them: hide up to the last '@' before the
-     * parameters. */
-    const char *rest = scheme + 3;
-    size_t authority = strcspn(rest, "?");
-    const char *at = memrchr(rest, '@', authority);
+    const char *at = memchr(rest, '@', strcspn(rest, "/"));
     const char *colon = at ? memchr(rest, ':', (size_t)(at - rest)) : NULL;
     if (colon) {
         put(&out, conninfo, (size_t)(colon + 1 - conninfo));

@@ -230,7 +230,7 @@ static void stores(void **state)
 {
     struct fixture *fx = *state;
     EXPECT(fx, "store: mysql://u:zzz@h/d\n" SINK ROUTE, 1, 0,
-           "o.yaml:1: error: store.url: \"mysql://...\" names no store");
+           "o.yaml:1: error: store.url: \"mysql://... (17 bytes)\" names no store");
     assert_null(strstr(ob_buf_text(&fx->said), "zzz"));
     EXPECT(fx, "store: \"postgresql://u:zzz@h:x%zz/d?y=%\"\n" SINK ROUTE, 1, 0, "o.yaml:1: error: store.url: not a");
     assert_null(strstr(ob_buf_text(&fx->said), "u:zzz"));

@@ -1,27 +1,40 @@
 /* admin.c - see admin.h. The only file that knows libmicrohttpd.
  *
- * Bounded: so many connections, so long idle, so much memory each; requests with a body are refused. */
+ * Bounded: so many connections, so long for a request (visitors.h), so much memory each; requests with a body are refused.
+ * The thread is ours, not the library's: its own timeouts count from the last byte, and a client that sends one now and then
+ * stays for ever. */
 #include "relay/admin.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "relay/visitors.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-enum { CONNECTIONS = 32, IDLE_S = 10, CONNECTION_BYTES = 16 * 1024 };
+/* Twice as many as may stay: those sent away take a moment to go. */
+enum { CONNECTIONS = 2 * OB_VISITORS, CONNECTION_BYTES = 16 * 1024 };
 
 struct ob_admin {
     struct ob_admin_options set;
     struct MHD_Daemon *daemon;
+    struct ob_visitors visitors; /* the thread's */
+    pthread_t thread;
+    int wake; /* an eventfd: the end */
+    atomic_bool stop;
 };
 
 struct answer {
@@ -183,23 +196,90 @@ static void on_log(void *ctx, const char *format, va_list args)
     ob_log(admin->set.log, OB_LOG_DEBUG, "http", OB_STR("error", text));
 }
 
-/* The thread must not be the one that a signal interrupts: the loop's is. */
-static struct MHD_Daemon *start_daemon(struct ob_admin *admin, union address *address)
+static void on_connection(void *ctx, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
 {
-    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_USE_ERROR_LOG;
+    struct ob_admin *admin = ctx;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        ob_visitor_left(*context);
+        *context = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *from = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    *context = fd ? ob_visitor_came(&admin->visitors, fd->connect_fd, from ? from->client_addr : NULL,
+                                    ob_clock_mono_us())
+                  : NULL;
+}
+
+static void on_answered(void *ctx, struct MHD_Connection *connection, void **state,
+                        enum MHD_RequestTerminationCode code)
+{
+    struct ob_admin *admin = ctx;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    (void)state;
+    (void)code;
+    if (info && info->socket_context)
+        ob_visitor_answered(&admin->visitors, info->socket_context, ob_clock_mono_us());
+}
+
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
+
+static int wait_ms(struct ob_admin *admin)
+{
+    int64_t now_us = ob_clock_mono_us(), due_us = ob_visitors_sweep(&admin->visitors, now_us);
+    int64_t ms = due_us == INT64_MAX ? -1 : (due_us - now_us) / 1000 + 1;
+    MHD_UNSIGNED_LONG_LONG own;
+    if (MHD_get_timeout(admin->daemon, &own) == MHD_YES && (ms < 0 || own < (MHD_UNSIGNED_LONG_LONG)ms))
+        ms = own < 1000 ? (int64_t)own : 1000;
+    return (int)ms;
+}
+
+static void *run(void *ctx)
+{
+    struct ob_admin *admin = ctx;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(admin->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    struct pollfd fds[] = {{.fd = info->epoll_fd, .events = POLLIN}, {.fd = admin->wake, .events = POLLIN}};
+    while (!atomic_load(&admin->stop)) {
+        poll(fds, 2, wait_ms(admin));
+        MHD_run(admin->daemon);
+    }
+    return NULL;
+}
+
+/* The thread must not be the one that a signal interrupts: the loop's is. */
+static int start_thread(struct ob_admin *admin)
+{
     sigset_t all, before;
-    if (address->any.sa_family == AF_INET6)
-        flags |= MHD_USE_IPv6;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, admin, MHD_OPTION_EXTERNAL_LOGGER, on_log, admin, MHD_OPTION_SOCK_ADDR,
-        &address->any, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_END);
-    int cause = errno;
+    int failed = pthread_create(&admin->thread, NULL, run, admin);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = cause;
-    return daemon;
+    return failed;
+}
+
+/* False, and errno. */
+static bool start(struct ob_admin *admin, const union address *address)
+{
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
+    if (address->any.sa_family == AF_INET6)
+        flags |= MHD_USE_IPv6;
+    admin->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, admin, MHD_OPTION_EXTERNAL_LOGGER, on_log, admin, MHD_OPTION_SOCK_ADDR,
+        &address->any, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        admin, MHD_OPTION_NOTIFY_COMPLETED, on_answered, admin, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_END);
+    if (!admin->daemon)
+        return false;
+    admin->wake = eventfd(0, EFD_CLOEXEC);
+    int failed = admin->wake < 0 ? errno : start_thread(admin);
+    if (!failed)
+        return true;
+    MHD_stop_daemon(admin->daemon);
+    if (admin->wake >= 0)
+        close(admin->wake);
+    errno = failed;
+    return false;
 }
 
 enum outbox_code ob_admin_start(const struct ob_admin_options *options, struct ob_admin **out, struct outbox_error *err)
@@ -215,8 +295,8 @@ enum outbox_code ob_admin_start(const struct ob_admin_options *options, struct o
     if (!admin)
         return ob_error_nomem(err);
     admin->set = *options;
-    admin->daemon = start_daemon(admin, &address);
-    if (!admin->daemon) {
+    ob_visitors_init(&admin->visitors);
+    if (!start(admin, &address)) {
         enum outbox_code code = ob_error_set(err, OUTBOX_INTERNAL,
                                              "cannot listen on %.64s: %s; set admin.listen to an address that is free",
                                              options->listen, strerror(errno));
@@ -233,7 +313,11 @@ void ob_admin_stop(struct ob_admin *admin)
 {
     if (!admin)
         return;
+    atomic_store(&admin->stop, true);
+    eventfd_write(admin->wake, 1);
+    pthread_join(admin->thread, NULL);
     MHD_stop_daemon(admin->daemon);
+    close(admin->wake);
     ob_free(admin);
 }
 

@@ -8,8 +8,10 @@ import http.client
 import json
 import os
 import re
+import select
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -230,3 +232,59 @@ def test_other_addresses():
         with socket.create_connection(("::1", host.port), timeout=10) as sock:
             sock.sendall(b"GET /live HTTP/1.0\r\n\r\n")
             assert sock.recv(4096).startswith(b"HTTP/1.")
+
+
+def dripping(host, count, stop):
+    """Clients that have a request, and never finish it: a byte now and then."""
+    socks = []
+    for _ in range(count):
+        sock = socket.create_connection(("127.0.0.1", host.port), timeout=10)
+        sock.sendall(b"GET /live HTTP/1.1\r\nHost: a\r\nX-Drip: ")
+        socks.append(sock)
+
+    def drip():
+        while not stop.wait(0.3):
+            for sock in socks:
+                try:
+                    sock.sendall(b"x")
+                except OSError:
+                    pass
+    thread = threading.Thread(target=drip)
+    thread.start()
+    return socks, thread
+
+
+@pytest.mark.parametrize("count", [40, 300])
+def test_clients_that_drip_keep_nobody_out(host, count):
+    """S15 Y6: from the very address that the probe comes from; every probe is answered at once."""
+    stop = threading.Event()
+    socks, thread = dripping(host, count, stop)
+    try:
+        for _ in range(8):
+            began = time.monotonic()
+            assert host.ask("/live")[0].status == 200
+            assert host.ask("/metrics")[0].status == 200
+            assert time.monotonic() - began < 5
+            time.sleep(0.1)
+    finally:
+        stop.set()
+        thread.join()
+        for sock in socks:
+            sock.close()
+    assert host.ask("/ready")[0].status == 503
+
+
+def test_a_request_has_so_much_time(host):
+    """S15: as a whole, not from byte to byte."""
+    stop = threading.Event()
+    socks, thread = dripping(host, 3, stop)
+    try:
+        began, open_ = time.monotonic(), set(socks)
+        while open_ and time.monotonic() < began + 25:
+            open_ -= set(select.select(list(open_), [], [], 0.5)[0])
+        assert not open_ and time.monotonic() - began > 8
+    finally:
+        stop.set()
+        thread.join()
+        for sock in socks:
+            sock.close()

@@ -2,8 +2,12 @@
 #include "cli/cli.h"
 
 #include "base/crash.h"
-#include "base/log.h"
+#include "base/log_out.h"
 #include "relay/serve.h"
+
+#include <unistd.h>
+
+enum { LAST_LINES_US = 1000000 };
 
 struct run {
     const struct ob_cli *cli;
@@ -55,24 +59,30 @@ static struct ob_config *load(void *ctx)
     return config;
 }
 
-int cmd_run(struct ob_cli *cli)
+static enum outbox_code serve(struct run *run, struct ob_log_out *out, struct ob_cli *cli)
 {
-    struct run run = {.cli = cli, .log = {.level = OB_LOG_INFO, .file = stderr}};
-    ob_serve_hold_signals();
-    ob_crash_arm();
-    struct ob_config *config = load(&run);
-    if (!config) {
-        ob_error_set(&cli->err, OUTBOX_CONFIG,
-                     "the relay was not started: its configuration cannot be used, see above");
-        return ob_cli_fail(cli);
-    }
+    struct ob_config *config = load(run);
+    if (!config)
+        return ob_error_set(&cli->err, OUTBOX_CONFIG,
+                            "the relay was not started: its configuration cannot be used, see above");
     struct ob_serve_options options = {.config = config,
                                        .reload = load,
                                        .unload = ob_config_free,
-                                       .ctx = &run,
-                                       .log = &run.log,
+                                       .ctx = run,
+                                       .log = &run->log,
+                                       .out = out,
                                        .until_empty = cli->args.until_empty};
-    if (ob_serve(&options, &cli->err))
-        return ob_cli_fail(cli);
-    return OB_EXIT_OK;
+    return ob_serve(&options, &cli->err);
+}
+
+int cmd_run(struct ob_cli *cli)
+{
+    static struct ob_log_out out;
+    ob_log_out_init(&out, STDERR_FILENO);
+    struct run run = {.cli = cli, .log = {.level = OB_LOG_INFO, .write = ob_log_out_write, .ctx = &out}};
+    ob_serve_hold_signals();
+    ob_crash_arm();
+    enum outbox_code code = serve(&run, &out, cli);
+    ob_log_out_fini(&out, LAST_LINES_US);
+    return code ? ob_cli_fail(cli) : OB_EXIT_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "relay/config.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,9 +33,21 @@ static int flushed(int status)
     return status ? status : OB_EXIT_UNHEALTHY;
 }
 
+/* Started without stdin, stdout or stderr: the next file opened would take its place, and get what we print. */
+static void fill_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     struct ob_cli cli = {0};
+    fill_standard_files();
     if (argc == 2 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
         printf("outbox %s\n", outbox_version());
         return flushed(OB_EXIT_OK);

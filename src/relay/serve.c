@@ -42,6 +42,7 @@ struct serve {
     struct ob_health *health;
     struct ob_admin *admin; /* NULL: no HTTP */
     int64_t watchdog_us, barked_us;
+    uint64_t log_dropped; /* lines, as counted so far */
     bool *drained;             /* one a store: nothing was left there at the last count */
     int64_t asked_count_us;    /* when the stores were last asked to count */
     uint64_t looked;           /* messages claimed, of all stores, when they were last told to look again */
@@ -265,11 +266,25 @@ static void tell_up(struct serve *serve)
     ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, up && serve->phase != STOPPING);
 }
 
+/* Nobody read the log for a while; that is over. */
+static void tell_dropped(struct serve *serve)
+{
+    if (!serve->set.out)
+        return;
+    ob_log_out_flush(serve->set.out);
+    uint64_t dropped = ob_log_out_dropped(serve->set.out), lines = ob_log_out_cleared(serve->set.out);
+    ob_series_add(ob_metrics_process(serve->metrics), OB_METRIC_log_dropped, dropped - serve->log_dropped);
+    serve->log_dropped = dropped;
+    if (lines > 0)
+        ob_log(log_of(serve), OB_LOG_WARN, "log lines were dropped: nobody read them", OB_INT("lines", (int64_t)lines));
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct serve *serve = timer->data;
     int64_t now = ob_clock_boot_us();
     tell_up(serve);
+    tell_dropped(serve);
     ob_health_tick(serve->health);
     ob_generation_tick(serve->now);
     for (size_t i = 0; i < serve->draining_count; i++)

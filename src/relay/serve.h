@@ -9,6 +9,7 @@
 #ifndef OB_RELAY_SERVE_H
 #define OB_RELAY_SERVE_H
 
+#include "base/log_out.h"
 #include "relay/config.h"
 
 struct ob_serve_options {
@@ -16,7 +17,8 @@ struct ob_serve_options {
     struct ob_config *(*reload)(void *ctx); /* a new one, or NULL after it said why not */
     void (*unload)(struct ob_config *config);
     void *ctx;
-    struct ob_log *log; /* its level and format follow the configuration */
+    struct ob_log *log;     /* its level and format follow the configuration */
+    struct ob_log_out *out; /* where it writes to; NULL: somewhere else */
     bool until_empty;   /* end when nothing is left to deliver */
 };
 

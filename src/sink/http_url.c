@@ -3,17 +3,19 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/utf8.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-enum { URL_MOST = 8192 };
+enum { URL_MOST = 8192, ROUNDS_MOST = 8 };
 
-/* The parts that matter; all owned, freed with curl_free. */
+/* The parts that matter; all owned, freed with curl_free, but for plain. */
 struct ob_http_place {
     char *scheme, *host, *port, *path;
+    char *plain; /* the path as any server may understand it; NULL: it is one that servers understand differently */
 };
 
 static void place_fini(struct ob_http_place *place)
@@ -22,7 +24,65 @@ static void place_fini(struct ob_http_place *place)
     curl_free(place->host);
     curl_free(place->port);
     curl_free(place->path);
+    ob_free(place->plain);
     memset(place, 0, sizeof *place);
+}
+
+/* ---- paths: a path may lead out of its prefix in the eyes of one server, and not in those of another ----------- */
+
+static int hex(char digit)
+{
+    const char *digits = "0123456789abcdef", *at = memchr(digits, digit | 0x20, 16);
+    return at && digit > ' ' ? (int)(at - digits) : -1;
+}
+
+/* One round of decoding, in place. False when something appears that would divide or end the path. */
+static bool decode(char *path, bool *changed)
+{
+    char *to = path;
+    *changed = false;
+    for (const char *at = path; *at; at++) {
+        int high = *at == '%' ? hex(at[1]) : -1, low = high >= 0 ? hex(at[2]) : -1;
+        if (*at == '%' && (at[1] | 0x20) == 'u' && hex(at[2]) >= 0) /* %u002e: some servers know that too */
+            return false;
+        if (low < 0) {
+            *to++ = *at;
+            continue;
+        }
+        char byte = (char)(high * 16 + low);
+        if (byte == '/' || byte == '\\' || (unsigned char)byte < ' ' || byte == 0x7f)
+            return false;
+        *to++ = byte;
+        *changed = true;
+        at += 2;
+    }
+    *to = '\0';
+    return true;
+}
+
+/* Some servers drop what follows a semicolon before they look for dots. */
+static bool has_dots(const char *path)
+{
+    for (const char *at = path; *at; at += strcspn(at, "/")) {
+        at += *at == '/';
+        size_t len = strcspn(at, "/;");
+        if ((len == 1 || len == 2) && strncmp(at, "..", len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Decoded as often as anybody might; NULL when it is ambiguous, or memory ran out. */
+static char *path_plain(const char *path)
+{
+    char *plain = ob_strdup(path);
+    bool changed = true, ok = plain != NULL;
+    for (int round = 0; ok && changed; round++)
+        ok = round < ROUNDS_MOST && decode(plain, &changed);
+    if (ok && ob_utf8_valid(plain, strlen(plain)) && !has_dots(plain))
+        return plain;
+    ob_free(plain);
+    return NULL;
 }
 
 static bool place_init(struct ob_http_place *place, CURLU *url)
@@ -31,8 +91,10 @@ static bool place_init(struct ob_http_place *place, CURLU *url)
     if (curl_url_get(url, CURLUPART_SCHEME, &place->scheme, 0) == CURLUE_OK &&
         curl_url_get(url, CURLUPART_HOST, &place->host, 0) == CURLUE_OK &&
         curl_url_get(url, CURLUPART_PORT, &place->port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
-        curl_url_get(url, CURLUPART_PATH, &place->path, 0) == CURLUE_OK)
+        curl_url_get(url, CURLUPART_PATH, &place->path, 0) == CURLUE_OK) {
+        place->plain = path_plain(place->path);
         return true;
+    }
     place_fini(place);
     return false;
 }
@@ -130,6 +192,9 @@ enum outbox_code ob_http_urls_allow(struct ob_http_urls *urls, const char *text,
     if (!ok)
         return ob_error_nomem(err);
     urls->count++;
+    if (!grown[urls->count - 1].plain)
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "url_allow has \"%s\": servers may read its path differently; write it without escapes", text);
     return OUTBOX_OK;
 }
 
@@ -139,23 +204,15 @@ static bool same_origin(const struct ob_http_place *one, const struct ob_http_pl
            strcmp(one->port, other->port) == 0;
 }
 
-/* An escaped dot or slash means to some servers what the plain one means: such a path may lead out of its prefix. */
-static bool escapes(const char *path)
-{
-    for (const char *at = path; (at = strchr(at, '%')); at++)
-        if (strncasecmp(at, "%2e", 3) == 0 || strncasecmp(at, "%2f", 3) == 0 || strncasecmp(at, "%5c", 3) == 0)
-            return true;
-    return false;
-}
-
-static bool below(const char *path, const char *prefix)
+/* plain: of the path, or NULL. */
+static bool below(const char *plain, const char *prefix)
 {
     size_t len = strlen(prefix);
     if (strcmp(prefix, "/") == 0)
         return true;
-    if (strncmp(path, prefix, len) != 0 || escapes(path))
+    if (!plain || strncmp(plain, prefix, len) != 0)
         return false;
-    return prefix[len - 1] == '/' || path[len] == '\0' || path[len] == '/';
+    return prefix[len - 1] == '/' || plain[len] == '\0' || plain[len] == '/';
 }
 
 enum outbox_code ob_http_url_admit(const struct ob_http_urls *urls, const char *text, char **normal,
@@ -173,7 +230,7 @@ enum outbox_code ob_http_url_admit(const struct ob_http_urls *urls, const char *
         goto done;
     }
     size_t i = 0;
-    while (i < urls->count && !(same_origin(&urls->places[i], &place) && below(place.path, urls->places[i].path)))
+    while (i < urls->count && !(same_origin(&urls->places[i], &place) && below(place.plain, urls->places[i].plain)))
         i++;
     if (i < urls->count)
         code = normalize(url, normal, err);

@@ -34,6 +34,7 @@ static const struct ob_net_range refused[] = {
     V4(10, 0, 0, 0, 8),                /* private */
     V4(100, 64, 0, 0, 10),             /* carrier-grade NAT; holds a metadata service too */
     V4(127, 0, 0, 0, 8),               /* loopback */
+    V4(168, 63, 129, 16, 32),          /* what a virtual machine of Azure asks about itself */
     V4(169, 254, 0, 0, 16),            /* link-local, metadata services */
     V4(172, 16, 0, 0, 12),             /* private */
     V4(192, 0, 0, 0, 24),              /* protocol assignments */
@@ -150,6 +151,12 @@ static bool allows(const struct ob_net_range *range, const uint8_t bytes[16])
     return within(bytes, range) && (range->bits >= MAPPED || !within(bytes, &mapped));
 }
 
+/* ISATAP (RFC 5214): under any prefix, the last four bytes are an address of IPv4 that the packet is sent to. */
+static bool is_isatap(const uint8_t bytes[16])
+{
+    return (bytes[8] & ~2) == 0 && bytes[9] == 0 && bytes[10] == 0x5e && bytes[11] == 0xfe;
+}
+
 static bool passes(const struct ob_net_guard *guard, const uint8_t bytes[16])
 {
     for (size_t i = 0; i < guard->count; i++)
@@ -158,7 +165,7 @@ static bool passes(const struct ob_net_guard *guard, const uint8_t bytes[16])
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (within(bytes, &refused[i]))
             return false;
-    return true;
+    return !is_isatap(bytes);
 }
 
 bool ob_net_guard_passes(const struct ob_net_guard *guard, const struct sockaddr *address, size_t len)

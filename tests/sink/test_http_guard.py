@@ -137,6 +137,13 @@ def test_message_names_its_url(receiver):
     assert receiver.requests[0].header("x-url") is None
 
 
+def test_paths_are_compared_as_servers_read_them(receiver):
+    paths = ["/ho%6fks/a", "/%68ooks/b%2ejson", "/hooks/c;v=1", "/hooks/caf%C3%A9", "/hooks/100%25", "/hooks/a..b", "/hooks/..."]
+    verdicts = drive("http", per_message(receiver), [to(receiver.url(path)) for path in paths])
+    assert [v["outcome"] for v in verdicts] == ["accepted"] * len(paths)
+    assert sorted(r.path for r in receiver.requests) == sorted(paths)
+
+
 def test_message_without_one_goes_to_the_default_or_is_dead(receiver):
     verdict, = drive("http", per_message(receiver), [MESSAGE])
     assert (verdict["outcome"], verdict["code"]) == ("terminal", "http_url_refused")
@@ -149,6 +156,11 @@ def test_message_without_one_goes_to_the_default_or_is_dead(receiver):
 @pytest.mark.parametrize("make", [
     lambda r: r.url("/other"), lambda r: r.url("/hooksx"), lambda r: r.url("/hooks/../other"),
     lambda r: r.url("/hooks/%2e%2e/other"), lambda r: r.url("/hooks/..%2fother"), lambda r: r.url("/hooks/..\\other"),
+    *[lambda r, path=path: r.url("/hooks/" + path) for path in (
+        "..;/other", "..;a=b/other", ".;/x", "%2e%2e;/other", "..%3b/other", "%252e%252e/other", "%252e%252e%252fother",
+        "%25252e%25252e/other", "..%255cother", "%c0%ae%c0%ae/other", "%c0%af..%c0%afother", "%e0%80%ae%e0%80%ae/other",
+        "%f0%80%80%ae/other", "%c1%9cother", "%u002e%u002e/other", "x%00/other", "x%0d%0aHost:y", "%ff/other",
+        "%2525252525252525252e./other")],
     lambda r: r.url("/hooks", host="localhost"), lambda r: r.url("/hooks", host="127.0.0.1.evil.invalid"),
     lambda r: r.url("/hooks").replace("http:", "https:"), lambda r: r.url("/hooks").replace(str(r.port), "1"),
     lambda r: "http://127.0.0.1:%d@evil.invalid/hooks" % r.port, lambda r: "http://u:p@127.0.0.1:%d/hooks" % r.port,

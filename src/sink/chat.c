@@ -44,7 +44,7 @@ static bool call_configure(struct ob_chat_call *call)
 {
     CURL *easy = call->curl.easy;
     const outbox_sink *sink = call->sink;
-    return curl_easy_setopt(easy, CURLOPT_URL, sink->url) == CURLE_OK &&
+    return (!sink->proxy || ob_curl_via(&call->curl, sink->proxy)) && ob_curl_to(&call->curl, sink->url) &&
            curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, sink->headers) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_USERAGENT, "outbox") == CURLE_OK &&
@@ -52,7 +52,6 @@ static bool call_configure(struct ob_chat_call *call)
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, call) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, ob_chat_on_header) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HEADERDATA, call) == CURLE_OK &&
-           (!sink->proxy || curl_easy_setopt(easy, CURLOPT_PROXY, sink->proxy) == CURLE_OK) &&
            (!sink->ca || curl_easy_setopt(easy, CURLOPT_CAINFO, sink->ca) == CURLE_OK);
 }
 
@@ -442,7 +441,7 @@ void ob_chat_probe(outbox_sink *sink, uint64_t handle)
     }
     if (!call || curl_easy_setopt(call->curl.easy, CURLOPT_HTTPGET, 1L) != CURLE_OK ||
         curl_easy_setopt(call->curl.easy, CURLOPT_CONNECT_ONLY, call->knock ? 1L : 0L) != CURLE_OK ||
-        curl_easy_setopt(call->curl.easy, CURLOPT_URL, call->knock ? sink->url : sink->probe_url) != CURLE_OK ||
+        !ob_curl_to(&call->curl, call->knock ? sink->url : sink->probe_url) ||
         !ob_curl_start(&call->curl)) {
         call_free(call);
         answer_unsent(sink, handle, NULL, OUTBOX_NOMEM, "out of memory");

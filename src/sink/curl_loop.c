@@ -51,6 +51,7 @@ struct ob_curl_loop {
     uv_idle_t turn;    /* libcurl goes on in the next turn */
     uv_timer_t sweep;  /* runs when calls were out since the last one; keeps no loop alive */
     int handles;       /* of these three, not yet closed */
+    struct ob_curl_names names;
     int out;           /* calls */
     uint64_t quiet_ms; /* since when there is none, in the loop's time */
     struct ob_flood flood;
@@ -261,6 +262,7 @@ static void loop_close(ob_curl_loop *loop)
     for (size_t fd = 0; fd < loop->watch_count; fd++)
         watch_close(loop->watches[fd]);
     ob_flood_fini(&loop->flood);
+    ob_curl_names_fini(&loop->names);
     uv_close((uv_handle_t *)&loop->timer, loop_closed);
     uv_close((uv_handle_t *)&loop->turn, loop_closed);
     uv_close((uv_handle_t *)&loop->sweep, loop_closed);
@@ -301,6 +303,8 @@ static void collect(ob_curl_loop *loop)
         struct ob_curl_call *call = NULL;
         curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&call);
         call_remove(call);
+        if (!call->sent && result != CURLE_OK && !call->refused)
+            ob_curl_place_failed(&call->place);
         call->done(call, result);
     }
 }
@@ -338,6 +342,30 @@ static void act(ob_curl_loop *loop, curl_socket_t fd, int flags)
     loop->acting = false;
     if (loop->closing)
         loop_close(loop);
+}
+
+static bool call_add(struct ob_curl_call *call)
+{
+    return curl_multi_add_handle(call->loop->multi, call->easy) == CURLM_OK;
+}
+
+/* Nothing may be freed until all answers of this turn are told. */
+static void on_address(struct ob_curl_call *call, CURLcode result)
+{
+    call->loop->acting = true;
+    if (result == CURLE_OK && !call_add(call))
+        result = CURLE_OUT_OF_MEMORY;
+    if (result == CURLE_OK)
+        return;
+    call_back(call);
+    call->done(call, result);
+}
+
+static void on_addresses(void *ctx)
+{
+    ob_curl_loop *loop = ctx;
+    loop->acting = false;
+    act(loop, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -405,6 +433,7 @@ static void on_sweep(uv_timer_t *timer)
     }
     multi_close(loop);
     loop->multi = fresh;
+    ob_curl_names_renew(&loop->names);
 }
 
 static void handles_init(ob_curl_loop *loop)
@@ -432,11 +461,16 @@ enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guar
         ob_free(loop);
         return ob_error_set(err, OUTBOX_INTERNAL, "cannot start a thread");
     }
-    if (!(loop->multi = multi_new(loop))) {
+    loop->multi = multi_new(loop);
+    if (!loop->multi || !ob_curl_names_init(&loop->names, uv, limits->connect_us)) {
+        curl_multi_cleanup(loop->multi);
         ob_flood_fini(&loop->flood);
         ob_free(loop);
         return ob_error_nomem(err);
     }
+    loop->names.answer = on_address;
+    loop->names.answered = on_addresses;
+    loop->names.ctx = loop;
     handles_init(loop);
     *out = loop;
     return OUTBOX_OK;
@@ -457,6 +491,8 @@ bool ob_curl_call_init(struct ob_curl_call *call, ob_curl_loop *loop,
                        void (*done)(struct ob_curl_call *call, CURLcode result))
 {
     memset(call, 0, sizeof *call);
+    ob_list_init(&call->place.node);
+    ob_list_init(&call->place.turn);
     call->loop = loop;
     call->done = done;
     CURL *easy = call->easy = curl_easy_init();
@@ -467,6 +503,9 @@ bool ob_curl_call_init(struct ob_curl_call *call, ob_curl_loop *loop,
     SET(PRIVATE, call);
     SET(ERRORBUFFER, call->error);
     SET(NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    SET(QUICK_EXIT, 1L); /* should it look a name up itself, nobody waits for that */
+#endif
     SET(PROTOCOLS_STR, "http,https");
     SET(REDIR_PROTOCOLS_STR, "http,https");
     SET(FOLLOWLOCATION, 0L);
@@ -497,6 +536,19 @@ void ob_curl_call_fini(struct ob_curl_call *call)
     ob_curl_stop(call);
     curl_easy_cleanup(call->easy);
     call->easy = NULL;
+    ob_curl_place_fini(&call->place);
+}
+
+bool ob_curl_to(struct ob_curl_call *call, const char *url)
+{
+    return curl_easy_setopt(call->easy, CURLOPT_URL, url) == CURLE_OK &&
+           ob_curl_place_set(&call->loop->names, &call->place, url, false);
+}
+
+bool ob_curl_via(struct ob_curl_call *call, const char *proxy)
+{
+    return curl_easy_setopt(call->easy, CURLOPT_PROXY, proxy) == CURLE_OK &&
+           ob_curl_place_set(&call->loop->names, &call->place, proxy, true);
 }
 
 bool ob_curl_start(struct ob_curl_call *call)
@@ -504,7 +556,8 @@ bool ob_curl_start(struct ob_curl_call *call)
     call->sent = call->resent = call->starved = call->flooded = false;
     call->refused = call->dialled = 0;
     call->error[0] = '\0';
-    call->out = curl_multi_add_handle(call->loop->multi, call->easy) == CURLM_OK;
+    enum ob_curl_asked asked = ob_curl_names_ask(&call->loop->names, call);
+    call->out = asked == OB_CURL_WAITS || (asked == OB_CURL_KNOWN && call_add(call));
     call->loop->out += call->out;
     ob_flood_wait(&call->loop->flood, call->loop->out > 0);
     return call->out;
@@ -517,6 +570,12 @@ void ob_curl_go(ob_curl_loop *loop)
 
 void ob_curl_stop(struct ob_curl_call *call)
 {
-    if (call->out)
+    if (!call->out)
+        return;
+    if (!call->place.waits) {
         call_remove(call);
+        return;
+    }
+    ob_curl_place_leave(&call->place);
+    call_back(call);
 }

@@ -11,6 +11,7 @@
 #ifndef OB_SINK_CURL_LOOP_H
 #define OB_SINK_CURL_LOOP_H
 
+#include "sink/curl_names.h"
 #include "sink/net_guard.h"
 
 #include <curl/curl.h>
@@ -30,6 +31,7 @@ struct ob_curl_call {
     CURL *easy;
     ob_curl_loop *loop;
     void (*done)(struct ob_curl_call *call, CURLcode result);
+    struct ob_curl_place place; /* the host; see ob_curl_to */
     bool out;     /* started, and not done */
     bool sent;    /* a request may have left: a failure from here on is no proof that nothing arrived */
     bool resent;  /* libcurl wanted to send it again, and was stopped */
@@ -57,6 +59,10 @@ void ob_curl_loop_free(ob_curl_loop *loop);
 /* Makes the easy handle. False when memory ran out; fini is allowed then. */
 bool ob_curl_call_init(struct ob_curl_call *call, ob_curl_loop *loop,
                        void (*done)(struct ob_curl_call *call, CURLcode result)) OUTBOX_MUST_CHECK;
+/* Where it goes: CURLOPT_URL and CURLOPT_PROXY. Only the names of hosts that are told so are looked up here; libcurl looks
+ * others up itself. False: no memory. */
+bool ob_curl_to(struct ob_curl_call *call, const char *url) OUTBOX_MUST_CHECK;
+bool ob_curl_via(struct ob_curl_call *call, const char *proxy) OUTBOX_MUST_CHECK;
 /* Stops it first. */
 void ob_curl_call_fini(struct ob_curl_call *call);
 

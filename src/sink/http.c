@@ -69,16 +69,15 @@ static bool call_configure(struct call *call, const struct ob_http_config *confi
     SET(WRITEDATA, &call->answer);
     SET(HEADERFUNCTION, ob_http_answer_header);
     SET(HEADERDATA, &call->answer);
-    SET_GIVEN(URL, config->url);
     SET_GIVEN(USERAGENT, config->user_agent);
-    SET_GIVEN(PROXY, config->proxy);
     SET_GIVEN(CAINFO, config->ca);
     SET_GIVEN(SSLCERT, config->cert);
     SET_GIVEN(SSLKEY, config->key);
     SET_GIVEN(KEYPASSWD, config->key_password);
 #undef SET_GIVEN
 #undef SET
-    return ok;
+    return ok && (!config->proxy || ob_curl_via(&call->curl, config->proxy)) &&
+           (!config->url || ob_curl_to(&call->curl, config->url));
 }
 
 static void call_done(struct ob_curl_call *curl, CURLcode result);
@@ -206,7 +205,7 @@ static bool call_follow(struct call *call, const struct ob_http_end *end)
     curl_easy_getinfo(easy, CURLINFO_EFFECTIVE_URL, &here);
     if (!target || !here || !ob_http_url_same_origin(here, target))
         return false;
-    if (curl_easy_setopt(easy, CURLOPT_URL, target) != CURLE_OK)
+    if (!ob_curl_to(&call->curl, target))
         return false;
     ob_http_answer_reset(&call->answer);
     return ob_curl_start(&call->curl);
@@ -221,8 +220,10 @@ static void call_release(struct call *call)
         call_free(call);
         return;
     }
-    if ((call->followed || call->request.url) && sink->config.url)
-        curl_easy_setopt(call->curl.easy, CURLOPT_URL, sink->config.url);
+    if ((call->followed || call->request.url) && sink->config.url && !ob_curl_to(&call->curl, sink->config.url)) {
+        call_free(call);
+        return;
+    }
     ob_list_push_front(&sink->spare, &call->node);
 }
 
@@ -287,7 +288,7 @@ static bool call_send(struct call *call)
     CURL *easy = call->curl.easy;
     const struct ob_http_request *request = &call->request;
     /* The body is borrowed, not copied, and goes out with the header lines in one write. */
-    return (!request->url || curl_easy_setopt(easy, CURLOPT_URL, request->url) == CURLE_OK) &&
+    return (!request->url || ob_curl_to(&call->curl, request->url)) &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, request->head) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body_len ? request->body : "") == CURLE_OK &&

@@ -12,6 +12,7 @@ import pytest
 from support.hostile import HTTP1, HTTP2, Hostile
 from support.receiver import Hook, certificate, status
 from support.relay import Relay, wait_for
+from support.sinkdrive import preload
 from support.under import PATIENCE
 
 SECONDS = float(os.environ.get("OUTBOX_HOSTILE_SECONDS", "4"))
@@ -64,6 +65,15 @@ def sink(url, **more):
             "retry": {"base": "100ms", "cap": "500ms"}, "breaker": {"base": "200ms", "cap": "1s"}, **more}
 
 
+def stop_in_time(relay):
+    stopping = time.monotonic()
+    relay.stop(timeout=GRACE + 20)
+    took = time.monotonic() - stopping
+    assert took < (GRACE + 1.5) * PATIENCE, "it took %.1f s to stop" % took
+    relay.start()  # running() ends what it began
+    wait_for(relay.started)
+
+
 CROWDS = {
     "http1": (HTTP1, {}),
     "http2": (HTTP2, {"version": "2"}),
@@ -100,11 +110,57 @@ def test_hostile_crowd(pg_shop, tmp_path, crowd):
             assert p99(beside) <= max(3 * p99(alone), FLOOR * PATIENCE), figures
             assert relay.rss_kib() < RSS_KIB * PATIENCE, figures
             assert cpu < 0.9, figures
-            stopping = time.monotonic()
-            relay.stop(timeout=GRACE + 20)
-            took = time.monotonic() - stopping
-            assert took < (GRACE + 1.5) * PATIENCE, "it took %.1f s to stop" % took
-            relay.start()  # running() ends what it began
-            wait_for(relay.started)
+            stop_in_time(relay)
     states = dict(pg_shop.sql("SELECT status, count(*) FROM outbox.messages WHERE topic = 'fine' GROUP BY status"))
     assert states == {"delivered": len(healthy.came)}
+
+
+# Names that end in .stuck have name servers that do not answer; all others are this machine.
+RESOLVER = """
+#include <netdb.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+    size_t len = name && !(hints && hints->ai_flags & AI_NUMERICHOST) ? strlen(name) : 0;
+    if (len > 6 && strcmp(name + len - 6, ".stuck") == 0) {
+        sleep(15);
+        return EAI_AGAIN;
+    }
+    if (len > 5 && strcmp(name + len - 5, ".test") == 0)
+        name = "127.0.0.1";
+    return real(name, service, hints, found);
+}
+"""
+
+
+def threads_of(relay):
+    return len(os.listdir("/proc/%d/task" % relay.process.pid))
+
+
+def test_names_without_an_answer(pg_shop, tmp_path):
+    """N5 S10 S11: name servers that are silent keep nobody waiting but those who ask for these names."""
+    with Healthy() as healthy:
+        names = ["dead%d" % i for i in range(4)]
+        sinks = {name: sink("http://%s.stuck/" % name, connect_timeout="400ms", concurrency=8) for name in names}
+        sinks["fine"] = sink(healthy.url(host="healthy.test"), timeout="10s")
+        routes = [{"topic": name, "sink": name} for name in sinks]
+        relay = Relay(tmp_path, pg_shop.url, sinks, routes, relay={"grace": "%ds" % GRACE}, log={"level": "info"},
+                      env=preload(tmp_path, "resolver", RESOLVER))
+        with relay.running():
+            deliver_for(pg_shop, healthy, 0.5)
+            alone, before = deliver_for(pg_shop, healthy, 1), threads_of(relay)
+            for name in names:
+                pg_shop.enqueue(20, topic=name, max_attempts=100)
+            beside = deliver_for(pg_shop, healthy, SECONDS)
+            figures = "p99 alone %.4f, beside %.4f s; %d threads more" % (p99(alone), p99(beside),
+                                                                         threads_of(relay) - before)
+            print(figures)
+            assert p99(beside) <= max(3 * p99(alone), FLOOR * PATIENCE), figures
+            assert threads_of(relay) - before <= 2 * len(names), figures
+            stop_in_time(relay)
+    outcomes = dict(pg_shop.sql("SELECT DISTINCT outcome, code FROM outbox.attempts WHERE outcome <> 'delivered'"))
+    assert outcomes["retry"] == "http_resolve", outcomes

@@ -3,6 +3,8 @@
 
 #include "core/mutant.h"
 
+#include <string.h>
+
 static const int64_t second = 1000000;
 
 struct ob_dest_settings ob_dest_settings(const struct ob_dest_settings *given)
@@ -40,7 +42,7 @@ void ob_dest_tune(struct ob_dest *dest, const struct ob_dest_settings *settings)
 
 void ob_dest_init(struct ob_dest *dest, const struct ob_dest_settings *settings, int room_most)
 {
-    *dest = (struct ob_dest){.set = ob_dest_settings(settings), .room_most = room_most};
+    *dest = (struct ob_dest){.set = ob_dest_settings(settings), .room_most = room_most, .accepted_us = -1};
     ob_list_init(&dest->ready);
     ob_breaker_init(&dest->breaker, &dest->set.breaker);
     ob_rate_init(&dest->rate, dest->set.rate_count, dest->set.rate_period_us, dest->set.rate_burst);
@@ -59,7 +61,9 @@ void ob_dest_inherit(struct ob_dest *dest, const struct ob_dest *from)
     dest->rate.full_ns = from->rate.full_ns;
     dest->limited_until_us = from->limited_until_us;
     dest->limited_step_us = from->limited_step_us;
-    dest->probe_claim_us = from->probe_claim_us;
+    dest->accepted_us = from->accepted_us;
+    dest->refusals = from->refusals;
+    memcpy(dest->code, from->code, sizeof dest->code);
 }
 
 int64_t ob_dest_put_off_us(const struct ob_dest *dest, int64_t now_us)
@@ -77,8 +81,16 @@ bool ob_dest_shut(const struct ob_dest *dest, int64_t now_us)
 {
     if (OB_MUTANT(BREAKER_CLAIMS))
         return dest->paused;
-    return dest->paused || dest->breaker.state != OB_BREAKER_CLOSED || dest->limited_until_us > now_us ||
+    if (dest->breaker.state == OB_BREAKER_HALF_OPEN && (dest->probe || !dest->idle))
+        return true;
+    return dest->paused || dest->breaker.state == OB_BREAKER_OPEN || dest->limited_until_us > now_us ||
            dest->held >= dest->room;
+}
+
+bool ob_dest_wants_probe(const struct ob_dest *dest, int64_t now_us)
+{
+    return dest->breaker.state == OB_BREAKER_HALF_OPEN && !dest->probe && !dest->idle && !dest->paused &&
+           now_us >= dest->limited_until_us && dest->out + dest->taken < dest->set.concurrency;
 }
 
 int ob_dest_free(const struct ob_dest *dest)
@@ -141,8 +153,6 @@ int64_t ob_dest_due_us(const struct ob_dest *dest, int64_t now_us)
     int64_t due = sooner(INT64_MAX, dest->limited_until_us, now_us);
     if (dest->breaker.state == OB_BREAKER_OPEN)
         due = sooner(due, dest->breaker.probe_at_us, now_us);
-    if (dest->breaker.state == OB_BREAKER_HALF_OPEN && !dest->probe)
-        due = sooner(due, dest->probe_claim_us, now_us);
     if (!ob_list_empty(&dest->ready) && ob_dest_free(dest) > 0)
         due = sooner(due, ob_rate_ready_us(&dest->rate, now_us), now_us);
     return due;

@@ -1,7 +1,8 @@
 /* dest.h - a destination as the relay sees it: its breaker, rate, caps, and the queue of what may go there.
  *
- * Invariants: out <= concurrency; nothing more goes there while out + taken >= concurrency; while the breaker is open nothing is queued and nothing is handed over; while it is half
- * open one message at a time goes there, the probe.
+ * Invariants: out <= concurrency; nothing more goes there while out + taken >= concurrency; while the breaker is open nothing
+ * is queued and nothing is handed over; while it is half open one message at a time goes there, the probe. It comes with a
+ * claim of probes, or where that found none, with any.
  *
  * Room. How many messages may be held for a destination follows what it can take: it grows while they leave quickly, and
  * halves when they grew stale in the queue. So a slow destination does not fill the relay. */
@@ -36,8 +37,12 @@ struct ob_dest {
     int room, room_most;
     int64_t shrunk_us;
     int64_t limited_until_us, limited_step_us;
-    int64_t probe_claim_us; /* half open: when to ask the store for the probe */
     uint64_t probe;         /* half open: the handle of the probe; 0 while there is none */
+    bool idle;              /* half open: there was nothing to probe it with; the next that comes is the probe */
+    bool asked;             /* the claim that is out is to bring its probe */
+    int64_t accepted_us;    /* when it accepted something last; -1: it has not yet */
+    int refusals;           /* of the kind that may be the destination's, since then */
+    char code[32];          /* why its breaker is open, cut */
     bool paused;
     enum ob_breaker_state told; /* the state of the breaker that was last told to whoever listens */
     bool closed;                /* as of the last look: nothing is to be claimed for it */
@@ -57,6 +62,8 @@ void ob_dest_inherit(struct ob_dest *dest, const struct ob_dest *from);
 int64_t ob_dest_put_off_us(const struct ob_dest *dest, int64_t now_us);
 /* Whether a claim must leave it out. */
 bool ob_dest_shut(const struct ob_dest *dest, int64_t now_us);
+/* Whether the store is to be asked for its probe. */
+bool ob_dest_wants_probe(const struct ob_dest *dest, int64_t now_us);
 /* How many messages could be handed over now, rate aside. */
 int ob_dest_free(const struct ob_dest *dest);
 

@@ -123,6 +123,7 @@ enum outbox_code ob_relay_new(const struct ob_relay_settings *settings, int64_t 
     made->now_us = now_us;
     made->random = set.seed;
     made->typical_bytes = 1024;
+    made->probe_width = OB_PROBE_WIDTH;
     ob_list_init(&made->done);
     ob_list_init(&made->renew);
     if (!tables_init(made)) {

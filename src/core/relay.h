@@ -123,7 +123,7 @@ struct ob_action {
     int64_t lease_us; /* EXTEND too */
     bool prefetch;
     uint32_t incarnation; /* part of the worker's name, which must not be any other process's either */
-    int only;             /* this destination only; -1: all but those shut */
+    bool only;            /* only topics that are known to go to a destination that is not shut: for probes */
     const bool *shut; /* one per destination, valid until the next call. Topics that can only go to one of these must
                              not be claimed; where that cannot be told, what comes is given back. */
     /* DELIVER, CANCEL */

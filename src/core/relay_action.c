@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-enum { SETTLE_WAIT_US = 5000 };
+enum { SETTLE_WAIT_US = 5000, PROBES_US = 50000 /* between two claims of probes */ };
 
 static bool next_cancel(struct ob_relay *relay, struct ob_action *action)
 {
@@ -188,18 +188,69 @@ static bool worth(const struct ob_relay *relay, int room)
     return any && (idle || room >= (full + 1) / 2);
 }
 
-static bool ask(struct ob_relay *relay, int limit, int only, struct ob_action *action)
+static bool ask(struct ob_relay *relay, int limit, bool probes, struct ob_action *action)
 {
-    ob_schedule_asked(&relay->sched, limit, only, relay->now_us);
+    ob_schedule_asked(&relay->sched, limit, probes, relay->now_us);
+    relay->probed = probes;
     *action = (struct ob_action){.kind = OB_ACTION_CLAIM,
                                  .limit = limit,
-                                 .run = only < 0 ? relay->set.run : 1,
+                                 .run = probes ? 1 : relay->set.run,
                                  .lease_us = relay->set.lease_us,
-                                 .prefetch = relay->set.prefetch && only < 0,
+                                 .prefetch = relay->set.prefetch && !probes,
                                  .incarnation = relay->sched.incarnation,
-                                 .only = only,
+                                 .only = probes,
                                  .shut = relay->shut};
     return true;
+}
+
+/* How many probes more may be held: destinations that are down leave most of the room to those that are not. */
+static int probe_room(const struct ob_relay *relay)
+{
+    int least = relay->set.window < relay->set.concurrency ? relay->set.window : relay->set.concurrency;
+    int room = least / 4 > 0 ? least / 4 : 1;
+    for (int i = 0; i < relay->set.dest_count; i++)
+        room -= relay->dests[i].probe != 0;
+    return room < relay->probe_width ? room : relay->probe_width;
+}
+
+/* Probes of many destinations by one claim, so that any number of them that are down costs a claim now and then. */
+static bool next_probes(struct ob_relay *relay, int room, struct ob_action *action)
+{
+    int most = probe_room(relay), named = 0, last = relay->next_probe;
+    if (relay->now_us < relay->probes_us && !OB_MUTANT(PROBES_RUSH))
+        return false;
+    most = most < room ? most : room;
+    for (int i = 0; i < relay->set.dest_count && named < most; i++) {
+        int index = (relay->next_probe + i) % relay->set.dest_count;
+        struct ob_dest *dest = &relay->dests[index];
+        dest->asked = ob_dest_wants_probe(dest, relay->now_us);
+        named += dest->asked;
+        last = dest->asked ? index + 1 : last;
+    }
+    if (named == 0)
+        return false;
+    for (int i = 0; i < relay->set.dest_count; i++)
+        relay->shut[i] = !relay->dests[i].asked;
+    relay->next_probe = last % relay->set.dest_count;
+    relay->probes_us = relay->now_us + PROBES_US;
+    return ask(relay, named, true, action);
+}
+
+void ob_relay_probes_came(struct ob_relay *relay, bool full)
+{
+    int named = 0, served = 0;
+    for (int i = 0; i < relay->set.dest_count; i++) {
+        struct ob_dest *dest = &relay->dests[i];
+        bool waits = dest->asked && dest->breaker.state == OB_BREAKER_HALF_OPEN && !dest->probe;
+        named += dest->asked;
+        served += dest->asked && !waits;
+        dest->idle = dest->idle || (waits && !full);
+        dest->asked = false;
+    }
+    if (full && 2 * served < named)
+        relay->probe_width = named > 1 ? named / 2 : 1;
+    else if (relay->probe_width < OB_PROBE_WIDTH)
+        relay->probe_width *= 2;
 }
 
 static bool next_claim(struct ob_relay *relay, struct ob_action *action)
@@ -210,19 +261,12 @@ static bool next_claim(struct ob_relay *relay, struct ob_action *action)
     int room = claim_room(relay);
     if (room < 1)
         return false;
-    for (int i = 0; i < relay->set.dest_count; i++) {
-        struct ob_dest *dest = &relay->dests[i];
-        relay->shut[i] = ob_dest_shut(dest, relay->now_us);
-        if (dest->breaker.state == OB_BREAKER_HALF_OPEN && !dest->probe && !dest->paused &&
-            relay->now_us >= dest->limited_until_us && relay->now_us >= dest->probe_claim_us &&
-            dest->out + dest->taken < dest->set.concurrency) {
-            dest->probe_claim_us = relay->now_us + relay->set.poll_us;
-            return ask(relay, 1, i, action);
-        }
-    }
-    if (!ob_schedule_wants(sched, relay->now_us) || !worth(relay, room))
-        return false;
-    return ask(relay, room, -1, action);
+    for (int i = 0; i < relay->set.dest_count; i++)
+        relay->shut[i] = ob_dest_shut(&relay->dests[i], relay->now_us);
+    bool wanted = ob_schedule_wants(sched, relay->now_us) && worth(relay, room);
+    if (!(wanted && relay->probed) && next_probes(relay, room, action)) /* no two of them in a row */
+        return true;
+    return wanted && ask(relay, room, false, action);
 }
 
 /* ---- all of it ---- */
@@ -273,6 +317,8 @@ int64_t ob_relay_deadline_us(const struct ob_relay *relay)
     for (int i = 0; i < relay->set.dest_count; i++) {
         int64_t at = ob_dest_due_us(&relay->dests[i], now);
         due = at < due ? at : due;
+        if (ob_dest_wants_probe(&relay->dests[i], now))
+            due = sooner(due, relay->probes_us, now);
     }
     return due;
 }

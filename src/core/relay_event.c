@@ -104,7 +104,7 @@ void ob_relay_advance(struct ob_relay *relay, int64_t now_us)
     for (int i = 0; i < relay->set.dest_count; i++) {
         struct ob_dest *dest = &relay->dests[i];
         if (ob_breaker_tick(&dest->breaker, relay->now_us))
-            dest->probe_claim_us = relay->now_us;
+            dest->idle = false;
         bool closed = ob_dest_shut(dest, relay->now_us);
         if (dest->closed && !closed)
             relay->sched.hungry = true; /* the last claims left it out */
@@ -234,13 +234,13 @@ static void claimed(struct ob_relay *relay, const struct ob_event *event)
     relay->stats.claims++;
     relay->stats.claimed += (uint64_t)event->count;
     ob_schedule_store_ok(&relay->sched);
-    if (relay->sched.only >= 0 && event->count == 0)
-        relay->dests[relay->sched.only].probe_claim_us = relay->now_us + relay->set.poll_us;
     for (int i = 0; i < event->count; i++) {
         if (OB_MUTANT(DROPPED_ROW) && ob_relay_random(relay) % 16 == 0)
             continue;
         take(relay, &event->msgs[i]);
     }
+    if (relay->sched.probes)
+        ob_relay_probes_came(relay, event->count >= relay->sched.limit);
     ob_schedule_answered(&relay->sched, event->count, relay->now_us);
     clear_tombs(relay);
 }
@@ -260,6 +260,8 @@ static void claim_failed(struct ob_relay *relay)
     if (!OB_MUTANT(ONE_WORKER_NAME))
         relay->sched.incarnation++; /* messages may be out under our name that we never saw */
     ob_schedule_answered(&relay->sched, 0, relay->now_us);
+    for (int i = 0; i < relay->set.dest_count; i++)
+        relay->dests[i].asked = false;
     relay->sched.hungry = true;
     clear_tombs(relay);
 }

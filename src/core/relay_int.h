@@ -1,5 +1,5 @@
-/* relay_int.h - the inside of a relay, shared by relay.c (life, look), relay_event.c (what happened), relay_end.c (how a
- * message ends) and relay_action.c (what to do). */
+/* relay_int.h - the inside of a relay, shared by relay.c (life, look), relay_event.c (what happened), relay_verdict.c (what a
+ * verdict means), relay_end.c (how a message ends) and relay_action.c (what to do). */
 #ifndef OB_CORE_RELAY_INT_H
 #define OB_CORE_RELAY_INT_H
 
@@ -15,6 +15,8 @@ struct ob_window {
     int64_t asked_us;
 };
 
+enum { OB_PROBE_WIDTH = 64 }; /* the most destinations that a claim of probes names */
+
 enum ob_relay_phase { OB_RELAY_RUNNING, OB_RELAY_STOPPING, OB_RELAY_STOPPED };
 
 struct ob_relay {
@@ -29,6 +31,10 @@ struct ob_relay {
     struct ob_dest *dests;
     bool *shut;            /* of the last claim */
     int next_dest;         /* whose turn it is to be handed messages */
+    int next_probe;        /* whose turn it is to be probed */
+    int probe_width;       /* how many destinations a claim of probes names */
+    int64_t probes_us;     /* when the next one may be asked */
+    bool probed;           /* the last claim was one */
     struct ob_list done;   /* flights to be settled, oldest first */
     int64_t done_since_us; /* when the first of them came */
     struct ob_list renew;  /* flights whose lease is to be renewed */
@@ -50,6 +56,12 @@ void ob_relay_advance(struct ob_relay *relay, int64_t now_us);
 /* Makes the first of a key ready when its turn has come. */
 void ob_relay_refresh_key(struct ob_relay *relay, struct ob_key *key);
 
+/* ---- relay_action.c ---- */
+
+/* Who got no probe has nothing to be probed with, unless others took all there was room for: then fewer are named at once,
+ * and in the end it is alone. */
+void ob_relay_probes_came(struct ob_relay *relay, bool full);
+
 /* ---- relay.c ---- */
 
 /* Tells whoever listens of a step in the life of a message; flight NULL and a destination: of its breaker. */
@@ -68,14 +80,17 @@ void ob_relay_release_dest(struct ob_relay *relay, int index);
 void ob_relay_end(struct ob_relay *relay, struct ob_flight *flight, enum outbox_outcome outcome, int64_t delay_us);
 /* It is ours no more, or never mind: forget it without a settle. */
 void ob_relay_forget(struct ob_relay *relay, struct ob_flight *flight);
+/* The message is settled, or lost: the entry is free again. */
+void ob_relay_drop(struct ob_relay *relay, struct ob_flight *flight);
+
+/* ---- relay_verdict.c ---- */
+
 /* The sink's verdict on what is OUT. */
 void ob_relay_verdict(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict);
 /* A delivery took too long. */
 void ob_relay_time_out(struct ob_relay *relay, struct ob_flight *flight);
 /* The grace period is over while it is out: we were impatient, not the destination slow. */
 void ob_relay_interrupt(struct ob_relay *relay, struct ob_flight *flight);
-/* The message is settled, or lost: the entry is free again. */
-void ob_relay_drop(struct ob_relay *relay, struct ob_flight *flight);
 
 static inline uint64_t ob_relay_random(struct ob_relay *relay)
 {

@@ -76,6 +76,17 @@ static int64_t own_delay(const struct ob_retry *retry, int spent, uint64_t rando
     }
 }
 
+int64_t ob_retry_least_us(const struct ob_retry *retry, int spent)
+{
+    int n = spent < 1 ? 1 : spent;
+    switch (retry->kind) {
+    case OB_RETRY_LIST:
+    case OB_RETRY_MINUTES: return own_delay(retry, n, 0);
+    case OB_RETRY_FULL: return 0;
+    default: return percent(doubled(retry->base_us, n - 1, retry->cap_us), retry->jitter_low);
+    }
+}
+
 int64_t ob_retry_delay_us(const struct ob_retry *retry, int spent, int64_t after_us, uint64_t random)
 {
     int64_t ours = own_delay(retry, spent, random);

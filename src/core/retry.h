@@ -32,6 +32,9 @@ bool ob_retry_valid(const struct ob_retry *retry);
  * theirs. */
 int64_t ob_retry_delay_us(const struct ob_retry *retry, int spent, int64_t after_us, uint64_t random);
 
+/* The least that ob_retry_delay_us can be after so many. */
+int64_t ob_retry_least_us(const struct ob_retry *retry, int spent);
+
 /* A next random number, for those who keep a state of 64 bits. */
 uint64_t ob_random_next(uint64_t *state);
 

@@ -10,7 +10,6 @@ void ob_schedule_init(struct ob_schedule *sched, int64_t poll_us, int64_t base_u
                                   .backoff_base_us = base_us,
                                   .backoff_cap_us = cap_us,
                                   .hungry = true,
-                                  .only = -1,
                                   .next_poll_us = now_us,
                                   .ready_us = now_us,
                                   .backoff_us = base_us,
@@ -27,14 +26,14 @@ bool ob_schedule_wants(const struct ob_schedule *sched, int64_t now_us)
     return sched->hungry || (sched->poll_us > 0 && now_us >= sched->next_poll_us);
 }
 
-void ob_schedule_asked(struct ob_schedule *sched, int limit, int only, int64_t now_us)
+void ob_schedule_asked(struct ob_schedule *sched, int limit, bool probes, int64_t now_us)
 {
     assert(!sched->out);
     sched->out = true;
     sched->limit = limit;
-    sched->only = only;
+    sched->probes = probes;
     sched->asked_us = now_us;
-    if (only < 0) {
+    if (!probes) {
         sched->hungry = false;
         sched->next_poll_us = now_us + sched->poll_us;
     }
@@ -43,7 +42,7 @@ void ob_schedule_asked(struct ob_schedule *sched, int limit, int only, int64_t n
 void ob_schedule_answered(struct ob_schedule *sched, int count, int64_t now_us)
 {
     sched->out = false;
-    if (sched->only >= 0)
+    if (sched->probes)
         return;
     if (count >= sched->limit)
         sched->hungry = true; /* there may be more */

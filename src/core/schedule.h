@@ -19,7 +19,8 @@ struct ob_schedule {
     int64_t backoff_base_us, backoff_cap_us;
     bool out; /* a claim is on its way */
     bool hungry;
-    int limit, only; /* of the claim on its way */
+    int limit;   /* of the claim on its way */
+    bool probes; /* it is one of probes */
     int64_t asked_us, next_poll_us;
     int64_t backoff_us, ready_us; /* of the store: the next wait, and until when */
     uint32_t incarnation;
@@ -28,7 +29,7 @@ struct ob_schedule {
 void ob_schedule_init(struct ob_schedule *sched, int64_t poll_us, int64_t base_us, int64_t cap_us, int64_t now_us);
 bool ob_schedule_store_ready(const struct ob_schedule *sched, int64_t now_us);
 bool ob_schedule_wants(const struct ob_schedule *sched, int64_t now_us);
-void ob_schedule_asked(struct ob_schedule *sched, int limit, int only, int64_t now_us);
+void ob_schedule_asked(struct ob_schedule *sched, int limit, bool probes, int64_t now_us);
 /* count: messages that came. */
 void ob_schedule_answered(struct ob_schedule *sched, int count, int64_t now_us);
 void ob_schedule_store_ok(struct ob_schedule *sched);

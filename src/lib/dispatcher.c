@@ -109,7 +109,7 @@ static void cancel(void *ctx, int dest, uint64_t handle)
     }
 }
 
-static void choose_lanes(void *ctx, int only, const bool *shut, struct outbox_claim *claim)
+static void choose_lanes(void *ctx, bool only, const bool *shut, struct outbox_claim *claim)
 {
     const struct outbox_dispatcher *dispatcher = ctx;
     (void)only;

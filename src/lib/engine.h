@@ -28,9 +28,10 @@ struct ob_engine_settings {
     void *ctx;
     ob_deliver_fn *deliver;
     void (*cancel)(void *ctx, int dest, uint64_t handle); /* NULL: nothing can be cancelled */
-    /* Names the lanes of a claim: those of the destination `only`, or all but those that can only go to one that is shut.
+    /* Names the lanes of a claim: with `only` those that go to one that is not shut, else all but those that can only go to one that
+     * is.
      * What it sets must stay valid until its next call. NULL: always all lanes. */
-    void (*lanes)(void *ctx, int only, const bool *shut, struct outbox_claim *claim);
+    void (*lanes)(void *ctx, bool only, const bool *shut, struct outbox_claim *claim);
     int max_attempts;         /* of claims; 0: the message's own */
     const struct ob_log *log; /* borrowed; NULL: none */
 };

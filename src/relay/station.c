@@ -100,19 +100,19 @@ static void cancel(void *ctx, int dest, uint64_t handle)
     ob_outlet_cancel(station->set.outlets[dest], handle | station->tag);
 }
 
-static void choose_lanes(void *ctx, int only, const bool *shut, struct outbox_claim *claim)
+static void choose_lanes(void *ctx, bool only, const bool *shut, struct outbox_claim *claim)
 {
     static const struct outbox_lane none = {"", ""}; /* no lane has these names */
     struct ob_station *station = ctx;
     size_t count = 0;
     for (size_t i = 0; i < station->lane_count; i++) {
         const struct lane *lane = &station->lanes[i];
-        bool wanted = only >= 0 ? lane->dest == only : lane->dest >= 0 && shut[lane->dest];
-        bool waits = only < 0 && lane->dest == UNROUTED && !station->set.config->relay.unrouted_dead;
+        bool wanted = lane->dest >= 0 && shut[lane->dest] != only;
+        bool waits = !only && lane->dest == UNROUTED && !station->set.config->relay.unrouted_dead;
         if (wanted || waits)
             station->chosen[count++] = lane->name;
     }
-    if (only >= 0) {
+    if (only) {
         claim->only = count > 0 ? station->chosen : &none;
         claim->only_count = count > 0 ? count : 1;
     } else {

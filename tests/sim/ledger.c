@@ -54,10 +54,20 @@ void ledger_accept(struct world *world, int index, int number)
 
 /* ---- the relay's side ---- */
 
+static void check_probes(struct world *world, struct life *life)
+{
+    int64_t now = life_now(world, life);
+    if (life->probes_us && now - life->probes_us < 50 * MS)
+        sim_fail(world, "r%d claims probes %d us after the last (S10)", life->slot, (int)(now - life->probes_us));
+    life->probes_us = now;
+}
+
 void ledger_claim(struct world *world, struct life *life, const struct ob_action *action)
 {
     struct ob_relay_stats stats;
     ob_relay_stats(life->core, &stats);
+    if (action->only)
+        check_probes(world, life);
     if (life->claiming)
         sim_fail(world, "r%d claims twice at once", life->slot);
     if (action->limit < 1 || stats.held + action->limit > world->plan.relay.window)
@@ -65,8 +75,7 @@ void ledger_claim(struct world *world, struct life *life, const struct ob_action
                  action->limit);
     for (int i = 0; i < world->plan.dests; i++) {
         enum ob_breaker_state state = ob_relay_breaker(life->core, i);
-        if (action->only == i ? state != OB_BREAKER_HALF_OPEN
-                              : action->only < 0 && state != OB_BREAKER_CLOSED && !action->shut[i])
+        if (!action->shut[i] && (action->only ? state != OB_BREAKER_HALF_OPEN : state == OB_BREAKER_OPEN))
             sim_fail(world, "r%d claims for destination %d, whose breaker is %s (N5)", life->slot, i,
                      ob_breaker_state_name(state));
     }
@@ -110,7 +119,7 @@ static void check_handed(struct world *world, struct life *life, int dest, const
         sim_fail(world, "m%d is part of a run, to a sink that keeps no order", msg->index);
     attempt->handed = true;
     attempt->handed_us = life_now(world, life);
-    attempt->probe = ob_relay_breaker(life->core, dest) == OB_BREAKER_HALF_OPEN;
+    attempt->probe = attempt->probed = ob_relay_breaker(life->core, dest) == OB_BREAKER_HALF_OPEN;
     check_rate(world, life, dest);
 }
 
@@ -152,6 +161,26 @@ static void check_delay(struct world *world, const struct outbox_settle *item, c
         sim_fail(world, "a delay of %d us is over the cap", (int)item->delay_us);
 }
 
+/* Whose fault it was, and what that costs. */
+static void check_fault(struct world *world, const struct life *life, const struct outbox_settle *item,
+                        const struct attempt *attempt, int dest)
+{
+    int index = msg_of(&item->id);
+    const struct ob_retry retry = ob_retry_settings(&world->plan.dest[dest].retry);
+    int budget = world->msgs[index].max_attempts - 1 < 2 ? world->msgs[index].max_attempts - 1 : 2;
+    if (attempt->verdict_own && item->outcome == OUTBOX_BLOCKED)
+        sim_fail(world, "m%d is refused again while others are accepted, and costs nothing (M7)", index);
+    if (attempt->verdict == OUTBOX_SINK_BLOCKED && item->outcome == OUTBOX_RETRY && !life->accepted[dest])
+        sim_fail(world, "m%d costs an attempt, though its destination refuses everybody (N5)", index);
+    if (item->outcome == OUTBOX_UNKNOWN && attempt->probe)
+        sim_fail(world, "m%d: a probe of a silent destination costs an attempt (N5)", index);
+    if (item->outcome == OUTBOX_SILENT && !attempt->probed && attempt->spent <= budget)
+        sim_fail(world, "m%d: the first unknown outcomes of a message cost nothing (M7)", index);
+    if (attempt->verdict_alone && item->delay_us < ob_retry_least_us(&retry, attempt->deferred + 1))
+        sim_fail(world, "m%d was put off %d times, and waits %d us (M12)", index, attempt->deferred,
+                 (int)item->delay_us);
+}
+
 static void check_settle(struct world *world, struct life *life, const struct outbox_settle *item)
 {
     int index = msg_of(&item->id);
@@ -171,7 +200,8 @@ static void check_settle(struct world *world, struct life *life, const struct ou
     if (spends && life_now(world, life) >= attempt->lease_until_us)
         sim_fail(world, "m%d: a failure is settled after its lease ran out (M10)", index);
     bool refused = attempt->verdict == OUTBOX_SINK_NOT_SENT || attempt->verdict == OUTBOX_SINK_RETRY ||
-                   attempt->verdict == OUTBOX_SINK_TERMINAL; /* the last two: refused before their turn */
+                   attempt->verdict == OUTBOX_SINK_TERMINAL || /* these two: refused before their turn */
+                   (attempt->verdict == OUTBOX_SINK_BLOCKED && attempt->probe);
     if (item->outcome == OUTBOX_RELEASED && attempt->handed && !refused)
         sim_fail(world, "m%d was sent, and is settled as if it was not", index);
     if (item->outcome == OUTBOX_INTERRUPTED && (!attempt->interrupted || life->stop_failures < 0))
@@ -180,6 +210,8 @@ static void check_settle(struct world *world, struct life *life, const struct ou
         sim_fail(world, "m%d was cut off by the relay's own shutdown, and costs an attempt (M15)", index);
     if (item->outcome == OUTBOX_RETRY && attempt->probe && attempt->verdict_unreachable)
         sim_fail(world, "m%d: a probe of an outage costs an attempt (N5)", index);
+    if (world->msgs[index].dest >= 0)
+        check_fault(world, life, item, attempt, world->msgs[index].dest);
     if (item->outcome == OUTBOX_RETRY && world->msgs[index].dest >= 0)
         check_delay(world, item, attempt, world->msgs[index].dest);
 }

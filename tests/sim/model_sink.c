@@ -139,6 +139,11 @@ static struct outbox_verdict refusal(struct world *world, const struct parcel *p
     }
     if (msg->poison)
         return says(OUTBOX_SINK_TERMINAL, "bad_message");
+    if (!healed && msg->refused) {
+        struct outbox_verdict verdict = says(OUTBOX_SINK_BLOCKED, "forbidden");
+        verdict.scope = OUTBOX_SCOPE_DESTINATION;
+        return verdict;
+    }
     if (!healed && sim_chance(world, plan->limited_percent)) {
         struct outbox_verdict verdict = says(OUTBOX_SINK_LIMITED, "slow_down");
         verdict.scope = sim_chance(world, 70) ? OUTBOX_SCOPE_DESTINATION : OUTBOX_SCOPE_RECIPIENT;

@@ -28,6 +28,7 @@ void store_enqueue(struct world *world, int index)
     msg->blind = sim_chance(world, plan->blind_percent);
     msg->poison = sim_chance(world, plan->poison_percent);
     msg->local = sim_chance(world, 50);
+    msg->refused = sim_chance(world, plan->refused_percent);
     msg->max_attempts = (int)sim_between(world, 1, 6);
     msg->due_us = sim_store_now(world) + (sim_chance(world, 10) ? sim_between(world, 0, 2 * SECOND) : 0);
     if (sim_chance(world, plan->keyed_percent)) {
@@ -66,8 +67,8 @@ static bool turn(const struct world *world, const struct sim_event *call, const 
 static bool asked_for(const struct world *world, const struct sim_event *call, const struct msg *msg)
 {
     int dest = msg->dest >= 0 ? msg->dest : world->routes ? 0 : -1;
-    if (call->only >= 0)
-        return dest == call->only;
+    if (call->only)
+        return dest >= 0 && !call->shut[dest];
     return dest < 0 || msg->blind || !call->shut[dest];
 }
 
@@ -90,6 +91,8 @@ static void lease(struct world *world, struct sim_event *call, struct msg *msg)
                          .failures = life->failures,
                          .lease_until_us = call->asked_us + call->lease_us,
                          .not_before_us = -1,
+                         .spent = msg->spent + 1,
+                         .deferred = msg->deferred,
                          .excused = call->failed || life->uid != call->relay ||
                                     world->now_us < world->outage_until_us || world->now_us < life->paused_until_us};
     msg->status = MSG_LEASED;
@@ -100,6 +103,7 @@ static void lease(struct world *world, struct sim_event *call, struct msg *msg)
         sim_fail(world, "m%d: %d attempts spent of %d (M7)", msg->index, msg->spent, msg->max_attempts);
     call->claimed[call->count].msg = msg->index;
     call->claimed[call->count].spent = msg->spent;
+    call->claimed[call->count].deferred = msg->deferred;
     call->claimed[call->count++].attempt = msg->attempt_count;
 }
 
@@ -157,7 +161,7 @@ static void settle_one(struct world *world, struct sim_event *call, struct outbo
             attempt->lease_until_us = call->asked_us + call->lease_us;
         return;
     }
-    attempt->outcome = item->outcome;
+    attempt->outcome = item->outcome == OUTBOX_SILENT ? OUTBOX_UNKNOWN : item->outcome;
     switch (item->outcome) {
     case OUTBOX_DELIVERED:
         msg->status = MSG_DELIVERED;
@@ -174,6 +178,10 @@ static void settle_one(struct world *world, struct sim_event *call, struct outbo
         break;
     default: msg->spent--; break;
     }
+    if (item->outcome == OUTBOX_LIMITED || item->outcome == OUTBOX_BLOCKED || item->outcome == OUTBOX_SILENT)
+        msg->deferred++;
+    else if (item->outcome != OUTBOX_RELEASED && item->outcome != OUTBOX_INTERRUPTED)
+        msg->deferred = 0;
     msg->status = MSG_PENDING;
     msg->due_us = sim_store_now(world) + item->delay_us;
 }

@@ -228,7 +228,8 @@ static void claimed(struct world *world, struct life *life, struct sim_event *re
                                            .attempt = reply->claimed[i].attempt,
                                            .spent = reply->claimed[i].spent,
                                            .max_attempts = msg->max_attempts,
-                                           .stream = msg->key + 1};
+                                           .stream = msg->key + 1,
+                                           .deferred = reply->claimed[i].deferred};
         memcpy(msgs[i].id.bytes, &msg->index, sizeof msg->index);
     }
     tell(world, life, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = msgs, .count = reply->count});
@@ -269,19 +270,41 @@ static void execute(struct world *world, struct sim_event *call)
     call->claimed = NULL, call->items = NULL;
 }
 
+/* What the relay can know of a destination that refuses: whether it accepts others. */
+static void judge(struct life *life, int dest, const struct outbox_verdict *verdict, struct attempt *attempt,
+                  bool closed, int64_t now_us)
+{
+    bool whole = verdict->scope == OUTBOX_SCOPE_DESTINATION;
+    attempt->verdict_alone =
+        !whole && (verdict->outcome == OUTBOX_SINK_BLOCKED || verdict->outcome == OUTBOX_SINK_LIMITED);
+    attempt->verdict_own = verdict->outcome == OUTBOX_SINK_BLOCKED && whole && closed && life->accepts[dest] &&
+                           (attempt->deferred > 0 || attempt->spent > 1);
+    if (verdict->outcome == OUTBOX_SINK_ACCEPTED) {
+        life->accepts[dest] = life->accepted[dest] = true;
+        life->accepted_us[dest] = now_us;
+    } else if (verdict->outcome == OUTBOX_SINK_BLOCKED && whole && !attempt->verdict_own) {
+        life->accepts[dest] = false;
+    }
+}
+
 static void verdict(struct world *world, struct life *life, struct sim_event *event)
 {
     struct parcel *parcel = event->parcel;
     struct attempt *attempt = attempt_of(world, parcel->msg, parcel->attempt);
     sim_say(world, "r%d: verdict %d on m%d attempt %d%s", life->slot, (int)event->verdict.outcome, parcel->msg,
             parcel->attempt, parcel->waiting ? "" : ", late");
-    if (parcel->waiting) {
+    bool waiting = parcel->waiting;
+    if (waiting) {
         attempt->verdict = (int)event->verdict.outcome;
         attempt->verdict_unreachable = event->verdict.unreachable;
         attempt->not_before_us = event->verdict.not_before_us;
         sink_answered(world, life, parcel);
     }
     enum ob_breaker_state before = ob_relay_breaker(life->core, parcel->dest);
+    bool accepts = life->accepts[parcel->dest] && world->plan.dest[parcel->dest].breaker.threshold > 1 &&
+                   world->now_us - life->accepted_us[parcel->dest] < 59 * (int64_t)SECOND;
+    if (waiting)
+        judge(life, parcel->dest, &event->verdict, attempt, before == OB_BREAKER_CLOSED, world->now_us);
     const struct ob_event word = {.kind = OB_EVENT_DELIVERED, .handle = parcel->handle, .verdict = &event->verdict};
     sim_memory(world, true);
     ob_relay_event(life->core, life_now(world, life), &word);
@@ -289,6 +312,9 @@ static void verdict(struct world *world, struct life *life, struct sim_event *ev
     if (event->verdict.local && before != OB_BREAKER_CLOSED &&
         ob_relay_breaker(life->core, parcel->dest) == OB_BREAKER_CLOSED)
         sim_fail(world, "m%d was never sent, and closes a breaker (N5)", parcel->msg);
+    if (event->verdict.outcome == OUTBOX_SINK_BLOCKED && before == OB_BREAKER_CLOSED && accepts &&
+        ob_relay_breaker(life->core, parcel->dest) != OB_BREAKER_CLOSED)
+        sim_fail(world, "m%d is refused once, others are accepted, and the breaker opens (N5)", parcel->msg);
     pump(world, life);
 }
 

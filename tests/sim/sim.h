@@ -25,6 +25,7 @@ struct plan {
     int blind_percent; /* messages whose destination a claim cannot tell */
     int unrouted_percent;
     int poison_percent; /* messages that every sink finds wrong */
+    int refused_percent; /* messages that every sink forbids, as if the destination did */
     int fail_percent, unreachable_percent, unknown_percent, limited_percent, blocked_percent, hang_percent,
         slow_percent;
     int lost_request_percent, lost_reply_percent, late_percent; /* of calls to the store */
@@ -45,9 +46,12 @@ struct attempt {
     bool interrupted;            /* cancelled by its relay before its timeout */
     int64_t handed_us;           /* by the clock of its relay */
     bool excused;                /* something happened that may lose it */
-    bool probe;                  /* handed over by a half open breaker */
+    bool probe, probed;          /* handed over by a half open breaker, which still is; or was */
     int verdict;                 /* what the relay was told: an outbox_sink_outcome, or -1 */
     bool verdict_unreachable;
+    bool verdict_own;     /* blocked, and the message's own fault: it failed before, and the last one was accepted */
+    bool verdict_alone;   /* blocked or limited for its recipient only */
+    int spent, deferred;  /* when it was claimed; spent with this one */
     int64_t not_before_us;
     int64_t lease_until_us; /* by the clock of its relay */
     int failures;           /* of the store, seen by its relay when it was claimed */
@@ -57,8 +61,8 @@ struct msg {
     int index, dest, key; /* -1: unrouted; no key */
     int64_t seq;
     int prev; /* the message before it in its key; -1 */
-    int max_attempts, spent, attempt_count;
-    bool blind, poison;
+    int max_attempts, spent, deferred, attempt_count;
+    bool blind, poison, refused;
     bool local; /* of poison: the sink sees it by itself */
     enum msg_status status;
     int64_t due_us, until_us;
@@ -85,6 +89,9 @@ struct life {
     int out[DESTS], out_all;
     int64_t sent[DESTS][SENT_RING];
     int64_t sent_count[DESTS];
+    bool accepts[DESTS], accepted[DESTS]; /* the last that it accepted or refused was accepted; it ever did */
+    int64_t accepted_us[DESTS];
+    int64_t probes_us; /* the last claim of probes */
 };
 
 /* A delivery on its way: from the hand-over until nobody waits for it any more. */
@@ -139,14 +146,14 @@ struct sim_event {
     enum call_kind call;
     bool failed, mute; /* the relay hears of a failure; hears nothing more */
     uint64_t worker;
-    int limit, run, only;
-    bool prefetch, shut[DESTS];
+    int limit, run;
+    bool only, prefetch, shut[DESTS];
     int64_t lease_us;
     int count;
     struct outbox_settle *items;
     int64_t asked_us; /* by the clock of the relay */
     struct {
-        int msg, attempt, spent;
+        int msg, attempt, spent, deferred;
     } * claimed;
     /* sinks */
     struct parcel *parcel;

@@ -124,6 +124,8 @@ static void plan_faults(struct world *world, struct plan *plan)
         plan->blocked_percent = (int)sim_between(world, 1, 10);
     if (sim_chance(world, 30))
         plan->poison_percent = 10;
+    if (sim_chance(world, 30))
+        plan->refused_percent = (int)sim_between(world, 3, 30);
     if (plan->calm)
         return;
     if (sim_chance(world, 50))

@@ -393,7 +393,7 @@ static void an_outage_spends_nothing_n5(void **state)
     expect_settle(&rig, 1, OUTBOX_RELEASED);
     pass(&rig, 100 * MS);
     expect(&rig, OB_ACTION_CLAIM);
-    assert_int_equal(rig.act.only, 0);
+    assert_true(rig.act.only && !rig.act.shut[0] && rig.act.shut[1]);
     assert_int_equal(rig.act.limit, 1);
     claimed(&rig, msgs, 1);
     expect(&rig, OB_ACTION_DELIVER);
@@ -434,7 +434,7 @@ static void a_refusal_without_contact_is_no_answer_n5(void **state)
         expect_settle(&rig, 1, OUTBOX_BLOCKED);
         pass(&rig, 100 * MS);
         expect(&rig, OB_ACTION_CLAIM);
-        assert_int_equal(rig.act.only, 0);
+        assert_true(rig.act.only && !rig.act.shut[0]);
         claimed(&rig, msgs + 1, 1);
         expect(&rig, OB_ACTION_DELIVER);
         verdict_local(&rig, rig.act.items[0].handle, outcomes[i]);

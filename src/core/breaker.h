@@ -1,6 +1,6 @@
 /* breaker.h - stops what is useless: a destination that is down, or that refuses us altogether.
  *
- *              threshold unreachable in a row, or blocked
+ *              threshold unreachable in a row, or it refuses everybody
  *     CLOSED ───────────────────────────────────────────▶ OPEN ◀──────────────────┐
  *        ▲  ◀──── a delivery begun before was answered ───┘ │ probe time           │ the probe failed:
  *        │                                                  ▼                      │ twice the wait

@@ -15,7 +15,6 @@
 #include "core/relay_int.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { SILENT_SPENDS = 2, REFUSALS = 5 };
@@ -88,8 +87,9 @@ static bool unreachable(struct ob_relay *relay, int index, bool probe)
 static void wait_with(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict, bool probe)
 {
     struct ob_dest *dest = &relay->dests[flight->dest];
-    char code[sizeof dest->code];
-    snprintf(code, sizeof code, "%s", verdict->code ? verdict->code : "");
+    char code[sizeof dest->code] = "";
+    if (verdict->code)
+        memcpy(code, verdict->code, strnlen(verdict->code, sizeof code - 1));
     bool known = probe && strcmp(code, dest->code) == 0;
     memcpy(dest->code, code, sizeof code);
     relay->stats.blocked++;

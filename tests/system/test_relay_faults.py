@@ -1,0 +1,179 @@
+"""Whose fault is it? A relay that judges its receivers: one message's fault stops nobody else, a destination's fault costs no
+message anything, and many that are down do not stand in the way of one that is up.
+
+Proves: N5 (an outage costs no attempts, other destinations go on), M7 (attempts end), M12 (delays grow), S10 (bounded), V8 (on
+record). The rules one by one: tests/unit/core/test_relay.c and the simulator.
+"""
+import collections
+import json
+import re
+import socket
+import threading
+import time
+import urllib.request
+
+import pytest
+
+from support.receiver import Hook, hang_up, status
+from support.relay import Relay, wait_for
+
+
+def http(hook, **options):
+    return {"kind": "http", "url": hook.url(), "allow": "127.0.0.0/8", **options}
+
+
+def outcomes(shop):
+    return collections.Counter(outcome for ends in shop.all_attempts().values() for _, outcome in ends)
+
+
+@pytest.mark.parametrize("code", [401, 403, 410])
+def test_refused_for_what_they_are(shop, tmp_path, code):
+    """N5 M7: messages that the receiver forbids among those it accepts: these arrive, those spend their attempts and die."""
+    def answer(request, sock):
+        return status(code if b"forbidden" in request.body else 204)(request, sock)
+    with Hook(answer) as hook:
+        sinks = {"out": http(hook, retry={"base": "50ms", "cap": "100ms"})}
+        relay = Relay(tmp_path, shop.url, sinks, [{"sink": "out"}])
+        with relay.running():
+            good = shop.enqueue(40)
+            bad = shop.enqueue(8, payload={"forbidden": 1}, max_attempts=3)
+            stop = threading.Event()
+            more = []
+
+            def produce():
+                while not stop.wait(0.02):
+                    more.extend(shop.enqueue())
+            producer = threading.Thread(target=produce)
+            producer.start()
+            try:
+                wait_for(lambda: shop.states().get("dead") == len(bad))
+            finally:
+                stop.set()
+                producer.join()
+            shop.wait(delivered=len(good) + len(more), dead=len(bad))
+        record = shop.all_attempts()
+        for message in bad:
+            ends = [end for _, end in record[message.id]]
+            # put off unspent where it was not yet clear; then three that count, the last of them being its end
+            assert ends[-1] == "failed" and ends.count("retry") == 2 and set(ends[:-1]) <= {"retry", "blocked"}, ends
+            assert ends.count("blocked") <= 3, ends
+            assert shop.message(message.id, "spent") == 3
+        assert all(record[m.id][-1][1] == "delivered" for m in good + more)
+
+
+def test_refuses_everybody(shop, tmp_path):
+    """N5 V8: credentials that are wrong: nothing is spent, nobody dies, and it is not written down again and again; once they
+    are right everything arrives."""
+    with Hook(status(401)) as hook:
+        relay = Relay(tmp_path, shop.url, {"out": http(hook, breaker={"base": "20ms", "cap": "50ms"}, concurrency=4)},
+                      [{"sink": "out"}])
+        shop.enqueue(30, max_attempts=1)
+        with relay.running():
+            wait_for(lambda: len(hook.requests) >= 30)
+            assert relay.logged("destination is left alone")
+            assert shop.states().get("dead") is None
+            rows = shop.sql("SELECT count(*) FROM %s WHERE outcome <> 'processing'" % shop.attempts_view)[0][0]
+            assert rows <= 10, rows  # those that were out when it became clear
+            hook.answer = status(204)
+            shop.wait(delivered=30)
+        assert max(shop.message(id, "spent") for id in shop.all_attempts()) == 1
+
+
+@pytest.mark.parametrize("code, outcome", [(410, "blocked"), (429, "limited")])
+def test_one_recipient_is_asked_ever_less_often(shop, tmp_path, code, outcome):
+    """M12 V8 S10: messages that name an address which refuses, or limits: each is tried ever less often, one row says so, and
+    others go on."""
+    with Hook() as hook:
+        hook.answer = lambda request, sock: status(code if request.path == "/gone" else 204)(request, sock)
+        sinks = {"out": {"kind": "http", "url_header": "x-url", "url_allow": [hook.url("/")], "allow": "127.0.0.0/8",
+                         "retry": {"base": "100ms", "cap": "1m"}}}
+        relay = Relay(tmp_path, shop.url, sinks, [{"sink": "out"}])
+        gone = shop.enqueue(5, headers=json.dumps({"x-url": hook.url("/gone")}))
+        with relay.running():
+            wait_for(lambda: all(shop.message(m.id, "deferred") >= 3 for m in gone))
+            shop.enqueue(10, headers=json.dumps({"x-url": hook.url("/here")}))
+            wait_for(lambda: shop.states().get("delivered") == 10)
+            time.sleep(1.5)
+        # after 50 to 100 ms, 100 to 200, ... : the sixth comes after 1.5 s at the earliest, and the eighth after 6 s
+        for message in gone:
+            tries = sum(entry["id"] == message.id for entry in hook.accepted)
+            assert 4 <= tries and shop.message(message.id, "deferred") == tries
+            assert shop.message(message.id, "status", "spent", "attempts") == ("pending", 0, tries)
+            assert shop.attempts(message.id) == [(1, outcome)]
+        assert len(hook.accepted) - 10 <= 5 * 12
+
+
+def test_silence_is_an_outage(shop, tmp_path):
+    """N5: a receiver that takes every request and answers none: with five attempts each, nothing is dead, however long it
+    lasts; what it did is on record; when it answers again everything arrives."""
+    with Hook(hang_up) as hook:
+        sinks = {"out": http(hook, retry={"base": "10ms", "cap": "20ms"}, breaker={"base": "20ms", "cap": "50ms"})}
+        relay = Relay(tmp_path, shop.url, sinks, [{"sink": "out"}])
+        sent = shop.enqueue(4) + shop.enqueue(1, max_attempts=2)
+        with relay.running():
+            wait_for(lambda: len(hook.requests) >= 60)
+            assert shop.states().get("dead") is None
+            assert max(shop.message(m.id, "spent") for m in sent) <= 3  # two, and the one that may be under way
+            hook.answer = status(204)
+            shop.wait(delivered=5)
+        assert outcomes(shop)["unknown"] == len(hook.accepted) - 5
+
+
+def test_a_message_that_silences_dies(shop, tmp_path):
+    """M7: a message that makes the receiver hang up, while others are answered, is no outage: it spends its attempts."""
+    def answer(request, sock):
+        return hang_up(request, sock) if b"poison" in request.body else status(204)(request, sock)
+    with Hook(answer) as hook:
+        relay = Relay(tmp_path, shop.url, {"out": http(hook, retry={"base": "100ms", "cap": "100ms"})}, [{"sink": "out"}])
+        with relay.running():
+            (bad,) = shop.enqueue(payload={"poison": 1}, max_attempts=3)
+            good = 0
+            while shop.message(bad.id, "status") != "dead":
+                shop.enqueue()
+                good += 1
+                assert good < 2000
+                time.sleep(0.01)
+            shop.wait(delivered=good, dead=1)
+        assert [end for _, end in shop.attempts(bad.id)][-1] == "unknown"
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return sock.getsockname()[1]
+
+
+def deliveries(relay):
+    """How many were handed over, by destination."""
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % relay.port) as answer:
+        page = answer.read().decode()
+    found = re.findall(r'^outbox_delivery_seconds_count{.*destination="(.*)"} (\d+)$', page, re.M)
+    return collections.defaultdict(int, {name: int(count) for name, count in found})
+
+
+def test_many_are_down_and_one_is_up(pg_shop, tmp_path):
+    """N5 S10: three hundred destinations that nobody listens at, each with messages; the one that is up gets its own as if it
+    were alone, and the store is asked for probes of many at once."""
+    down, port = 300, free_port()
+    with Hook() as hook:
+        closed = {"kind": "http", "url": "http://127.0.0.1:%d/" % port, "allow": "127.0.0.0/8"}
+        sinks = {"down%d" % i: {**closed, "breaker": {"failures": 1, "base": "100ms", "cap": "200ms"}} for i in range(down)}
+        sinks["up"] = http(hook)
+        routes = [{"topic": name, "sink": name} for name in sinks]
+        relay = Relay(tmp_path, pg_shop.url, sinks, routes, log={"level": "warn"}, admin=True)
+        with pg_shop.connect() as conn:
+            conn.execute("SELECT outbox.enqueue(topic => 'down' || i %% %s, payload => '{}'::jsonb)"
+                         " FROM generate_series(1, %s) i", [down, 4 * down])
+        with relay.running():
+            wait_for(lambda: relay.log().count("destination is left alone") == down)
+            claims, began = relay.metric("outbox_claims_total"), time.monotonic()
+            for _ in range(40):
+                pg_shop.enqueue(topic="up")
+                time.sleep(0.05)
+            wait_for(lambda: len(hook.accepted) == 40, timeout=5)
+            lasted = time.monotonic() - began
+            # one claim for each that comes, and 20 a second for all the probes; alone they would be 1,500 a second
+            assert relay.metric("outbox_claims_total") - claims < 2 * 40 + 45 * lasted + 20
+            tried = deliveries(relay)
+            assert all(tried["down%d" % i] >= 2 for i in range(down)), tried  # each has its turn
+        states = pg_shop.states()
+        assert states == {"pending": 4 * down, "delivered": 40}

@@ -183,6 +183,7 @@ create table @schema@.act (
     detail     jsonb
 );
 create index act_message on @schema@.act (message_id) where message_id is not null;
+create index act_discard on @schema@.act (message_id) where action = 'discard';
 
 create table @schema@.pause (
     id          bigint generated always as identity primary key,

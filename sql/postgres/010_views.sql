@@ -1,5 +1,9 @@
 -- Views: the plain meaning of the tables. Each shows a session with app.current_tenant_id that tenant's rows, one of an
 -- operator, auditor or relay without it all rows, and everybody else nothing.
+--
+-- messages, queued, dead_letters, acts and outbox belong to the owner of the tables, whom row security shows just that (policy "views" of
+-- 011_rights.sql). So they need no security barrier, which would keep ORDER BY and LIMIT out: a page of them costs what
+-- its rows cost. The others carry the condition themselves, behind a barrier.
 
 -- The search_path is fixed, though it is not SECURITY DEFINER: the reader's own could bring a pg_has_role of the reader's.
 create function @schema@.sees_all() returns boolean
@@ -14,7 +18,7 @@ $$;
 create view @schema@.attempt_stored as
     select * from @schema@.attempt union all select * from @schema@.attempt_kept;
 
-create view @schema@.messages with (security_barrier) as
+create view @schema@.messages as
 select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
        case when d.id is not null then 'dead'
             when q.until is not null then 'processing'
@@ -39,18 +43,16 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
                 (select max(t.at) from @schema@.act t where t.message_id = m.id)) as updated_at,
        case when a.outcome = 1 and q.id is null and d.id is null then a.completed_at end as delivered_at,
        m.expires_at, m.headers, m.content_type, m.payload, m.body, m.encoding
-  from (select * from @schema@.stored
-        union all
-        select x.id, x.created_at, x.tenant_id, x.seq, x.priority, x.max_attempts, x.namespace, x.topic, x.key,
-               x.dedupe_key, x.subject, x.recipient, x.correlation_id, x.content_type, x.expires_at, x.headers,
-               x.payload, x.body, x.encoding
-          from @schema@.dead x where not exists (select from @schema@.stored s where s.id = x.id)) m
+  from (select * from @schema@.message union all select * from @schema@.message_kept) m
   left join @schema@.queue q on q.id = m.id
   left join @schema@.dead d on d.id = m.id
-  left join lateral (select a.outcome, a.attempt_no, a.spent, a.code, a.error, a.completed_at from @schema@.attempt_stored a
-                      where a.message_id = m.id order by a.attempt_no desc limit 1) a on true
- where m.tenant_id = (select @schema@.current_tenant())
-    or ((select @schema@.current_tenant()) is null and (select @schema@.sees_all()));
+  left join lateral (select a.outcome, a.attempt_no, a.spent, a.code, a.error, a.completed_at
+                       from (select * from @schema@.attempt union all select * from @schema@.attempt_kept) a
+                      where a.message_id = m.id order by a.attempt_no desc limit 1) a on true;
+
+-- Those that are neither delivered nor dead, from the queue: however many others there are.
+create view @schema@.queued as
+select m.* from @schema@.messages m join @schema@.queue w on w.id = m.id where not w.held;
 
 create view @schema@.attempts with (security_barrier) as
 select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attempt_no, m.namespace, m.topic, a.tenant_id,
@@ -75,20 +77,16 @@ select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attemp
  where a.tenant_id = (select @schema@.current_tenant())
     or ((select @schema@.current_tenant()) is null and (select @schema@.sees_all()));
 
-create view @schema@.dead_letters with (security_barrier) as
+create view @schema@.dead_letters as
 select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.dedupe_key, d.subject, d.recipient, d.correlation_id,
        d.reason, d.code, d.error, d.attempts, d.spent::int as spent, d.max_attempts::int as max_attempts,
        d.priority::int as priority, d.held, d.created_at, d.died_at, d.expires_at, d.headers, d.content_type, d.payload, d.body,
        d.encoding
-  from @schema@.dead d
- where d.tenant_id = (select @schema@.current_tenant())
-    or ((select @schema@.current_tenant()) is null and (select @schema@.sees_all()));
+  from @schema@.dead d;
 
-create view @schema@.acts with (security_barrier) as
+create view @schema@.acts as
 select t.id, t.at, t.actor, t.action, t.reason, t.message_id, t.tenant_id, t.detail
-  from @schema@.act t
- where t.tenant_id = (select @schema@.current_tenant())
-    or ((select @schema@.current_tenant()) is null and (select @schema@.sees_all()));
+  from @schema@.act t;
 
 create view @schema@.status with (security_barrier) as
 select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 0) as due,
@@ -114,7 +112,7 @@ select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 
  where (select @schema@.sees_all());
 
 -- The words of a well-known shape of outbox table: pending, publishing, published, failed, dead_lettered.
-create view @schema@.outbox with (security_barrier) as
+create view @schema@.outbox as
 select m.id, m.topic, m.key, m.payload as payload_json, m.dedupe_key as idempotency_key,
        case m.status when 'processing' then 'publishing' when 'delivered' then 'published' when 'dead' then 'dead_lettered'
                      when 'pending' then case when m.attempts > 0 then 'failed' else 'pending' end
@@ -129,7 +127,7 @@ declare
     c record;
 begin
     for c in select * from (values
-        ('messages', null, 'Every message that is stored, and where it stands.'),
+        ('messages', null, 'Every message that is stored, and where it stands. A page of them costs what its rows cost: ORDER BY id DESC LIMIT 20, and for the next one WHERE id < the last id. The few that are pending or dead are found at once in queued and dead_letters; among all messages they are looked for one by one.'),
         ('messages', 'id', 'The message''s id, a uuid v7: it sorts by time. The same over all attempts.'),
         ('messages', 'namespace', 'Whose topic it is.'),
         ('messages', 'topic', 'What kind of message it is; routes go by it.'),
@@ -163,6 +161,7 @@ begin
         ('messages', 'payload', 'The content when it is JSON.'),
         ('messages', 'body', 'The content when it is bytes, or compressed.'),
         ('messages', 'encoding', 'zstd: its producer compressed body; without a content_type it is JSON. Null: as it is.'),
+        ('queued', null, 'The messages that are pending or processing, with the columns of messages.'),
         ('attempts', null, 'Every attempt, append-only; one in progress has the outcome processing. Limited or blocked again as before is counted in messages.deferred instead.'),
         ('attempts', 'attempt_id', 'message id, a slash, attempt number.'),
         ('attempts', 'message_id', 'The message it was an attempt of.'),

@@ -4,12 +4,13 @@ do $$
 declare
     o record;
     owners constant text[] := '{make_period,purge,purge_create,purge_empty,purge_drop,purge_rest,patiently,erase_tenant}';
+    readers constant text[] := '{messages,queued,dead_letters,acts,outbox}'; -- see 010_views.sql
 begin
     for o in select c.relname, c.relkind from pg_class c
               where c.relnamespace = '@schema@'::regnamespace and c.relkind in ('r', 'p', 'v')
                 and c.relname <> 'migration' loop
         execute format('alter %s %I.%I owner to %I', case o.relkind when 'v' then 'view' else 'table' end, @schema_text@,
-            o.relname, @schema_text@ || case o.relkind when 'v' then '_api' else '_owner' end);
+            o.relname, @schema_text@ || case when o.relkind = 'v' and o.relname <> all (readers) then '_api' else '_owner' end);
     end loop;
     for o in select p.oid::regprocedure as signature, p.proname from pg_proc p
               where p.pronamespace = '@schema@'::regnamespace loop
@@ -28,11 +29,14 @@ begin
                and c.relkind in ('r', 'p') and exists (select from pg_attribute a where a.attrelid = c.oid
                and a.attname = 'tenant_id') loop
         execute format('alter table %I.%I enable row level security, force row level security', @schema_text@, o.relname);
-        execute format('create policy tenant on %I.%I using (tenant_id = nullif(current_setting(''app.current_tenant_id'', '
-            'true), '''')::uuid) with check (tenant_id = nullif(current_setting(''app.current_tenant_id'', true), '''')::uuid)',
-            @schema_text@, o.relname);
+        -- (select ...): asked once, not for every row.
+        execute format('create policy tenant on %1$I.%2$I using (tenant_id = (select %1$I.current_tenant())) '
+            'with check (tenant_id = (select %1$I.current_tenant()))', @schema_text@, o.relname);
         execute format('create policy api on %I.%I to %I using (true) with check (true)', @schema_text@, o.relname,
             @schema_text@ || '_api');
+        -- For the views that are the owner's. Its functions are in no role that sees all.
+        execute format('create policy views on %1$I.%2$I for select to %3$I using ((select %1$I.current_tenant() is null '
+            'and %1$I.sees_all()))', @schema_text@, o.relname, @schema_text@ || '_owner');
         execute format('create policy reader on %I.%I for select to %I, %I using (nullif(current_setting('
             '''app.current_tenant_id'', true), '''') is null)', @schema_text@, o.relname, @schema_text@ || '_operator',
             @schema_text@ || '_auditor');
@@ -56,7 +60,8 @@ grant execute on function @schema@.call_hook, @schema@.fire_deferred to @api@;
 -- owner: what retention and erasure call.
 grant execute on function @schema@.uuid_at, @schema@.default_holds, @schema@.keep_messages, @schema@.count_messages,
     @schema@.keep_attempts, @schema@.check_isolation,
-    @schema@.sweep_leftovers, @schema@.attempts_needed, @schema@.record, @schema@.append_only, @schema@.current_tenant to @owner@;
+    @schema@.sweep_leftovers, @schema@.attempts_needed, @schema@.record, @schema@.append_only, @schema@.current_tenant,
+    @schema@.sees_all to @owner@;
 
 grant execute on function @schema@.enqueue, @schema@.enqueue_bytes, @schema@.enqueue_many to @producer@;
 
@@ -64,21 +69,22 @@ grant execute on function @schema@.claim, @schema@.settle, @schema@.ack, @schema
     @schema@.purge, @schema@.run_failed_hooks, @schema@.bell_class, @schema@.bell_channel, @schema@.current_tenant,
     @schema@.sees_all to @relay@;
 grant select on @schema@.messages, @schema@.attempts, @schema@.dead_letters, @schema@.status, @schema@.acts,
-    @schema@.outbox, @schema@.pause, @schema@.namespace, @schema@.lane to @relay@;
+    @schema@.outbox, @schema@.queued, @schema@.pause, @schema@.namespace, @schema@.lane to @relay@;
 
 grant execute on function @schema@.retry, @schema@.discard, @schema@.pause, @schema@.resume, @schema@.configure,
     @schema@.assign_bell, @schema@.purge, @schema@.erase_tenant, @schema@.erase_subject, @schema@.hook, @schema@.unhook,
     @schema@.run_failed_hooks, @schema@.bell_channel, @schema@.current_tenant, @schema@.sees_all to @operator@;
 grant select on @schema@.messages, @schema@.attempts, @schema@.dead_letters, @schema@.status, @schema@.acts,
-    @schema@.outbox, @schema@.message, @schema@.queue, @schema@.attempt, @schema@.dead, @schema@.dedupe, @schema@.stream,
-    @schema@.act, @schema@.pause, @schema@.namespace, @schema@.lane, @schema@.hook, @schema@.hook_failure,
+    @schema@.outbox, @schema@.queued, @schema@.message, @schema@.queue, @schema@.attempt, @schema@.dead, @schema@.dedupe,
+    @schema@.stream, @schema@.act, @schema@.pause, @schema@.namespace, @schema@.lane, @schema@.hook, @schema@.hook_failure,
     @schema@.period to @operator@;
 
 grant execute on function @schema@.current_tenant, @schema@.sees_all to @auditor@, @tenant@;
+grant execute on function @schema@.uuid_at to @relay@, @operator@, @auditor@, @tenant@;
 grant select on @schema@.messages, @schema@.attempts, @schema@.dead_letters, @schema@.status, @schema@.acts,
-    @schema@.outbox, @schema@.message, @schema@.queue, @schema@.attempt, @schema@.dead, @schema@.dedupe, @schema@.act,
-    @schema@.pause, @schema@.namespace, @schema@.lane, @schema@.hook, @schema@.hook_failure, @schema@.period to @auditor@;
-grant select on @schema@.messages, @schema@.attempts, @schema@.dead_letters, @schema@.acts to @tenant@;
+    @schema@.outbox, @schema@.queued, @schema@.message, @schema@.queue, @schema@.attempt, @schema@.dead, @schema@.dedupe,
+    @schema@.act, @schema@.pause, @schema@.namespace, @schema@.lane, @schema@.hook, @schema@.hook_failure, @schema@.period to @auditor@;
+grant select on @schema@.messages, @schema@.queued, @schema@.attempts, @schema@.dead_letters, @schema@.acts to @tenant@;
 
 -- The first partitions.
 do $$

@@ -38,6 +38,7 @@ static void list_line(struct ob_cli *cli, const struct ob_message_row *row)
 struct listing {
     struct ob_cli *cli;
     size_t count;
+    struct outbox_uuid last;
 };
 
 static bool list_row(void *ctx, const struct ob_message_row *row)
@@ -55,6 +56,7 @@ static bool list_row(void *ctx, const struct ob_message_row *row)
         list_line(listing->cli, row);
     }
     listing->count++;
+    listing->last = row->id;
     return !ferror(stdout);
 }
 
@@ -62,9 +64,14 @@ int cmd_list(struct ob_cli *cli)
 {
     struct ob_filter filter;
     struct listing listing = {.cli = cli};
+    struct outbox_uuid after;
+    char last[37];
     int status = ob_cli_filter(cli, &filter);
     if (status)
         return status;
+    if (cli->args.after && !outbox_uuid_parse(cli->args.after, &after))
+        return ob_cli_usage(cli, "--after takes a message id, not \"%s\"; an id is a uuid", cli->args.after);
+    filter.after = cli->args.after ? &after : NULL;
     filter.with_payload = cli->args.payload;
     if (!ob_cli_open(cli) || cli->store->ops->list(cli->store, &filter, list_row, &listing, &cli->err))
         return ob_cli_fail(cli);
@@ -72,6 +79,6 @@ int cmd_list(struct ob_cli *cli)
     if (!cli->args.json && listing.count == 0)
         ob_cli_note(cli, "No message matches.");
     else if (!cli->args.json && listing.count == (size_t)limit)
-        ob_cli_note(cli, "There may be more: --limit N shows more, --before WHEN older ones.");
+        ob_cli_note(cli, "There may be more: --after %s shows the next ones.", (outbox_uuid_format(&listing.last, last), last));
     return OB_EXIT_OK;
 }

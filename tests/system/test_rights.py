@@ -13,7 +13,7 @@ import pytest
 from support import database
 from support.roles import GROUPS, attempt, login_name, people, refused
 
-VIEWS = {"messages", "attempts", "dead_letters", "acts"}
+VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts"}
 SETTINGS = {"pause", "namespace", "lane", "relay", "tuning", "relays", "tunings"}
 RECORD = {"message", "queue", "attempt", "dead", "dedupe", "act", "hook", "hook_failure", "period"}
 
@@ -28,12 +28,12 @@ MAY_READ = {
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
     "relay": {"claim", "settle", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "bell_class",
-              "bell_channel", "current_tenant", "sees_all", "beat", "gauges"},
+              "bell_channel", "current_tenant", "sees_all", "uuid_at", "beat", "gauges"},
     "operator": {"retry", "discard", "pause", "resume", "configure", "assign_bell", "purge", "erase_tenant",
-                 "erase_subject", "hook", "unhook", "run_failed_hooks", "bell_channel", "current_tenant", "sees_all",
+                 "erase_subject", "hook", "unhook", "run_failed_hooks", "bell_channel", "current_tenant", "sees_all", "uuid_at",
                  "tune", "gauges"},
-    "auditor": {"current_tenant", "sees_all", "gauges"},
-    "tenant": {"current_tenant", "sees_all"},
+    "auditor": {"current_tenant", "sees_all", "uuid_at", "gauges"},
+    "tenant": {"current_tenant", "sees_all", "uuid_at"},
     "outsider": set(),
 }
 NO_SUCH_WRITE = ("55000", "428C9")  # a view that cannot be written to, by whomever

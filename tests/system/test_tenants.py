@@ -62,7 +62,7 @@ def test_row_security_is_on_every_table_of_tenants(db):
     for name, enabled, forced, partition, policies in tables:
         assert enabled and forced, name
         # A partition without a policy of its own shows nobody anything but through its parent.
-        assert policies is None and partition or policies == ["api", "reader", "tenant"], name
+        assert policies is None and partition or policies == ["api", "reader", "tenant", "views"], name
 
 
 def test_tables_without_a_tenant_hold_no_content(db):
@@ -124,7 +124,7 @@ def test_a_senseless_tenant_sees_nothing_and_sends_nothing(db, setting):
             assert "uuid of the tenant" in error.message_hint
     with crowd.connect("operator") as conn:  # the tables themselves, with no function between
         set_tenant(conn, setting)
-        refused(conn, "SELECT * FROM outbox.message", code="22P02")
+        refused(conn, "SELECT * FROM outbox.message", code="OB002")
     assert db.sql("SELECT count(*) FROM outbox.messages") == before
 
 

@@ -1,6 +1,7 @@
 -- list: messages, newest first. Planned for its parameters, since null means "all".
--- $1 ids, $2 namespace, $3 topic, $4 tenant, $5 key, $6 subject, $7 code of the last failure, $8 status,
--- $9 created before, $10 at most so many, $11 with payload.
+-- $1 ids, $2 namespace, $3 topic, $4 tenant, $5 key, $6 subject, $7 code of the last failure, $8 null, or delivered,
+-- $9 created before, $10 at most so many, $11 with payload, $12 the message to go on behind (the last of the page before).
+-- The other list_ files are the same for what is found elsewhere than among all messages.
 -- Columns: src/store/pg/read.c counts on this order. Takes no locks.
 select id, status, namespace, topic, tenant_id::text, key, dedupe_key, subject, recipient, correlation_id, headers,
        content_type, locked_by, last_code, last_error, dead_reason, case when $11::boolean then payload end,
@@ -14,7 +15,9 @@ where ($1::uuid[] is null or id = any ($1::uuid[]))
   and ($5::text is null or key = $5::text)
   and ($6::text is null or subject = $6::text)
   and ($7::text is null or last_code = $7::text)
-  and ($8::text is null or status = $8::text)
-  and ($9::timestamptz is null or created_at < $9::timestamptz)
+  and ($8::text is null or delivered_at is not null)
+  and ($9::timestamptz is null
+       or (created_at < $9::timestamptz and id < @schema@.uuid_at($9::timestamptz + interval '1 ms')))
+  and ($12::uuid is null or id < $12::uuid)
 order by id desc
 limit $10::int

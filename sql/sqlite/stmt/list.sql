@@ -1,7 +1,7 @@
 -- list: messages, newest first. The other list_ files are the same for filters that an index serves.
 -- ?1 ids as a JSON array, ?2 namespace, ?3 topic, ?4 tenant, ?5 key, ?6 subject, ?7 code of the last failure, ?8
--- status, ?9 created before: null means all. ?10 at most so many, ?11 with payload. Columns: look.c counts on this
--- order.
+-- status, ?9 created before: null means all. ?10 at most so many, ?11 with payload, ?12 the id of the message to go on
+-- behind. Columns: look.c counts on this order.
 SELECT s.id, s.status, s.namespace, s.topic, s.tenant_id, s.key, s.dedupe_key, s.subject, s.recipient, s.correlation_id,
        s.headers, s.content_type, s.locked_by, s.last_code, s.last_error, s.dead_reason,
        CASE WHEN ?11 THEN s.payload END, s.seq, s.priority, s.attempts, s.spent, s.max_attempts, s.redriven, s.parked,
@@ -16,5 +16,8 @@ SELECT s.id, s.status, s.namespace, s.topic, s.tenant_id, s.key, s.dedupe_key, s
    AND (?7 IS NULL OR s.last_code = ?7)
    AND (?8 IS NULL OR s.status = ?8)
    AND (?9 IS NULL OR s.created_at < ?9)
+   AND s.n < CASE WHEN ?12 IS NULL THEN 9223372036854775807
+                  ELSE coalesce((SELECT n FROM outbox_message WHERE id = ?12),
+                                (SELECT n + 1 FROM outbox_message WHERE id < ?12 ORDER BY id DESC LIMIT 1)) END
  ORDER BY s.n DESC
  LIMIT ?10

@@ -14,5 +14,8 @@ SELECT s.id, s.status, s.namespace, s.topic, s.tenant_id, s.key, s.dedupe_key, s
    AND (?7 IS NULL OR s.last_code = ?7)
    AND (?8 IS NULL OR s.status = ?8)
    AND (?9 IS NULL OR s.created_at < ?9)
+   AND s.n < CASE WHEN ?12 IS NULL THEN 9223372036854775807
+                  ELSE coalesce((SELECT n FROM outbox_message WHERE id = ?12),
+                                (SELECT n + 1 FROM outbox_message WHERE id < ?12 ORDER BY id DESC LIMIT 1)) END
  ORDER BY s.n DESC
  LIMIT ?10

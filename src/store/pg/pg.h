@@ -38,6 +38,9 @@
     X(purge, "operator") \
     X(erase_tenant, "operator") \
     X(list, "auditor") \
+    X(list_queued, "auditor") \
+    X(list_dead, "auditor") \
+    X(list_discarded, "auditor") \
     X(attempts, "auditor") \
     X(acts, "auditor") \
     X(status, "auditor") \

@@ -105,7 +105,8 @@ static void read_message(const PGresult *res, int row, struct ob_message_row *ou
     }
 }
 
-static void put_filter(struct ob_pg_params *params, const struct ob_filter *filter)
+/* The parameters borrow from the filter, and from after. */
+static void put_filter(struct ob_pg_params *params, const struct ob_filter *filter, char after[37])
 {
     if (filter->ids) {
         ob_pg_array_begin(params, OB_PG_UUID, filter->id_count);
@@ -125,6 +126,21 @@ static void put_filter(struct ob_pg_params *params, const struct ob_filter *filt
     ob_pg_put_time(params, filter->before_us);
     ob_pg_put_int4(params, filter->limit ? filter->limit : 100);
     ob_pg_put_bool(params, filter->with_payload);
+    if (filter->after)
+        outbox_uuid_format(filter->after, after);
+    ob_pg_put_text(params, filter->after ? after : NULL);
+}
+
+/* What few messages are is found where only they are. */
+static enum ob_pg_stmt way_in(const struct ob_filter *filter)
+{
+    switch (filter->status_plus_1 - 1) {
+    case OB_PENDING:
+    case OB_PROCESSING: return OB_PG_list_queued;
+    case OB_DEAD: return OB_PG_list_dead;
+    case OB_DISCARDED: return OB_PG_list_discarded;
+    default: return OB_PG_list;
+    }
 }
 
 ob_code ob_pg_list(struct ob_store *base, const struct ob_filter *filter, ob_message_fn *fn, void *ctx,
@@ -135,11 +151,12 @@ ob_code ob_pg_list(struct ob_store *base, const struct ob_filter *filter, ob_mes
         return ob_error_set(err, OUTBOX_INVALID, "%d is no status", filter->status_plus_1);
     struct ob_pg_params params;
     ob_pg_params_init(&params, &store->scratch);
-    put_filter(&params, filter);
+    char after[37];
+    put_filter(&params, filter, after);
     if (!ob_pg_params_seal(&params))
         return ob_error_nomem(err);
     PGresult *res = NULL;
-    ob_code code = ob_pg_call_once(store, OB_PG_list, &params, &res, err);
+    ob_code code = ob_pg_call_once(store, way_in(filter), &params, &res, err);
     if (code)
         return code;
     struct ob_message_row row;

@@ -122,7 +122,7 @@ ob_code ob_sqlite_list(struct ob_store *base, const struct ob_filter *filter, ob
 {
     struct ob_sqlite_store *store = ob_sqlite_store_of(base);
     struct ob_buf ids = OB_BUF_INIT, room = OB_BUF_INIT;
-    char tenant_text[37];
+    char tenant_text[37], after[37];
     const char *tenant;
     sqlite3_stmt *stmt = NULL;
     bool more = true, row;
@@ -135,13 +135,15 @@ ob_code ob_sqlite_list(struct ob_store *base, const struct ob_filter *filter, ob
         ob_sqlite_json_ids(&ids, filter->ids, filter->id_count);
     if (!ob_buf_ok(&ids))
         return ob_error_nomem(err);
+    if (filter->after)
+        outbox_uuid_format(filter->after, after);
     code = ob_sqlite_start(store, way_in(filter),
                            OB_ARGS(OB_TEXT(filter->ids ? ob_buf_text(&ids) : NULL), OB_TEXT(filter->name_space),
                                    OB_TEXT(filter->topic), OB_TEXT(tenant), OB_TEXT(filter->key),
                                    OB_TEXT(filter->subject), OB_TEXT(filter->code),
                                    OB_TEXT(filter->status_plus_1 ? status_names[filter->status_plus_1 - 1] : NULL),
                                    OB_NUM_OR_NULL(filter->before_us), OB_NUM(filter->limit ? filter->limit : 100),
-                                   OB_NUM(filter->with_payload)),
+                                   OB_NUM(filter->with_payload), OB_TEXT(filter->after ? after : NULL)),
                            &stmt, err);
     while (!code && more) {
         struct ob_message_row message;

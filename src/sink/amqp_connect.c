@@ -136,6 +136,33 @@ static int set_tls(struct ob_amqp *amqp, amqp_socket_t *socket)
     return status;
 }
 
+static bool dial(struct ob_amqp *amqp, amqp_socket_t *socket, struct ob_ruling *ruling)
+{
+    int fd = ob_courier_dial(amqp->courier, &amqp->url, ruling);
+    if (fd >= 0)
+        amqp_tcp_socket_set_sockfd(socket, fd);
+    else
+        ob_amqp_disconnect(amqp);
+    return fd >= 0;
+}
+
+/* Over TLS the library dials itself, by the name that the certificate must have: it looks it up once more, now that it is
+ * known to be answered. */
+static bool dial_tls(struct ob_amqp *amqp, amqp_socket_t *socket, struct ob_ruling *ruling)
+{
+    struct ob_addresses found;
+    char place[OB_PLACE];
+    ob_broker_url_place(&amqp->url, place);
+    if (!ob_courier_resolve(amqp->courier, amqp->url.host, place, &found, ruling)) {
+        ob_amqp_disconnect(amqp);
+        return false;
+    }
+    struct timeval tv = time_left(amqp);
+    errno = 0;
+    int status = amqp_socket_open_noblock(socket, amqp->url.host, amqp->url.port, &tv);
+    return status ? fail(amqp, ruling, status) : true;
+}
+
 static bool open_socket(struct ob_amqp *amqp, struct ob_ruling *ruling)
 {
     amqp_socket_t *socket = amqp->tls ? amqp_ssl_socket_new(amqp->state) : amqp_tcp_socket_new(amqp->state);
@@ -145,10 +172,7 @@ static bool open_socket(struct ob_amqp *amqp, struct ob_ruling *ruling)
     ERR_clear_error();
     if (amqp->tls && (status = set_tls(amqp, socket)))
         return fail_tls(amqp, ruling, status, true); /* a file of ours */
-    struct timeval tv = time_left(amqp);
-    errno = 0;
-    status = amqp_socket_open_noblock(socket, amqp->url.host, amqp->url.port, &tv);
-    return status ? fail(amqp, ruling, status) : true;
+    return amqp->tls ? dial_tls(amqp, socket, ruling) : dial(amqp, socket, ruling);
 }
 
 /* The library waits for ever when it writes; the kernel does not. */

@@ -15,7 +15,9 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/resolve.h"
 #include "base/uuid.h"
+#include "sink/broker_url.h"
 #include "sink/header.h"
 #include "sink/option.h"
 #include "sink/render.h"
@@ -160,6 +162,14 @@ const char *ob_courier_keep(struct ob_courier *courier, const struct ob_options 
 
 /* For connect: what is left of connect_timeout; a moment when nothing is, because libraries take 0 for no limit. */
 int64_t ob_courier_left_us(const struct ob_courier *courier);
+
+/* For connect: waits for a descriptor to be ready within that time. False: it is over, or the sink is being closed. */
+bool ob_courier_wait(struct ob_courier *courier, int fd, short events);
+/* For connect: the addresses of a host within that time. False after it filled the ruling: nothing was sent. */
+bool ob_courier_resolve(struct ob_courier *courier, const char *host, const char *place, struct ob_addresses *found,
+                        struct ob_ruling *ruling);
+/* For connect: a socket that is connected, non-blocking; the driver's to close. -1 after it filled the ruling. */
+int ob_courier_dial(struct ob_courier *courier, const struct ob_broker_url *url, struct ob_ruling *ruling);
 
 /* Fills a ruling; the code is prefix_name. */
 void ob_ruling_set(struct ob_ruling *ruling, enum outbox_sink_outcome outcome, const char *prefix, const char *name,

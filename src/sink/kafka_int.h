@@ -108,7 +108,8 @@ struct ob_kafka_producer {
     uv_work_t end;
     int uses;  /* by probes */
     int parts; /* of its end that are still to come */
-    bool retired, ending;
+    atomic_bool retired; /* also read by librdkafka's threads */
+    bool ending;
     struct ob_list orphans; /* entries whose reports never came: librdkafka may still look at them */
     struct {
         uint64_t place; /* topic and partition, hashed */

@@ -1,13 +1,15 @@
 /* kafka_producer.c - one librdkafka producer on the loop: made, listened to, and ended off the loop.
  *
  * librdkafka's threads write to an eventfd when there is something to hear; its callbacks then run on the loop's thread,
- * out of ob_kafka_producer_serve. Ending a producer may wait for its threads (one may be resolving a name), therefore it
+ * out of ob_kafka_producer_serve. Ending a producer may wait for its threads, therefore it
  * is done on libuv's pool; the eventfd and what librdkafka may still look at live until then. */
 #include "sink/kafka_int.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/resolve.h"
 
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -39,6 +41,74 @@ static void on_log(const rd_kafka_t *rk, int level, const char *facility, const 
         level = 7; /* it means settings that are ours */
     snprintf(line, sizeof line, "librdkafka: %s: %s", facility, text);
     host->log(host->ctx, level <= 4 ? OUTBOX_LOG_WARN : level <= 6 ? OUTBOX_LOG_INFO : OUTBOX_LOG_DEBUG, line);
+}
+
+/* ---- names of brokers --------------------------------------------------------------------------------------------- */
+
+/* librdkafka's own call waits for silent name servers, and its threads are joined. Ours ends with the producer. */
+
+static void free_addresses(struct addrinfo *list)
+{
+    for (struct addrinfo *next; list; list = next) {
+        next = list->ai_next;
+        ob_free(list);
+    }
+}
+
+/* Chained to *end. False: no memory. */
+static bool add_address(const char *address, const char *service, struct addrinfo ***end)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST}, *info = NULL;
+    if (getaddrinfo(address, service, &hints, &info))
+        return true; /* an address of a kind that we cannot dial */
+    struct addrinfo *copy = ob_calloc(1, sizeof *copy + info->ai_addrlen);
+    if (copy) {
+        *copy = *info;
+        copy->ai_canonname = NULL;
+        copy->ai_next = NULL;
+        copy->ai_addr = memcpy(copy + 1, info->ai_addr, info->ai_addrlen);
+        **end = copy;
+        *end = &copy->ai_next;
+    }
+    freeaddrinfo(info);
+    return copy != NULL;
+}
+
+static int fill_addresses(const struct ob_addresses *found, const char *service, int family, struct addrinfo **list)
+{
+    struct addrinfo **end = list;
+    bool enough = true;
+    *list = NULL;
+    for (size_t i = 0; enough && i < found->count; i++)
+        if (family == AF_UNSPEC || (family == AF_INET6) == (strchr(found->text[i], ':') != NULL))
+            enough = add_address(found->text[i], service, &end);
+    if (enough && *list)
+        return 0;
+    free_addresses(*list);
+    *list = NULL;
+    return enough ? EAI_NONAME : EAI_MEMORY;
+}
+
+static int on_resolve(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **list,
+                      void *opaque)
+{
+    enum { STEP_US = 50000, STEPS = 200 };
+    struct ob_kafka_producer *producer = opaque;
+    struct ob_addresses found;
+    if (!node) {
+        free_addresses(*list);
+        return 0;
+    }
+    struct ob_lookup *lookup = ob_lookup_start(node, NULL, NULL);
+    if (!lookup)
+        return EAI_MEMORY;
+    bool finished = false;
+    for (int i = 0; !finished && i < STEPS && !atomic_load(&producer->retired); i++)
+        finished = ob_lookup_wait(lookup, STEP_US, &found);
+    ob_lookup_free(lookup);
+    if (!finished)
+        return EAI_AGAIN;
+    return found.error ? found.error : fill_addresses(&found, service, hints ? hints->ai_family : AF_UNSPEC, list);
 }
 
 /* ---- listening --------------------------------------------------------------------------------------------------- */
@@ -163,6 +233,7 @@ static rd_kafka_t *producer_start(struct ob_kafka_producer *producer, struct out
     rd_kafka_conf_set_dr_msg_cb(conf, on_report);
     rd_kafka_conf_set_error_cb(conf, on_error);
     rd_kafka_conf_set_log_cb(conf, on_log);
+    rd_kafka_conf_set_resolve_cb(conf, on_resolve);
     if (producer->lane == OB_KAFKA_ALONE) {
         rd_kafka_conf_set(conf, "batch.num.messages", "1", why, sizeof why);
         rd_kafka_conf_set(conf, "linger.ms", "0", why, sizeof why);

@@ -26,7 +26,7 @@ enum { SERVERS = 16, SPARE_US = 500000 };
 
 struct nats {
     struct ob_courier *courier;
-    const char *servers[SERVERS];
+    struct ob_broker_url *servers; /* SERVERS of them, in the courier's arena */
     int server_count;
     char places[200]; /* their names, as many as fit */
     const char *username, *password, *token, *credentials, *stream, *domain, *prefix, *ca, *cert, *key, *hostname;
@@ -37,6 +37,8 @@ struct nats {
     natsConnection *connection;
     jsCtx *js;
     struct ob_nats_link *link;
+    char dialled[SERVERS][OB_PLACE + 16]; /* what the library is given */
+    int dialled_count;
 };
 
 /* ---- sending ---- */
@@ -188,9 +190,12 @@ static natsStatus set_tls(struct nats *nats)
 static natsStatus set_options(struct nats *nats)
 {
     /* The library gives each server as long, one after the other. */
-    int64_t connect_ms = ob_courier_left_us(nats->courier) / 1000 / nats->server_count;
+    int64_t connect_ms = ob_courier_left_us(nats->courier) / 1000 / nats->dialled_count;
+    const char *servers[SERVERS];
     natsStatus status = natsOptions_Create(&nats->options);
-    TRY(natsOptions_SetServers(nats->options, nats->servers, nats->server_count));
+    for (int i = 0; i < nats->dialled_count; i++)
+        servers[i] = nats->dialled[i];
+    TRY(natsOptions_SetServers(nats->options, servers, nats->dialled_count));
     TRY(natsOptions_SetName(nats->options, "outbox"));
     TRY(natsOptions_SetTimeout(nats->options, connect_ms > 0 ? connect_ms : 1));
     TRY(natsOptions_SetAllowReconnect(nats->options, false));
@@ -222,9 +227,41 @@ static natsStatus open_stream(struct nats *nats)
     return status;
 }
 
+/* With TLS the name must stay, for the server that has several certificates: then the library looks it up once more, now
+ * that it is known to be answered. */
+static void add_dialled(struct nats *nats, const struct ob_broker_url *server, const struct ob_addresses *found)
+{
+    size_t count = nats->tls ? 1 : found->count;
+    for (size_t i = 0; i < count && nats->dialled_count < SERVERS; i++) {
+        const char *host = nats->tls ? server->host : found->text[i];
+        bool bare = strchr(host, ':') != NULL;
+        snprintf(nats->dialled[nats->dialled_count++], sizeof nats->dialled[0], "%s://%s%s%s:%d", server->scheme,
+                 bare ? "[" : "", host, bare ? "]" : "", server->port);
+    }
+}
+
+/* Each server's name has its part of the time. False after it filled the ruling: none has an address. */
+static bool find_servers(struct nats *nats, struct ob_ruling *ruling)
+{
+    struct ob_courier *courier = nats->courier;
+    int64_t until_us = courier->connect_until_us;
+    nats->dialled_count = 0;
+    for (int i = 0; i < nats->server_count; i++) {
+        struct ob_addresses found;
+        courier->connect_until_us = until_us - ob_courier_left_us(courier) * (nats->server_count - i - 1) /
+                                                   (nats->server_count - i);
+        if (ob_courier_resolve(courier, nats->servers[i].host, nats->places, &found, ruling))
+            add_dialled(nats, &nats->servers[i], &found);
+        courier->connect_until_us = until_us;
+    }
+    return nats->dialled_count > 0;
+}
+
 static bool nats_connect(void *self, struct ob_ruling *ruling)
 {
     struct nats *nats = self;
+    if (!find_servers(nats, ruling))
+        return false;
     nats->link = ob_nats_link_take(nats->courier);
     natsStatus status = nats->link ? set_options(nats) : NATS_NO_MEMORY;
     bool dialled = status == NATS_OK;
@@ -312,8 +349,8 @@ static enum outbox_code add_server(struct nats *nats, const char *text, bool *se
     size_t len = strlen(nats->places);
     ob_broker_url_place(&url, place);
     snprintf(nats->places + len, sizeof nats->places - len, "%s%s", len ? ", " : "", place);
-    nats->servers[nats->server_count] = ob_arena_strdup(&nats->courier->arena, text);
-    return nats->servers[nats->server_count++] ? OUTBOX_OK : ob_error_nomem(err);
+    nats->servers[nats->server_count++] = url;
+    return OUTBOX_OK;
 }
 
 static enum outbox_code read_servers(struct nats *nats, const struct ob_options *options, struct outbox_error *err)
@@ -322,6 +359,8 @@ static enum outbox_code read_servers(struct nats *nats, const struct ob_options 
     const char *text, *hostname = ob_courier_keep(nats->courier, options, "tls.hostname", &failed);
     enum outbox_code code = OUTBOX_OK;
     nats->tls = nats->ca || nats->cert;
+    if (!(nats->servers = ob_arena_alloc(&nats->courier->arena, SERVERS * sizeof *nats->servers)))
+        return ob_error_nomem(err);
     for (size_t i = 0; !code && (text = ob_option_next(options, "servers", &i));)
         code = add_server(nats, text, &several, err);
     if (code)

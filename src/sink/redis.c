@@ -15,8 +15,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -168,12 +166,22 @@ static bool follow(struct ob_redis *redis, const redisReply *reply, struct ob_pa
     return true;
 }
 
+/* As it comes back in an entry, with some room for what Redis says around each value. */
+static size_t parcel_size(const struct ob_parcel *parcel)
+{
+    size_t size = parcel->body.len;
+    for (size_t i = 0; i < parcel->headers.count; i++)
+        size += strlen(parcel->headers.at[i].name) + strlen(parcel->headers.at[i].value) + 64;
+    return size;
+}
+
 static void look(struct ob_redis *redis, struct ob_parcel *parcel)
 {
     char id[40];
     entry_id(redis, parcel, id);
     const char *argv[] = {"XRANGE", ob_buf_text(&parcel->address), id, id};
     size_t lens[] = {6, parcel->address.len, strlen(id), strlen(id)};
+    ob_redis_expect(redis, parcel_size(parcel));
     if (append(redis, LOOKED, parcel, 4, argv, lens))
         write_out(redis);
     else
@@ -329,11 +337,11 @@ static void redis_serve(void *self, short revents)
     if (!(revents & (POLLIN | POLLHUP | POLLERR)))
         return;
     /* What came before the end still counts. */
-    bool over = redisBufferRead(redis->context) != REDIS_OK;
+    const char *why = ob_redis_read(redis);
     while (read_one(redis))
         ;
-    if (over)
-        ob_courier_lost(redis->courier, "lost", "reading from Redis: %s", redis->context->errstr);
+    if (why)
+        ob_courier_lost(redis->courier, redis->guard.why ? "protocol" : "lost", "reading from Redis: %s", why);
 }
 
 static int redis_fd(void *self, short *events)
@@ -361,25 +369,13 @@ static void redis_disconnect(void *self)
 static bool redis_connect(void *self, struct ob_ruling *ruling)
 {
     struct ob_redis *redis = self;
-    int64_t us = ob_courier_left_us(redis->courier);
-    struct timeval tv = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
     const struct ob_broker_url *to = redis->moved.host[0] ? &redis->moved : &redis->url;
     if (redis->path)
         snprintf(redis->place, sizeof redis->place, "%s", redis->path);
     else
         ob_broker_url_place(to, redis->place);
-    redis->context =
-        redis->path ? redisConnectUnixWithTimeout(redis->path, tv) : redisConnectWithTimeout(to->host, to->port, tv);
-    if (!redis->context || redis->context->err) {
-        ob_redis_rule_connect(redis, ruling, NULL);
-    } else if (ob_redis_greet(redis, ruling)) {
-        if (!redis->path)
-            redisEnableKeepAlive(redis->context);
-        redis->context->flags &= ~REDIS_BLOCK;
-        int flags = fcntl(redis->context->fd, F_GETFL);
-        (void)fcntl(redis->context->fd, F_SETFL, flags | O_NONBLOCK);
+    if (ob_redis_open(redis, to, ruling) && ob_redis_greet(redis, ruling))
         return true;
-    }
     redis->moved.host[0] = '\0';
     redis_disconnect(redis);
     return false;

@@ -1,44 +1,51 @@
 /* redis_greet.c - what is said to Redis before the first message. Waits for each reply. */
 #include "sink/redis_int.h"
 
-#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { IDMP_SINCE = 8 * 100 + 6 };
 
-void ob_redis_rule_connect(const struct ob_redis *redis, struct ob_ruling *ruling, const char *what)
+/* Waits for the reply, within what is left of the time. NULL after it filled the ruling. */
+static redisReply *ask(struct ob_redis *redis, struct ob_ruling *ruling, int argc, const char **argv)
 {
-    const redisContext *context = redis->context;
-    char why[200];
-    if (!context || context->err == REDIS_ERR_OOM) {
+    redisContext *context = redis->context;
+    void *reply = NULL;
+    const char *why = NULL;
+    char text[200];
+    int done = 0;
+    bool in_time = true;
+    if (redisAppendCommandArgv(context, argc, argv, NULL) != REDIS_OK) {
         ob_ruling_shortage(ruling);
-        return;
+        return NULL;
     }
-    snprintf(why, sizeof why, "%s%s%s", what ? what : "", what ? ": " : "", context->errstr);
-    if (context->err == REDIS_ERR_IO && (errno == EAGAIN || errno == ETIMEDOUT))
+    while (in_time && !why && !reply) {
+        if (!done && redisBufferWrite(context, &done) != REDIS_OK)
+            why = context->errstr;
+        else if (redisGetReplyFromReader(context, &reply) != REDIS_OK)
+            why = context->errstr;
+        else if (!reply && (in_time = ob_courier_wait(redis->courier, context->fd, done ? POLLIN : POLLIN | POLLOUT)))
+            why = ob_redis_read(redis);
+    }
+    if (why && redisGetReplyFromReader(context, &reply) == REDIS_OK && reply)
+        return reply; /* what it said before it hung up */
+    if (reply)
+        return reply;
+    if (!why) {
         ob_ruling_silent(redis->courier, ruling, redis->place);
-    else
-        ob_ruling_unreachable(ruling, "redis", redis->place, why);
-}
-
-/* Of what is left of the time. */
-static redisReply *ask(struct ob_redis *redis, int argc, const char **argv)
-{
-    int64_t us = ob_courier_left_us(redis->courier);
-    struct timeval tv = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
-    return redisSetTimeout(redis->context, tv) == REDIS_OK ? redisCommandArgv(redis->context, argc, argv, NULL) : NULL;
+        return NULL;
+    }
+    snprintf(text, sizeof text, "%s: %s", argv[0], why);
+    ob_ruling_unreachable(ruling, "redis", redis->place, text);
+    return NULL;
 }
 
 static redisReply *say(struct ob_redis *redis, struct ob_ruling *ruling, int argc, const char **argv)
 {
-    redisReply *reply = ask(redis, argc, argv);
-    if (!reply) {
-        ob_redis_rule_connect(redis, ruling, argv[0]);
-        return NULL;
-    }
-    if (reply->type != REDIS_REPLY_ERROR)
+    redisReply *reply = ask(redis, ruling, argc, argv);
+    if (!reply || reply->type != REDIS_REPLY_ERROR)
         return reply;
     ob_redis_rule(ruling, reply->str, (size_t)reply->len, true);
     freeReplyObject(reply);
@@ -78,20 +85,20 @@ static bool log_in(struct ob_redis *redis, struct ob_ruling *ruling)
     return known;
 }
 
-/* INFO may be forbidden to us: then there is no such thing, as far as we know. */
+/* INFO may be forbidden to us: then there is no such thing, as far as we know. False: there is no connection any more. */
 static bool look_for_idmp(struct ob_redis *redis, struct ob_ruling *ruling)
 {
     const char *info[] = {"INFO", "server"};
-    redisReply *reply = ask(redis, 2, info);
+    redisReply *reply = ask(redis, ruling, 2, info);
     if (!reply)
-        ob_redis_rule_connect(redis, ruling, "INFO");
-    const char *at = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "redis_version:") : NULL;
+        return false;
+    const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "redis_version:") : NULL;
     char *dot = NULL;
     long major = at ? strtol(at + strlen("redis_version:"), &dot, 10) : 0;
     long minor = dot && *dot == '.' ? strtol(dot + 1, NULL, 10) : 0;
-    bool found = major * 100 + minor >= IDMP_SINCE;
+    redis->idmp = major * 100 + minor >= IDMP_SINCE;
     freeReplyObject(reply);
-    return found;
+    return true;
 }
 
 bool ob_redis_greet(struct ob_redis *redis, struct ob_ruling *ruling)
@@ -108,7 +115,7 @@ bool ob_redis_greet(struct ob_redis *redis, struct ob_ruling *ruling)
     bool ready = reply || (!redis->db && strcmp(ruling->code, "redis_noperm") == 0);
     freeReplyObject(reply);
     /* Redis allows it only where it gives the id itself. */
-    redis->idmp = ready && !redis->by_seq &&
-                  (redis->dedupe == OB_REDIS_IDMP || (redis->dedupe == OB_REDIS_AUTO && look_for_idmp(redis, ruling)));
-    return ready && !redis->context->err;
+    redis->idmp = !redis->by_seq && redis->dedupe == OB_REDIS_IDMP;
+    bool asks = !redis->by_seq && redis->dedupe == OB_REDIS_AUTO;
+    return ready && (!asks || look_for_idmp(redis, ruling));
 }

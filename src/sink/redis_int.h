@@ -4,6 +4,7 @@
 
 #include "sink/broker_url.h"
 #include "sink/courier.h"
+#include "sink/resp_guard.h"
 
 #include <hiredis/hiredis.h>
 
@@ -18,6 +19,7 @@ struct ob_redis {
     enum ob_redis_dedupe dedupe;
     /* the connection */
     redisContext *context;
+    struct ob_resp_guard guard; /* before the context's reader */
     struct ob_list expected;    /* what the replies to come are for, in order */
     bool idmp;                  /* this server has it */
     struct ob_broker_url moved; /* where the cluster sends us; host "" for nowhere */
@@ -26,8 +28,12 @@ struct ob_redis {
 
 /* What an error reply means, by its first word. */
 void ob_redis_rule(struct ob_ruling *ruling, const char *error, size_t len, bool one_address);
-/* Why a command got no reply, or there is no connection; what: the command, NULL for none. */
-void ob_redis_rule_connect(const struct ob_redis *redis, struct ob_ruling *ruling, const char *what);
+/* A connection that does not wait. False after it filled the ruling. */
+bool ob_redis_open(struct ob_redis *redis, const struct ob_broker_url *to, struct ob_ruling *ruling);
+/* Replies may be as long as this from now on. */
+void ob_redis_expect(struct ob_redis *redis, size_t bytes);
+/* Gives what has come to the reader. NULL, or why there will be no more. */
+const char *ob_redis_read(struct ob_redis *redis);
 /* Makes the connection ready: user, database, version. */
 bool ob_redis_greet(struct ob_redis *redis, struct ob_ruling *ruling);
 

@@ -11,6 +11,7 @@ import pytest
 
 from support.amqpserver import Scripted as Amqp
 from support.database import ROOT
+from support.names import names
 from support.respserver import Resp
 from support.sinkdrive import Drive, OpenError, drive, has_kind, preload
 from support.under import PATIENCE, UNDER
@@ -71,6 +72,36 @@ def test_an_unknown_name(broker):
     verdict = one(broker, "nowhere.invalid:7")
     assert unreachable(broker, verdict)
     assert "nowhere.invalid:7" in verdict["text"] and "route" not in verdict["text"] and ".c:" not in verdict["text"]
+
+
+@pytest.mark.parametrize("scheme", ["plain", "tls"])
+def test_a_name_that_is_not_answered_is_given_up(broker, tmp_path, scheme):
+    """S11, S13: nothing was sent, so it is no unknown; and closing waits for nobody."""
+    if scheme == "tls" and not broker.tls:
+        pytest.skip("not applicable: it has no TLS")
+    url = "%s://broker.hangs.test:7" % (broker.tls if scheme == "tls" else broker.scheme)
+    with Drive(broker.kind, {broker.option: url, "connect_timeout": "200ms"}, env=names(tmp_path)) as sink:
+        sink.send(MESSAGE)
+        verdict = sink.verdict()
+        assert unreachable(broker, verdict) and "broker.hangs.test:7" in verdict["text"]
+        assert verdict["elapsed_ms"] < 2000 * PATIENCE
+        began = time.monotonic()
+        sink.finish()
+        assert time.monotonic() - began < 10 * PATIENCE
+
+
+def test_kafka_by_a_name_that_is_not_answered(tmp_path):
+    """S11, S13: the same; its library joins the threads that look names up."""
+    if not has_kind("kafka"):
+        pytest.skip("this build has no sink kafka")
+    options = {"brokers": "broker.hangs.test:9092", "delivery_timeout": "2s"}
+    with Drive("kafka", options, deadline=20, env=names(tmp_path)) as sink:
+        sink.send(MESSAGE)
+        verdict = sink.verdict()
+        assert (verdict["outcome"], verdict["unreachable"]) == ("retry", True)
+        began = time.monotonic()
+        sink.finish()
+        assert time.monotonic() - began < 10 * PATIENCE
 
 
 class Slow(Amqp):

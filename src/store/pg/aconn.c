@@ -56,6 +56,8 @@ void ob_pg_aconn_init(struct ob_pg_aconn *aconn, const struct ob_pg_home *home, 
 
 static void hang_up(struct ob_pg_aconn *aconn)
 {
+    ob_pg_dial_free(aconn->dial);
+    aconn->dial = NULL;
     PQfinish(aconn->conn);
     aconn->conn = NULL;
     aconn->step = OB_PG_CLOSED;
@@ -102,13 +104,24 @@ static void dial(struct ob_pg_aconn *aconn)
     struct outbox_error err;
     const struct ob_pg_home *home = aconn->home;
     aconn->dials++;
-    if (ob_pg_connect_turn(home->conninfo, home->application, aconn->turn, &aconn->conn, &err)) {
+    if (ob_pg_dial_start(home->conninfo, home->application, aconn->turn, &aconn->dial, &err))
+        lost(aconn, &err);
+    else
+        aconn->step = OB_PG_RESOLVING;
+}
+
+static void go_on_dialing(struct ob_pg_aconn *aconn)
+{
+    struct outbox_error err;
+    if (ob_pg_dial_go(aconn->dial, &aconn->conn, &err)) {
         aconn->turn++;
         lost(aconn, &err);
-        return;
+    } else if (aconn->conn) {
+        ob_pg_dial_free(aconn->dial);
+        aconn->dial = NULL;
+        aconn->step = OB_PG_CONNECTING;
+        aconn->connecting = PGRES_POLLING_WRITING;
     }
-    aconn->step = OB_PG_CONNECTING;
-    aconn->connecting = PGRES_POLLING_WRITING;
 }
 
 static bool send_text(PGconn *conn, const char *file)
@@ -199,7 +212,7 @@ void ob_pg_aconn_ask(struct ob_pg_aconn *aconn, struct ob_pg_ask *ask)
     aconn->asks[aconn->count++] = ask;
     if (aconn->step == OB_PG_CLOSED)
         dial(aconn);
-    else if (aconn->step != OB_PG_CONNECTING)
+    else if (aconn->step > OB_PG_CONNECTING)
         send_asks(aconn);
 }
 
@@ -319,20 +332,35 @@ static void too_late(struct ob_pg_aconn *aconn)
         ob_error_set(&err, OUTBOX_UNREACHABLE, "cannot connect: no answer in time from %s",
                      host && *host ? host : "the server");
         aconn->turn++;
+    } else if (aconn->step == OB_PG_RESOLVING) {
+        const char *name = ob_pg_dial_awaits(aconn->dial);
+        ob_error_set(&err, OUTBOX_UNREACHABLE, "cannot connect: no name server said in time what the address of %s is",
+                     name ? name : "the server");
     } else {
         ob_error_set(&err, OUTBOX_UNREACHABLE, "the server did not answer in time; the next call connects again");
     }
     lost(aconn, &err);
 }
 
+static int64_t deadline_us(const struct ob_pg_aconn *aconn)
+{
+    int64_t due = INT64_MAX;
+    for (size_t i = 0; i < aconn->count; i++)
+        if (aconn->asks[i]->deadline_us < due)
+            due = aconn->asks[i]->deadline_us;
+    return due;
+}
+
 void ob_pg_aconn_step(struct ob_pg_aconn *aconn, bool ready, int64_t now_us)
 {
-    if (ready && aconn->step == OB_PG_CONNECTING)
+    if (aconn->step == OB_PG_RESOLVING)
+        go_on_dialing(aconn);
+    else if (ready && aconn->step == OB_PG_CONNECTING)
         go_on_connecting(aconn);
     else if (ready && aconn->conn)
         receive(aconn);
     flush(aconn);
-    if (ob_pg_aconn_due_us(aconn) <= now_us)
+    if (deadline_us(aconn) <= now_us)
         too_late(aconn);
 }
 
@@ -342,14 +370,15 @@ int ob_pg_aconn_fd(const struct ob_pg_aconn *aconn, short *events)
         *events = aconn->connecting == PGRES_POLLING_READING ? POLLIN : POLLOUT;
     else
         *events = (short)(POLLIN | (aconn->flushing ? POLLOUT : 0));
+    if (aconn->step == OB_PG_RESOLVING) {
+        *events = POLLIN;
+        return ob_pg_dial_fd(aconn->dial);
+    }
     return aconn->conn ? PQsocket(aconn->conn) : -1;
 }
 
 int64_t ob_pg_aconn_due_us(const struct ob_pg_aconn *aconn)
 {
-    int64_t due = INT64_MAX;
-    for (size_t i = 0; i < aconn->count; i++)
-        if (aconn->asks[i]->deadline_us < due)
-            due = aconn->asks[i]->deadline_us;
-    return due;
+    int64_t due = deadline_us(aconn), resolved = aconn->dial ? ob_pg_dial_due_us(aconn->dial) : INT64_MAX;
+    return due < resolved ? due : resolved;
 }

@@ -1,17 +1,18 @@
 /* aconn.h - one connection to PostgreSQL that never waits: libpq, non-blocking, in pipeline mode.
  *
- *   CLOSED ──an ask──▶ CONNECTING ──connected──▶ SETTING UP ──the session is set──▶ READY
- *      ▲                    │                        │                                │
- *      └──failed, too late, or lost: every ask on it fails, exactly once──────────────┘
+ *   CLOSED ──an ask──▶ RESOLVING ──an address──▶ CONNECTING ──connected──▶ SETTING UP ──the session is set──▶ READY
+ *      ▲                   │                         │                        │                                │
+ *      └──failed, too late, or lost: every ask on it fails, exactly once──────┴────────────────────────────────┘
  *
  * Asks are sent in the order they come, each behind a sync of its own: it is one transaction, and the failure of one is
  * none of the next. Asks that come before READY go behind the set-up in the same pipeline. A statement is prepared with
  * its first execution, in the same trip.
  *
- * Nothing waits but the look-up of a host's name. One thread. Must not know what an ask is about. */
+ * Nothing waits, also not for a host's name (dial.h). One thread. Must not know what an ask is about. */
 #ifndef OB_STORE_PG_ACONN_H
 #define OB_STORE_PG_ACONN_H
 
+#include "store/pg/dial.h"
 #include "store/pg/pg.h"
 
 enum { OB_PG_ASKS_MAX = 2 };
@@ -44,13 +45,14 @@ struct ob_pg_home {
     const struct ob_log *log;
 };
 
-enum ob_pg_aconn_step { OB_PG_CLOSED, OB_PG_CONNECTING, OB_PG_SETTING_UP, OB_PG_READY };
+enum ob_pg_aconn_step { OB_PG_CLOSED, OB_PG_RESOLVING, OB_PG_CONNECTING, OB_PG_SETTING_UP, OB_PG_READY };
 
 struct ob_pg_aconn {
     const struct ob_pg_home *home;
     const char *name; /* for logs */
     enum ob_pg_aconn_step step;
-    PGconn *conn; /* NULL when CLOSED */
+    struct ob_pg_dial *dial; /* while RESOLVING */
+    PGconn *conn;            /* from CONNECTING on */
     PostgresPollingStatusType connecting;
     bool flushing;       /* output is left */
     int empties;         /* how often in a row libpq had no result */
@@ -74,7 +76,7 @@ void ob_pg_aconn_ask(struct ob_pg_aconn *aconn, struct ob_pg_ask *ask);
 void ob_pg_aconn_step(struct ob_pg_aconn *aconn, bool ready, int64_t now_us);
 /* A file descriptor with events of poll(2); -1 when there is none. */
 int ob_pg_aconn_fd(const struct ob_pg_aconn *aconn, short *events);
-/* When an ask is too late, of the boot-time clock; INT64_MAX: never. */
+/* When to call step without news, of the boot-time clock; INT64_MAX: never. */
 int64_t ob_pg_aconn_due_us(const struct ob_pg_aconn *aconn);
 
 #endif

@@ -6,8 +6,8 @@
  *
  * Opening has steps of its own, one statement each:
  *
- *   CONNECTING ──▶ HELLO ──▶ LISTENING ──▶ SESSION ──▶ READY
- *                    └──the server's process is not the one that libpq was told of──▶ a pooler is in between
+ *   RESOLVING ──▶ CONNECTING ──▶ HELLO ──▶ LISTENING ──▶ SESSION ──▶ READY
+ *                                  └──the server's process is not the one that libpq was told of──▶ a pooler is in between
  *
  * A pooler answers for the server and hands out a process number of its own. Behind one that pools transactions a
  * session's LISTEN and locks would belong to somebody else, so HELLO leaves no trace, and nothing comes after it.
@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "pg_statements.h"
 #include "store/pg/conn.h"
+#include "store/pg/dial.h"
 #include "store/pg/render.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum step { CLOSED, CONNECTING, HELLO, LISTENING, SESSION, READY };
+enum step { CLOSED, RESOLVING, CONNECTING, HELLO, LISTENING, SESSION, READY };
 
 enum { OPEN_TIMEOUT_US = 10000000, XID_TEXT = 24 };
 
@@ -40,7 +41,8 @@ struct ob_pg_bell {
     char number[12];                             /* of the bell, as text */
     char patience_ms[24];                        /* how long the server lets us hold the lock without a sign of life */
 
-    PGconn *conn; /* NULL when CLOSED */
+    struct ob_pg_dial *dial; /* while RESOLVING */
+    PGconn *conn;            /* from CONNECTING on */
     PGcancel *cancel;
     enum step step;
     PostgresPollingStatusType connecting; /* what PQconnectPoll waits for */
@@ -86,9 +88,11 @@ static void hang_up(struct ob_pg_bell *bell)
     if (bell->conn && bell->core.out == OB_BELL_ASK)
         cancel(bell);
     PQclear(bell->res);
+    ob_pg_dial_free(bell->dial);
     PQfreeCancel(bell->cancel);
     PQfinish(bell->conn);
     bell->res = NULL;
+    bell->dial = NULL;
     bell->cancel = NULL;
     bell->conn = NULL;
     bell->flushing = false;
@@ -148,18 +152,34 @@ static void send_file(struct ob_pg_bell *bell, const char *name, int count, cons
     ob_buf_fini(&sql);
 }
 
+static void cannot_connect(struct ob_pg_bell *bell, const struct outbox_error *err, int64_t now_us)
+{
+    if (err->class_ != OUTBOX_CLASS_RETRY)
+        bell->fault = *err;
+    lost(bell, err->text, now_us);
+}
+
 static void open_connection(struct ob_pg_bell *bell, int64_t now_us)
 {
     struct outbox_error err;
     bell->opening_until_us = now_us + OPEN_TIMEOUT_US;
-    if (ob_pg_connect_start(bell->conninfo, bell->application, &bell->conn, &err)) {
-        if (err.class_ != OUTBOX_CLASS_RETRY)
-            bell->fault = err;
-        lost(bell, err.text, now_us);
-        return;
+    if (ob_pg_dial_start(bell->conninfo, bell->application, 0, &bell->dial, &err))
+        cannot_connect(bell, &err, now_us);
+    else
+        bell->step = RESOLVING;
+}
+
+static void go_on_dialing(struct ob_pg_bell *bell, int64_t now_us)
+{
+    struct outbox_error err;
+    if (ob_pg_dial_go(bell->dial, &bell->conn, &err)) {
+        cannot_connect(bell, &err, now_us);
+    } else if (bell->conn) {
+        ob_pg_dial_free(bell->dial);
+        bell->dial = NULL;
+        bell->step = CONNECTING;
+        bell->connecting = PGRES_POLLING_WRITING;
     }
-    bell->step = CONNECTING;
-    bell->connecting = PGRES_POLLING_WRITING;
 }
 
 static void start(struct ob_pg_bell *bell, enum ob_bell_job job, int64_t now_us)
@@ -323,11 +343,13 @@ static bool socket_ready(const struct ob_pg_bell *bell)
 
 static void receive(struct ob_pg_bell *bell, int64_t now_us)
 {
+    if (bell->step == RESOLVING)
+        go_on_dialing(bell, now_us);
     if (bell->step == CONNECTING && socket_ready(bell))
         go_on_connecting(bell, now_us);
     if (bell->step != CLOSED && bell->step != READY && now_us >= bell->opening_until_us)
         lost(bell, "it took too long", now_us);
-    if (bell->step == CLOSED || bell->step == CONNECTING)
+    if (bell->step == CLOSED || bell->step == RESOLVING || bell->step == CONNECTING)
         return;
     if (!PQconsumeInput(bell->conn)) {
         lost(bell, PQerrorMessage(bell->conn), now_us);
@@ -373,6 +395,8 @@ int ob_pg_bell_fd(const struct ob_pg_bell *bell, short *events)
         *events = bell->connecting == PGRES_POLLING_READING ? POLLIN : POLLOUT;
     else
         *events = (short)(POLLIN | (bell->flushing ? POLLOUT : 0));
+    if (bell->step == RESOLVING)
+        return ob_pg_dial_fd(bell->dial);
     return bell->conn ? PQsocket(bell->conn) : -1;
 }
 
@@ -380,6 +404,8 @@ int64_t ob_pg_bell_due_us(const struct ob_pg_bell *bell)
 {
     int64_t due_us = ob_doorbell_due_us(&bell->core);
     bool opening = bell->step != CLOSED && bell->step != READY;
+    if (bell->dial && ob_pg_dial_due_us(bell->dial) < due_us)
+        due_us = ob_pg_dial_due_us(bell->dial);
     return opening && bell->opening_until_us < due_us ? bell->opening_until_us : due_us;
 }
 

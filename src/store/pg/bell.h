@@ -1,7 +1,7 @@
 /* bell.h - the doorbell on PostgreSQL: drives core/doorbell.h over a connection of its own.
  *
- * Nothing here blocks but ob_pg_bell_wait, the look-up of a host's name while connecting, and the cancelling of an ask
- * (libpq has no other way before 17), which takes a round trip. A loop of its own (the relay's) calls pump when fd is
+ * Nothing here blocks but ob_pg_bell_wait, and the cancelling of an ask (libpq has no other way before 17), which takes a
+ * round trip. A loop of its own (the relay's) calls pump when fd is
  * ready or due has come, and then asks look; wait does just that with poll(2). */
 #ifndef OB_STORE_PG_BELL_H
 #define OB_STORE_PG_BELL_H

@@ -3,18 +3,16 @@
  * Nothing of libpq's may reach stderr: a library does not talk there. */
 #include "store/pg/conn.h"
 
-#include "base/alloc.h"
-#include "base/buf.h"
 #include "base/error.h"
 #include "pg_statements.h"
+#include "store/pg/dial.h"
 #include "store/pg/store.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-static void ignore_notice(void *ctx, const PGresult *res)
+void ob_pg_ignore_notice(void *ctx, const PGresult *res)
 {
     (void)ctx;
     (void)res;
@@ -51,7 +49,7 @@ enum outbox_code ob_pg_check_server(PGconn *conn, struct outbox_error *err)
 
 static enum outbox_code set_session(PGconn *conn, struct outbox_error *err)
 {
-    PQsetNoticeReceiver(conn, ignore_notice, NULL);
+    PQsetNoticeReceiver(conn, ob_pg_ignore_notice, NULL);
     enum outbox_code code = ob_pg_check_server(conn, err);
     if (code)
         return code;
@@ -107,136 +105,31 @@ enum outbox_code ob_pg_check(const char *conninfo, struct outbox_error *err)
     return ob_error_set(err, OUTBOX_INVALID, "not a connection string: %s; %s", shown, todo);
 }
 
-/* Hosts in another order than the conninfo's; NULL: in that one. */
-struct hosts {
-    char *host, *hostaddr, *port;
-};
-
-/* "a,b,c" by one: "b,c,a". NULL: nothing to turn, or no memory. */
-static char *turned(const char *list, int turn)
-{
-    int count = 1;
-    for (const char *c = list; c && *c; c++)
-        count += *c == ',';
-    turn = count > 1 ? turn % count : 0;
-    if (!turn)
-        return NULL;
-    const char *at = list;
-    for (; turn; turn--)
-        at = strchr(at, ',') + 1;
-    struct ob_buf buf = OB_BUF_INIT;
-    ob_buf_puts(&buf, at);
-    ob_buf_putc(&buf, ',');
-    ob_buf_put(&buf, list, (size_t)(at - list) - 1);
-    char *text = ob_buf_take(&buf);
-    ob_buf_fini(&buf);
-    return text;
-}
-
-static void hosts_init(struct hosts *hosts, const char *conninfo, int turn)
-{
-    *hosts = (struct hosts){0};
-    PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
-    for (const PQconninfoOption *option = options; option && option->keyword; option++) {
-        if (strcmp(option->keyword, "host") == 0)
-            hosts->host = turned(option->val, turn);
-        else if (strcmp(option->keyword, "hostaddr") == 0)
-            hosts->hostaddr = turned(option->val, turn);
-        else if (strcmp(option->keyword, "port") == 0)
-            hosts->port = turned(option->val, turn);
-    }
-    PQconninfoFree(options);
-}
-
-static void hosts_fini(struct hosts *hosts)
-{
-    ob_free(hosts->host);
-    ob_free(hosts->hostaddr);
-    ob_free(hosts->port);
-}
-
-/* Begins to connect, or connects. NULL: no memory. */
-static PGconn *dial(const char *conninfo, const char *application, bool start, const struct hosts *hosts)
-{
-    /* What stands before dbname gives way to the conninfo; what stands after it does not. A peer that vanished must be
-     * noticed within a lease, not after the kernel's two hours. */
-    const char *const keys[] = {"connect_timeout",
-                                "keepalives_idle",
-                                "keepalives_interval",
-                                "keepalives_count",
-                                "tcp_user_timeout",
-                                "fallback_application_name",
-                                "dbname",
-                                "client_encoding",
-                                "host",
-                                "hostaddr",
-                                "port",
-                                NULL};
-    const char *const values[] = {getenv("PGCONNECT_TIMEOUT") ? NULL : "10",
-                                  "10",
-                                  "5",
-                                  "3",
-                                  "25000",
-                                  application ? application : "outbox",
-                                  conninfo,
-                                  "UTF8",
-                                  hosts ? hosts->host : NULL,
-                                  hosts ? hosts->hostaddr : NULL,
-                                  hosts ? hosts->port : NULL,
-                                  NULL};
-    return start ? PQconnectStartParams(keys, values, 1) : PQconnectdbParams(keys, values, 1);
-}
-
 enum outbox_code ob_pg_connect(const char *conninfo, const char *application, PGconn **conn, struct outbox_error *err)
 {
+    struct ob_pg_dial *dial;
     *conn = NULL;
-    enum outbox_code code = ob_pg_check(conninfo, err);
+    enum outbox_code code = ob_pg_dial_start(conninfo, application, 0, &dial, err);
     if (code)
         return code;
-    PGconn *made = dial(conninfo, application, false, NULL);
-    if (!made)
-        return ob_error_nomem(err);
-    code = PQstatus(made) == CONNECTION_OK ? set_session(made, err) : ob_pg_connect_failed(made, err);
-    if (code)
-        PQfinish(made);
-    else
-        *conn = made;
+    code = ob_pg_dial_wait(dial, conn, err);
+    ob_pg_dial_free(dial);
+    if (!code && (code = set_session(*conn, err))) {
+        PQfinish(*conn);
+        *conn = NULL;
+    }
     return code;
 }
 
-enum outbox_code ob_pg_connect_start(const char *conninfo, const char *application, PGconn **conn,
-                                     struct outbox_error *err)
+enum outbox_code ob_pg_reconnect(const char *conninfo, const char *application, PGconn **conn, struct outbox_error *err)
 {
-    return ob_pg_connect_turn(conninfo, application, 0, conn, err);
-}
-
-enum outbox_code ob_pg_connect_turn(const char *conninfo, const char *application, int turn, PGconn **conn,
-                                    struct outbox_error *err)
-{
-    struct hosts hosts;
-    *conn = NULL;
-    enum outbox_code code = ob_pg_check(conninfo, err);
-    if (code)
-        return code;
-    hosts_init(&hosts, conninfo, turn);
-    PGconn *made = dial(conninfo, application, true, &hosts);
-    hosts_fini(&hosts);
-    if (!made)
-        return ob_error_nomem(err);
-    if (PQstatus(made) == CONNECTION_BAD) {
-        code = ob_pg_connect_failed(made, err);
-        PQfinish(made);
-        return code;
+    PGconn *made;
+    enum outbox_code code = ob_pg_connect(conninfo, application, &made, err);
+    if (!code) {
+        PQfinish(*conn);
+        *conn = made;
     }
-    PQsetNoticeReceiver(made, ignore_notice, NULL);
-    *conn = made;
-    return OUTBOX_OK;
-}
-
-enum outbox_code ob_pg_reconnect(PGconn *conn, struct outbox_error *err)
-{
-    PQreset(conn);
-    return PQstatus(conn) == CONNECTION_OK ? set_session(conn, err) : ob_pg_connect_failed(conn, err);
+    return code;
 }
 
 bool ob_pg_lost(PGconn *conn, enum outbox_code code)

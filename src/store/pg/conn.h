@@ -10,16 +10,11 @@ enum { OB_PG_SERVER_MIN = 130000 };
 /* Connects and sets the session up. The caller owns *conn: PQfinish. */
 enum outbox_code ob_pg_connect(const char *conninfo, const char *application, PGconn **conn,
                                struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* The same on a connection that was lost; the parameters are those of the first time. One try. */
-enum outbox_code ob_pg_reconnect(PGconn *conn, struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* Only begins to connect: the caller goes on with PQconnectPoll, and sets the session up himself. */
-enum outbox_code ob_pg_connect_start(const char *conninfo, const char *application, PGconn **conn,
-                                     struct outbox_error *err) OUTBOX_MUST_CHECK;
-
-/* The same; of several hosts the list is turned by so many. libpq tries them in order, but gives up a silent one only in
- * its blocking calls: who gave one up himself begins with the next. */
-enum outbox_code ob_pg_connect_turn(const char *conninfo, const char *application, int turn, PGconn **conn,
-                                    struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* In the place of *conn, which was lost: after a failure it is still that. The host's name is looked up anew. One try. */
+enum outbox_code ob_pg_reconnect(const char *conninfo, const char *application, PGconn **conn,
+                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* For PQsetNoticeReceiver. */
+void ob_pg_ignore_notice(void *ctx, const PGresult *res);
 
 /* Why it could not be made; returns OUTBOX_UNREACHABLE. */
 enum outbox_code ob_pg_connect_failed(PGconn *conn, struct outbox_error *err);

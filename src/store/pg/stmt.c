@@ -54,7 +54,7 @@ ob_code ob_pg_ready(struct ob_pg_store *store, struct outbox_error *err)
     if (!store->dead && PQstatus(store->conn) == CONNECTION_OK)
         return OUTBOX_OK;
     ob_pg_unprepare(store);
-    ob_code code = ob_pg_reconnect(store->conn, err);
+    ob_code code = ob_pg_reconnect(store->conninfo, store->application, &store->conn, err);
     store->dead = code != OUTBOX_OK;
     return code;
 }

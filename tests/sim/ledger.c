@@ -169,15 +169,15 @@ static void check_fault(struct world *world, const struct life *life, const stru
     const struct ob_retry retry = ob_retry_settings(&world->plan.dest[dest].retry);
     int budget = world->msgs[index].max_attempts - 1 < 2 ? world->msgs[index].max_attempts - 1 : 2;
     if (attempt->verdict_own && item->outcome == OUTBOX_BLOCKED)
-        sim_fail(world, "m%d is refused again while others are accepted, and costs nothing (M7)", index);
+        sim_fail(world, "m%d is refused again while others are accepted, and costs nothing (V9)", index);
     if (attempt->verdict == OUTBOX_SINK_BLOCKED && item->outcome == OUTBOX_RETRY && !life->accepted[dest])
         sim_fail(world, "m%d costs an attempt, though its destination refuses everybody (N5)", index);
     if (item->outcome == OUTBOX_UNKNOWN && attempt->probe)
         sim_fail(world, "m%d: a probe of a silent destination costs an attempt (N5)", index);
     if (item->outcome == OUTBOX_SILENT && !attempt->probed && attempt->spent <= budget)
-        sim_fail(world, "m%d: the first unknown outcomes of a message cost nothing (M7)", index);
+        sim_fail(world, "m%d: the first unknown outcomes of a message cost nothing (V9)", index);
     if (attempt->verdict_alone && item->delay_us < ob_retry_least_us(&retry, attempt->deferred + 1))
-        sim_fail(world, "m%d was put off %d times, and waits %d us (M12)", index, attempt->deferred,
+        sim_fail(world, "m%d was put off %d times, and waits %d us (M11)", index, attempt->deferred,
                  (int)item->delay_us);
 }
 

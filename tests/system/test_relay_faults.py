@@ -1,8 +1,8 @@
 """Whose fault is it? A relay that judges its receivers: one message's fault stops nobody else, a destination's fault costs no
 message anything, and many that are down do not stand in the way of one that is up.
 
-Proves: N5 (an outage costs no attempts, other destinations go on), M7 (attempts end), M12 (delays grow), S10 (bounded), V8 (on
-record). The rules one by one: tests/unit/core/test_relay.c and the simulator.
+Proves: N5 (an outage costs no attempts, other destinations go on), V9 (attempts end), M11 (delays grow), S10 (bounded), S7 (on
+record). The rules one by one: tests/unit/core/test_relay_fault.c and the simulator.
 """
 import collections
 import json
@@ -28,7 +28,7 @@ def outcomes(shop):
 
 @pytest.mark.parametrize("code", [401, 403, 410])
 def test_refused_for_what_they_are(shop, tmp_path, code):
-    """N5 M7: messages that the receiver forbids among those it accepts: these arrive, those spend their attempts and die."""
+    """N5 V9: messages that the receiver forbids among those it accepts: these arrive, those spend their attempts and die."""
     def answer(request, sock):
         return status(code if b"forbidden" in request.body else 204)(request, sock)
     with Hook(answer) as hook:
@@ -62,7 +62,7 @@ def test_refused_for_what_they_are(shop, tmp_path, code):
 
 
 def test_refuses_everybody(shop, tmp_path):
-    """N5 V8: credentials that are wrong: nothing is spent, nobody dies, and it is not written down again and again; once they
+    """N5 S7: credentials that are wrong: nothing is spent, nobody dies, and it is not written down again and again; once they
     are right everything arrives."""
     with Hook(status(401)) as hook:
         relay = Relay(tmp_path, shop.url, {"out": http(hook, breaker={"base": "20ms", "cap": "50ms"}, concurrency=4)},
@@ -81,7 +81,7 @@ def test_refuses_everybody(shop, tmp_path):
 
 @pytest.mark.parametrize("code, outcome", [(410, "blocked"), (429, "limited")])
 def test_one_recipient_is_asked_ever_less_often(shop, tmp_path, code, outcome):
-    """M12 V8 S10: messages that name an address which refuses, or limits: each is tried ever less often, one row says so, and
+    """M11 S7 S10: messages that name an address which refuses, or limits: each is tried ever less often, one row says so, and
     others go on."""
     with Hook() as hook:
         hook.answer = lambda request, sock: status(code if request.path == "/gone" else 204)(request, sock)
@@ -120,7 +120,7 @@ def test_silence_is_an_outage(shop, tmp_path):
 
 
 def test_a_message_that_silences_dies(shop, tmp_path):
-    """M7: a message that makes the receiver hang up, while others are answered, is no outage: it spends its attempts."""
+    """V9: a message that makes the receiver hang up, while others are answered, is no outage: it spends its attempts."""
     def answer(request, sock):
         return hang_up(request, sock) if b"poison" in request.body else status(204)(request, sock)
     with Hook(answer) as hook:

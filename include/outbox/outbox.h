@@ -131,6 +131,12 @@ struct outbox_lane {
     const char *name_space, *topic;
 };
 
+/* Lanes by patterns: `*` is any number of characters, `?` is one, a backslash takes the next one as it is; NULL matches all. */
+struct outbox_lane_rule {
+    const char *name_space, *topic;
+    bool skip; /* none of these; otherwise they may be taken */
+};
+
 struct outbox_claim {
     size_t size;
     const char *worker;        /* who claims; required, at most 200 bytes */
@@ -151,6 +157,9 @@ struct outbox_claim {
     size_t only_count;
     const struct outbox_lane *skip; /* none of these */
     size_t skip_count;
+    size_t max_bytes; /* of payloads, as they are delivered; one message is taken whatever its size. 0: no limit */
+    const struct outbox_lane_rule *rules; /* the first that matches a lane decides; lanes that none matches may be taken */
+    size_t rule_count;
 };
 #define OUTBOX_CLAIM_INIT \
     { \
@@ -187,6 +196,7 @@ struct outbox_delivery {
     int64_t stream; /* where seq counts: a key has another in each tenant, and in each topic unless its order spans
                               * them. 0: it has no order to keep, though it may have a key (it was dead, and its key went on) */
     int deferred;   /* how many times in a row it was put off before this attempt: limited, blocked, silent */
+    int lost;       /* how many of the spent attempts ended without a word of their worker */
 };
 
 OUTBOX_API enum outbox_code outbox_claim(outbox_store *store, const struct outbox_claim *want, outbox_batch **batch,

@@ -45,6 +45,7 @@ create table @schema@.lane (
 );
 create index lane_name on @schema@.lane (namespace, topic);
 create index lane_id on @schema@.lane (id);
+create index lane_topic on @schema@.lane (topic);
 
 create table @schema@.message (
     id             uuid not null,
@@ -88,8 +89,10 @@ create table @schema@.queue (
     attempts     int not null default 0,      -- number of the last attempt begun: never falls
     retry_base   int,                         -- ms; the policy of the claim that holds it
     retry_cap    int,
+    bytes        int not null default 0,      -- of the payload, as it is delivered
     spent        smallint not null default 0, -- of the budget max_attempts
     deferred     smallint not null default 0, -- how many times in a row it was limited, blocked or silent
+    lost         smallint not null default 0, -- of those: attempts whose worker was not heard of again
     max_attempts smallint not null,
     ceiling      smallint,                    -- the budget under the claim that holds it
     prio         smallint not null,
@@ -101,6 +104,8 @@ create table @schema@.queue (
 ) with (fillfactor = 35, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0.1, vacuum_truncate = off);
 create index queue_due on @schema@.queue (lane, prio, shard, due) where not parked;
+-- For claims while many lanes have rows: see 004_find.sql.
+create index queue_next on @schema@.queue (prio, shard, due) where not parked;
 create index queue_tenant on @schema@.queue (tenant_id, lane, prio, shard, due) where not parked and tenant_id is not null;
 create unique index queue_key on @schema@.queue (sid, seq) where sid is not null;
 -- Whom a settle has to wake: nearly always nobody, and then the look is cheap.
@@ -190,10 +195,13 @@ create table @schema@.pause (
     namespace   text, -- null: all
     topic       text, -- null: all of the namespace
     destination text, -- a sink by name; the relay heeds it
+    lane        bigint, -- of a topic, whether there is such a lane yet or not
     at          timestamptz not null default clock_timestamp(),
     actor       text not null,
     reason      text
 );
+create index pause_lane on @schema@.pause (lane) where lane is not null;
+create index pause_namespace on @schema@.pause (namespace) where destination is null and topic is null;
 
 create table @schema@.hook (
     id            bigint generated always as identity primary key,

@@ -246,12 +246,19 @@ begin
 end
 $$;
 
+-- The number of a lane is a digest of its names.
+create function @schema@.lane_id(namespace text, topic text) returns bigint
+    language sql immutable
+as $$
+    select ('x' || encode(substring(uuid_send(@schema@.digest(namespace || chr(31) || topic)) from 1 for 8), 'hex'))
+               ::bit(64)::bigint
+$$;
+
 create function @schema@.lane_new(namespace text, topic text) returns bigint
     language sql volatile
 as $$
     insert into @schema@.lane (id, namespace, topic)
-    select ('x' || encode(substring(uuid_send(@schema@.digest(namespace || chr(31) || topic)) from 1 for 8), 'hex'))
-               ::bit(64)::bigint, namespace, topic
+    select @schema@.lane_id(namespace, topic), namespace, topic
     returning id
 $$;
 
@@ -356,9 +363,9 @@ begin
     values (v_id, v_now, v_tenant, v_seq, p_priority, v_max_attempts, p_namespace, p_topic, p_key, p_dedupe_key,
         p_subject, p_recipient, p_correlation_id, p_content_type, p_expires_at, p_headers, p_payload, p_body,
         p_encoding);
-    insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, max_attempts, prio, shard)
+    insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard)
     values (v_id, v_lane, least(coalesce(p_deliver_after, v_now), p_expires_at), v_sid, v_seq, p_expires_at, v_tenant,
-        v_max_attempts, p_priority, coalesce(v_sid % 16, -1));
+        v_bytes, v_max_attempts, p_priority, coalesce(v_sid % 16, -1));
 
     -- The doorbell, last and after the writes: ring only when nobody is busy. See docs/doorbell.md.
     if v_ring and pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, v_bell) then
@@ -594,9 +601,10 @@ begin
            i.subject, i.recipient, i.correlation_id, i.content_type, i.expires_at, i.headers, i.payload, i.body,
            i.encoding
       from unnest(v_items) i where i.id is not null;
-    insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, max_attempts, prio, shard)
+    insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard)
     select i.id, i.lane, least(coalesce(i.deliver_after, v_now), i.expires_at), v_sids[i.ord], v_seqs[i.ord], i.expires_at,
-           i.tenant_id, i.max_attempts, i.priority, coalesce(v_sids[i.ord] % 16, -1)
+           i.tenant_id, case when i.encoding is null then coalesce(octet_length(i.body), octet_length(i.payload::text))
+               else @schema@.content_size(i.ord, i.body, i.encoding) end, i.max_attempts, i.priority, coalesce(v_sids[i.ord] % 16, -1)
       from unnest(v_items) i where i.id is not null;
     if v_dedupes and cardinality(v_seqs) > 0 then
         update @schema@.dedupe d set seq = v_seqs[i.ord]

@@ -1,11 +1,17 @@
 -- Find: what is due, and a lock on it. The first step of a claim; 005_claim.sql has the others.
 --
+-- Probes. While few lanes have rows, each (lane, priority, shard) is a probe of its own, in the index that leads with the
+-- lane: lanes that are paused or out of scope cost nothing, however full. Where many lanes have rows that would be a probe for
+-- each of them. Then the probes are wide, without a lane, in the index that has none, and lanes that the claim may not take
+-- from are stepped over. Steps over such rows are counted: a claim that has made enough of them goes on from there the next
+-- time, and says that there is more.
+--
 -- Marks. Claimed and settled rows leave dead entries at the head of the index, and while some old transaction holds
--- xmin they cannot be removed: every claim would walk over all of them. So a busy session, one whose last claim was full
--- and large, remembers per probe how far it got, and starts there. Late commits and expired leases lie behind the mark; a
--- sweep from the beginning finds them: with every claim of a calm session, every 0.5 s in a busy one, or less often where
--- sweeps are so dear that they would take over a twentieth of the time. Marks are only hints, kept in a session setting: a
--- pooled session that changes hands loses nothing but a little speed.
+-- xmin they cannot be removed: every claim would walk over all of them. So a session remembers per probe how far it got, and
+-- starts there. Late commits and expired leases lie behind the mark, and a probe that is new has none; a sweep from the
+-- beginning finds them. A busy session, one whose last claim was full and large, sweeps every 0.5 s, any other with every
+-- claim; both less often where sweeps are so dear that they would take over a twentieth of the time. Marks are only hints,
+-- kept in a session setting: a pooled session that changes hands loses nothing but a little speed.
 --
 -- Turns. A batch goes by priority and age, but not all of it, or a flood would starve the rest:
 --   - A sixteenth is for the priorities below the highest that is due, in equal parts, the oldest of each. A claim for less
@@ -15,64 +21,155 @@
 --     a second, with more of them later. For one tenant, and for claims of one message, twice a second is enough.
 -- What turns do not use goes to the rest. Order per key is a step of its own, and knows nothing of turns.
 
-create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz);
+-- lane null: a wide probe. high: no further than that; null: to what is due now.
+create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz, high timestamptz);
 -- A tenant's messages of a lane, priority and shard, and when the first of them is due.
 create type @schema@.turn as (tenant uuid, lane bigint, prio smallint, shard smallint, low timestamptz);
 
--- Every (lane, priority, shard) that has rows to take, with the due time of the first one: a loose scan, one index
--- descent each. lanes null: all of them.
-create function @schema@.probes(lanes bigint[], denied bigint[], v_now timestamptz) returns @schema@.mark[]
+-- Where a claim may take from. open: everywhere. lanes: only those; otherwise all of the namespace, where one is given. Not
+-- from denied ones, nor from lanes whose first match among the rules is a skip (patterns are LIKE's); nor from namespaces that
+-- are paused, quiet, nor, where any topic is paused, from such topics.
+create type @schema@.scope as (open boolean, lanes bigint[], namespace text, paused boolean, quiet text[], denied bigint[],
+    namespaces text[], topics text[], skips boolean[]);
+
+create function @schema@.allows(s @schema@.scope, lane bigint) returns boolean
     language plpgsql
 as $$
-#variable_conflict use_column
-declare
-    marks @schema@.mark[];
 begin
-    with recursive l(lane) as (
-        select * from (select q.lane from @schema@.queue q where not q.parked and lanes is null
-                        order by q.lane limit 1) first
-        union all
-        select n.lane from l, lateral (select q.lane from @schema@.queue q where not q.parked and q.lane > l.lane
-                                        order by q.lane limit 1) n
-    ), wanted(lane) as (
-        select lane from l union all select unnest(lanes)
-    ), p(lane, prio, shard, low) as (
-        select f.* from wanted w, lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
-                where not q.parked and q.lane = w.lane and (q.until is null or q.until <= v_now)
-                order by q.lane, q.prio, q.shard, q.due limit 1) f
-        where w.lane <> all (denied)
-        union all
-        select n.* from p, lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
-                where not q.parked and q.lane = p.lane and (q.prio, q.shard) > (p.prio, p.shard)
-                  and (q.until is null or q.until <= v_now)
-                order by q.lane, q.prio, q.shard, q.due limit 1) n
-    )
-    select coalesce(array_agg(row (lane, prio, shard, low)::@schema@.mark order by prio desc, low), '{}') into marks
-      from p;
-    return marks;
+    if s.open then
+        return true;
+    elsif s.lanes is not null and lane <> all (s.lanes) or lane = any (s.denied) then
+        return false;
+    elsif s.paused and exists (select from @schema@.pause p where p.lane = allows.lane) then
+        return false;
+    elsif s.quiet is null and s.namespace is null and s.skips is null then
+        return true;
+    end if;
+    return exists (select from @schema@.lane l
+                    where l.id = lane and (s.namespace is null or l.namespace = s.namespace)
+                      and (s.quiet is null or l.namespace <> all (s.quiet))
+                      and (s.skips is null or (select r.skip from unnest(s.namespaces, s.topics, s.skips)
+                               with ordinality r(namespace, topic, skip, n)
+                               where l.namespace like r.namespace and l.topic like r.topic order by r.n limit 1) is not true));
 end
 $$;
 
--- The same for one tenant.
-create function @schema@.tenant_probes(tenant uuid, lanes bigint[], denied bigint[], v_now timestamptz) returns @schema@.mark[]
+-- How many entries of the indexes of due rows this transaction has read, dead ones included. Counts, unlike times, are the same
+-- on a busy machine; where statistics are off no sweep seems dear.
+create function @schema@.entries_read() returns bigint
+    language sql
+as $$
+    select pg_stat_get_xact_tuples_returned('@schema@.queue_due'::regclass)
+         + pg_stat_get_xact_tuples_returned('@schema@.queue_next'::regclass)
+$$;
+
+-- Every (lane, priority, shard) that has rows to take, with the due time of the first one: a loose scan, one index
+-- descent each. lanes null: all of them, or none when they are more than most.
+create function @schema@.probes(lanes bigint[], most int, v_now timestamptz) returns @schema@.mark[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    if lanes is null then
+        with recursive l(lane, n) as (
+            select * from (select q.lane, 1 from @schema@.queue q where not q.parked order by q.lane limit 1) first
+            union all
+            select f.lane, l.n + 1
+              from l, lateral (select q.lane from @schema@.queue q where not q.parked and q.lane > l.lane
+                                order by q.lane limit 1) f
+             where l.n <= most
+        )
+        select coalesce(array_agg(lane), '{}') into lanes from l;
+        if cardinality(lanes) > most then
+            return null;
+        end if;
+    end if;
+    return (
+        with recursive p(lane, prio, shard, low) as (
+            select f.* from unnest(lanes) w(lane), lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
+                    where not q.parked and q.lane = w.lane and (q.until is null or q.until <= v_now)
+                    order by q.lane, q.prio, q.shard, q.due limit 1) f
+            union all
+            select n.* from p, lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
+                    where not q.parked and q.lane = p.lane and (q.prio, q.shard) > (p.prio, p.shard)
+                      and (q.until is null or q.until <= v_now)
+                    order by q.lane, q.prio, q.shard, q.due limit 1) n
+        )
+        select coalesce(array_agg(row (lane, prio, shard, low, null)::@schema@.mark order by prio desc, low), '{}') from p);
+end
+$$;
+
+-- Every (priority, shard) that has rows to take, whatever their lanes.
+create function @schema@.wide_probes(v_now timestamptz) returns @schema@.mark[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    return (
+        with recursive p(prio, shard, low) as (
+            select * from (select q.prio, q.shard, q.due from @schema@.queue q
+                    where not q.parked and (q.until is null or q.until <= v_now)
+                    order by q.prio, q.shard, q.due limit 1) first
+            union all
+            select n.* from p, lateral (select q.prio, q.shard, q.due from @schema@.queue q
+                    where not q.parked and (q.prio, q.shard) > (p.prio, p.shard) and (q.until is null or q.until <= v_now)
+                    order by q.prio, q.shard, q.due limit 1) n
+        )
+        select coalesce(array_agg(row (null, prio, shard, low, null)::@schema@.mark order by prio desc, low), '{}') from p);
+end
+$$;
+
+-- How far wide probes go at once where lanes are stepped over: as far as so many rows reach.
+create function @schema@.bounded(marks @schema@.mark[], most int, v_now timestamptz) returns @schema@.mark[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    return array(select row (null, m.prio, m.shard, m.low, h.due)::@schema@.mark
+                   from unnest(marks) with ordinality m
+                   left join lateral (select q.due from @schema@.queue q
+                                       where m.low <= v_now and q.prio = m.prio and q.shard = m.shard and not q.parked
+                                         and q.due between m.low and v_now
+                                       order by q.due offset most limit 1) h on true
+                  order by m.ordinality);
+end
+$$;
+
+-- The same as probes for one tenant. Of a tenant with very many lanes some are looked at, others the next time: the numbers of
+-- lanes are digests, so that any place is as good as another to begin.
+create function @schema@.tenant_probes(tenant uuid, s @schema@.scope, most int, v_now timestamptz) returns @schema@.mark[]
     language plpgsql
 as $$
 #variable_conflict use_column
 declare
+    start constant bigint := ((random() - 0.5) * 18446744073709549568)::bigint;
     marks @schema@.mark[];
 begin
-    with recursive p(lane, prio, shard, low) as (
-        select * from (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
-                where not q.parked and q.tenant_id = tenant and (q.until is null or q.until <= v_now)
-                order by q.tenant_id, q.lane, q.prio, q.shard, q.due limit 1) first
+    with recursive p(lane, prio, shard, low, wrapped, n) as (
+        select 9223372036854775807, 0::smallint, 0::smallint, v_now, false, 0
         union all
-        select n.* from p, lateral (select q.lane, q.prio, q.shard, q.due from @schema@.queue q
-                where not q.parked and q.tenant_id = tenant and (q.lane, q.prio, q.shard) > (p.lane, p.prio, p.shard)
-                  and (q.until is null or q.until <= v_now)
-                order by q.tenant_id, q.lane, q.prio, q.shard, q.due limit 1) n
+        select f.lane, f.prio, f.shard, f.due, f.wrapped, p.n + 1
+          from p, lateral (
+                (select q.lane, q.prio, q.shard, q.due, p.wrapped from @schema@.queue q
+                  where not q.parked and q.tenant_id = tenant and (q.until is null or q.until <= v_now)
+                    and ((q.lane, q.prio, q.shard) > (p.lane, p.prio, p.shard)) and p.n > 0
+                    and (not p.wrapped or q.lane < start)
+                  order by q.tenant_id, q.lane, q.prio, q.shard, q.due limit 1)
+                union all
+                (select q.lane, q.prio, q.shard, q.due, false from @schema@.queue q
+                  where not q.parked and q.tenant_id = tenant and (q.until is null or q.until <= v_now)
+                    and p.n = 0 and q.lane >= start
+                  order by q.tenant_id, q.lane, q.prio, q.shard, q.due limit 1)
+                union all
+                (select q.lane, q.prio, q.shard, q.due, true from @schema@.queue q
+                  where not q.parked and q.tenant_id = tenant and (q.until is null or q.until <= v_now)
+                    and not p.wrapped and q.lane < start
+                  order by q.tenant_id, q.lane, q.prio, q.shard, q.due limit 1)
+                limit 1) f
+         where p.n < most
     )
-    select coalesce(array_agg(row (lane, prio, shard, low)::@schema@.mark order by prio desc, low), '{}') into marks
-      from p where lane <> all (denied) and (lanes is null or lane = any (lanes));
+    select coalesce(array_agg(row (lane, prio, shard, low, null)::@schema@.mark order by prio desc, low), '{}') into marks
+      from p where n > 0 and @schema@.allows(s, lane);
     return marks;
 end
 $$;
@@ -117,57 +214,23 @@ end
 $$;
 
 -- Step 1. Of one priority no probe gives more than its share of the batch, so that no shard or topic starves another.
--- The arrays run in parallel, a row each; the flags say whether any row has a key, has none, is at its end, or was lost.
+-- The arrays run in parallel, a row each; the flags say whether any row has a key, has none, is at its end, was lost, or is to
+-- go alone (see 005_claim.sql); bytes: of all payloads.
 create type @schema@.locked as (tids tid[], probes int[], dues timestamptz[], keyed boolean, loose boolean, dying boolean,
-    expired boolean);
+    expired boolean, alone boolean, bytes bigint);
 
 create function @schema@.together(a @schema@.locked, b @schema@.locked) returns @schema@.locked
     language sql immutable
 as $$
     select a.tids || b.tids, a.probes || b.probes, a.dues || b.dues, coalesce(a.keyed or b.keyed, a.keyed, b.keyed),
            coalesce(a.loose or b.loose, a.loose, b.loose), coalesce(a.dying or b.dying, a.dying, b.dying),
-           coalesce(a.expired or b.expired, a.expired, b.expired)
-$$;
-
--- What lower priorities get of a batch: see Turns.
-create function @schema@.lock_lower(marks @schema@.mark[], most int, attempts_limit int, v_now timestamptz)
-    returns @schema@.locked
-    language plpgsql
-as $$
-#variable_conflict use_column
-declare
-    got @schema@.locked;
-begin
-    select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(not c.keyed),
-           bool_or(c.dying), bool_or(c.expired)
-      into got
-      from (select c.*
-              from (select array_agg(row (m.lane, m.prio, m.shard, m.low)::@schema@.mark order by m.low) as marks,
-                           array_agg(m.ordinality::int order by m.low) as probes,
-                           ceil(most::numeric / count(*) over ())::int as share
-                      from (select m.*, max(m.prio) over () as top
-                              from unnest(marks) with ordinality m where m.low <= v_now) m
-                     where m.prio < m.top group by m.prio order by min(m.low)) l,
-                   lateral (select c.*, m.probe
-                              from unnest(l.marks, l.probes) m(lane, prio, shard, low, probe),
-                                   lateral (select q.ctid as tid, q.due, q.sid is not null as keyed,
-                                                   q.until is not null as expired,
-                                                   q.spent >= least(q.max_attempts, attempts_limit)
-                                                       or coalesce(q.expires_at <= v_now, false) as dying
-                                              from @schema@.queue q
-                                             where q.lane = m.lane and q.prio = m.prio and q.shard = m.shard and not q.parked
-                                               and q.due between m.low and v_now and (q.until is null or q.until <= v_now)
-                                             order by q.due limit l.share
-                                               for update skip locked) c
-                             limit l.share) c
-             limit most) c;
-    return got;
-end
+           coalesce(a.expired or b.expired, a.expired, b.expired), coalesce(a.alone or b.alone, a.alone, b.alone),
+           coalesce(a.bytes, 0) + coalesce(b.bytes, 0)
 $$;
 
 -- What tenants get of a batch.
-create function @schema@.lock_turns(turns @schema@.turn[], lanes bigint[], denied bigint[], taken tid[], most int,
-    attempts_limit int, v_now timestamptz)
+create function @schema@.lock_turns(turns @schema@.turn[], s @schema@.scope, taken tid[], most int, attempts_limit int,
+    v_now timestamptz)
     returns @schema@.locked
     language plpgsql
 as $$
@@ -175,20 +238,21 @@ as $$
 declare
     got @schema@.locked;
 begin
-    select array_agg(c.tid), null, null, bool_or(c.keyed), bool_or(not c.keyed), bool_or(c.dying), bool_or(c.expired)
+    select array_agg(c.tid), null, null, bool_or(c.sid is not null), bool_or(c.sid is null),
+           bool_or(c.spent >= c.ceiling or c.expires_at <= v_now), bool_or(c.until is not null),
+           bool_or(c.spent = c.ceiling - 1 and c.spent > 0 and c.lost + (c.until is not null)::int >= c.spent), sum(c.bytes)
       into got
       from (select c.*
               from (select t.tenant, array_agg(row (t.tenant, t.lane, t.prio, t.shard, t.low)::@schema@.turn
                                                order by t.prio desc, t.low) as turns,
                            greatest(most / count(*) over (), 1) as share
                       from unnest(turns) t
-                     where t.low <= v_now and (lanes is null or t.lane = any (lanes)) and t.lane <> all (denied)
+                     where t.low <= v_now and (s.open or @schema@.allows(s, t.lane))
                      group by t.tenant) l,
                    lateral (select c.*
                               from unnest(l.turns) t,
-                                   lateral (select q.ctid as tid, q.sid is not null as keyed, q.until is not null as expired,
-                                                   q.spent >= least(q.max_attempts, attempts_limit)
-                                                       or coalesce(q.expires_at <= v_now, false) as dying
+                                   lateral (select q.ctid as tid, q.sid, q.until, q.spent, q.lost, q.bytes, q.expires_at,
+                                                   least(q.max_attempts, attempts_limit) as ceiling
                                               from @schema@.queue q
                                              where q.tenant_id = t.tenant and q.tenant_id between t.tenant and t.tenant
                                                and q.lane = t.lane and q.prio = t.prio and q.shard = t.shard and not q.parked
@@ -202,9 +266,9 @@ begin
 end
 $$;
 
--- The rest, without the rows that are taken already.
-create function @schema@.lock_due(marks @schema@.mark[], tenant uuid, taken tid[], most int, attempts_limit int,
-    v_now timestamptz)
+-- The rest, without the rows that are taken already. The three ways differ in the index that they go by.
+create function @schema@.lock_due(marks @schema@.mark[], s @schema@.scope, tenant uuid, taken tid[], most int,
+    attempts_limit int, v_now timestamptz)
     returns @schema@.locked
     language plpgsql
 as $$
@@ -213,35 +277,17 @@ declare
     got @schema@.locked;
     more boolean; -- some gave all they were asked for
 begin
-    if tenant is null then
-        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(not c.keyed),
-               bool_or(c.dying), bool_or(c.expired)
+    if tenant is not null then
+        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.sid is not null), bool_or(c.sid is null),
+               bool_or(c.spent >= c.ceiling or c.expires_at <= v_now), bool_or(c.until is not null),
+               bool_or(c.spent = c.ceiling - 1 and c.spent > 0 and c.lost + (c.until is not null)::int >= c.spent), sum(c.bytes)
           into got
           from (select c.*, p.probe
                   from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
                                ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
                           from unnest(marks) with ordinality m where m.low <= v_now order by m.ordinality) p,
-                       lateral (select q.ctid as tid, q.due, q.sid is not null as keyed, q.until is not null as expired,
-                                       q.spent >= least(q.max_attempts, attempts_limit)
-                                           or coalesce(q.expires_at <= v_now, false) as dying
-                                  from @schema@.queue q
-                                 where q.lane = p.lane and q.prio = p.prio and q.shard = p.shard and not q.parked
-                                   and q.due between p.low and v_now and (q.until is null or q.until <= v_now)
-                                   and (taken is null or q.ctid not in (select unnest(taken)))
-                                 order by q.due limit p.share
-                                   for update skip locked) c
-                 limit most) c;
-    else
-        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.keyed), bool_or(not c.keyed),
-               bool_or(c.dying), bool_or(c.expired)
-          into got
-          from (select c.*, p.probe
-                  from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
-                               ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
-                          from unnest(marks) with ordinality m where m.low <= v_now order by m.ordinality) p,
-                       lateral (select q.ctid as tid, q.due, q.sid is not null as keyed, q.until is not null as expired,
-                                       q.spent >= least(q.max_attempts, attempts_limit)
-                                           or coalesce(q.expires_at <= v_now, false) as dying
+                       lateral (select q.ctid as tid, q.due, q.sid, q.until, q.spent, q.lost, q.bytes, q.expires_at,
+                                       least(q.max_attempts, attempts_limit) as ceiling
                                   from @schema@.queue q
                                  where q.tenant_id = tenant and q.lane = p.lane and q.prio = p.prio
                                    and q.shard = p.shard and not q.parked
@@ -250,13 +296,61 @@ begin
                                  order by q.due limit p.share
                                    for update skip locked) c
                  limit most) c;
+    elsif marks[1].lane is not null then
+        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.sid is not null), bool_or(c.sid is null),
+               bool_or(c.spent >= c.ceiling or c.expires_at <= v_now), bool_or(c.until is not null),
+               bool_or(c.spent = c.ceiling - 1 and c.spent > 0 and c.lost + (c.until is not null)::int >= c.spent), sum(c.bytes)
+          into got
+          from (select c.*, p.probe
+                  from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
+                               ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
+                          from unnest(marks) with ordinality m where m.low <= v_now order by m.ordinality) p,
+                       lateral (select q.ctid as tid, q.due, q.sid, q.until, q.spent, q.lost, q.bytes, q.expires_at,
+                                       least(q.max_attempts, attempts_limit) as ceiling
+                                  from @schema@.queue q
+                                 where q.lane = p.lane and q.prio = p.prio and q.shard = p.shard and not q.parked
+                                   and q.due between p.low and v_now and (q.until is null or q.until <= v_now)
+                                   and (taken is null or q.ctid not in (select unnest(taken)))
+                                 order by q.due limit p.share
+                                   for update skip locked) c
+                 limit most) c;
+    elsif cardinality(marks) > 0 then
+        select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.sid is not null), bool_or(c.sid is null),
+               bool_or(c.spent >= c.ceiling or c.expires_at <= v_now), bool_or(c.until is not null),
+               bool_or(c.spent = c.ceiling - 1 and c.spent > 0 and c.lost + (c.until is not null)::int >= c.spent), sum(c.bytes)
+          into got
+          from (select c.*, p.probe
+                  from (select m.prio, m.shard, m.low, coalesce(m.high, v_now) as high, m.ordinality::int as probe,
+                               ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
+                          from unnest(marks) with ordinality m where m.low <= v_now order by m.ordinality) p,
+                       lateral (select q.ctid as tid, q.due, q.sid, q.until, q.spent, q.lost, q.bytes, q.expires_at,
+                                       least(q.max_attempts, attempts_limit) as ceiling
+                                  from @schema@.queue q
+                                 where q.prio = p.prio and q.shard = p.shard and not q.parked
+                                   and q.due between p.low and p.high and (q.until is null or q.until <= v_now)
+                                   and (taken is null or q.ctid not in (select unnest(taken)))
+                                   -- As in allows, but a call of that for each row would cost more than the rest.
+                                   and (s.open or (s.denied is null or q.lane not in (select unnest(s.denied)))
+                                        and not (s.paused and exists (select from @schema@.pause x where x.lane = q.lane))
+                                        and (s.quiet is null and s.namespace is null and s.skips is null or exists (
+                                             select from @schema@.lane l
+                                              where l.id = q.lane and (s.namespace is null or l.namespace = s.namespace)
+                                                and (s.quiet is null or l.namespace <> all (s.quiet))
+                                                and (s.skips is null or (select r.skip
+                                                         from unnest(s.namespaces, s.topics, s.skips)
+                                                              with ordinality r(namespace, topic, skip, n)
+                                                        where l.namespace like r.namespace and l.topic like r.topic
+                                                        order by r.n limit 1) is not true))))
+                                 order by q.due limit p.share
+                                   for update skip locked) c
+                 limit most) c;
     end if;
     got.tids := coalesce(got.tids, '{}');
     -- Where some had less than their share, the rest is for those that have more: a batch that is not full says that nothing
     -- is left.
     if cardinality(got.tids) between 1 and most - 1 and cardinality(marks) > 1 then
-        select array_agg(row (m.lane, m.prio, m.shard, case when g.count >= m.share then g.due else 'infinity' end)::@schema@.mark
-                         order by m.ordinality), bool_or(g.count >= m.share)
+        select array_agg(row (m.lane, m.prio, m.shard, case when g.count >= m.share then g.due else 'infinity' end,
+                              m.high)::@schema@.mark order by m.ordinality), bool_or(g.count >= m.share)
           into marks, more
           from (select m.*, case when m.low <= v_now then ceil(most / least(count(*) filter (where m.low <= v_now)
                                 over (partition by m.prio), 8.0)) end as share
@@ -264,10 +358,36 @@ begin
           left join (select g.probe, count(*), max(g.due) as due from unnest(got.probes, got.dues) g(probe, due)
                       group by g.probe) g on g.probe = m.ordinality;
         if more then
-            got := @schema@.together(got, @schema@.lock_due(marks, tenant, taken || got.tids, most - cardinality(got.tids),
-                attempts_limit, v_now));
+            got := @schema@.together(got, @schema@.lock_due(marks, s, tenant, taken || got.tids,
+                most - cardinality(got.tids), attempts_limit, v_now));
         end if;
     end if;
+    return got;
+end
+$$;
+
+-- What lower priorities get of a batch: see Turns.
+create function @schema@.lock_lower(marks @schema@.mark[], s @schema@.scope, most int, attempts_limit int, v_now timestamptz)
+    returns @schema@.locked
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    got @schema@.locked;
+    levels smallint[];
+    level smallint;
+begin
+    select array_agg(prio order by low) into levels
+      from (select m.prio, min(m.low) as low from unnest(marks) m where m.low <= v_now group by m.prio
+             order by m.prio desc offset 1) l;
+    foreach level in array coalesce(levels, '{}') loop
+        exit when coalesce(cardinality(got.tids), 0) >= most;
+        got := @schema@.together(got, @schema@.lock_due(array(
+            select row (m.lane, m.prio, m.shard, case when m.prio = level then m.low else 'infinity' end, m.high)::@schema@.mark
+              from unnest(marks) with ordinality m order by m.ordinality), s, null, got.tids,
+            least(ceil(most::numeric / cardinality(levels))::int, most - coalesce(cardinality(got.tids), 0)), attempts_limit,
+            v_now));
+    end loop;
     return got;
 end
 $$;

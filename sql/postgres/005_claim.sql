@@ -25,11 +25,20 @@
 -- Depth. Many claimers that each take the first of many keys get in each other's way: what they find next is blocked by what
 -- the others hold, and is parked and woken in vain. So a claimer that found many keys blocked and may take runs looks for fewer
 -- keys and takes more of each, until a batch is not filled that way.
+--
+-- Alone. A message whose attempts were all lost may be what takes its worker down, or was just near to it. Its last attempt
+-- is made in a batch of its own, so that nobody dies in company. Such batches and others take turns.
+--
+-- Bytes. A batch ends before the payloads are more than max_bytes; the first is taken whatever its size. What does not fit
+-- stays as it was. That a batch is smaller than what there is, for this or for another reason than "limit", is told in the
+-- setting outbox.more, for the rest of the transaction.
 
--- full: the last claim took all it could. depth: of how many of a key a batch is to be made, where there are as many.
--- low_at: since when no lower priority had its turn; turn_at: when tenants have theirs, beginning after turn.
-create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, busy boolean, "full" boolean,
-    depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, marks @schema@.mark[]);
+-- dear: the last sweep, which took so long, walked over many dead entries. full: the last claim took all it could. depth: of how many of a key a batch is to be made, where there are as many.
+-- low_at: since when no lower priority had its turn; turn_at: when tenants have theirs, beginning after turn. wide_until: so
+-- long it is not asked whether many lanes have rows. stepped: the last claim met many rows that it may not take. alone: the last batch was of one that goes alone.
+create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, dear boolean, busy boolean, "full" boolean,
+    depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, wide_until timestamptz, stepped boolean, alone boolean,
+    marks @schema@.mark[]);
 
 -- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md. stream: where seq counts; a
 -- key alone does not say, for it has another in each tenant and topic.
@@ -37,7 +46,7 @@ create type @schema@.delivery as (id uuid, token bigint, namespace text, topic t
     dedupe_key text, subject text, recipient text, headers jsonb, correlation_id text, payload jsonb, body bytea,
     content_type text, priority int, attempt int, spent int, max_attempts int, redriven boolean, created_at timestamptz,
     claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz, place tid,
-    encoding text, stream bigint, deferred int);
+    encoding text, stream bigint, deferred int, lost int);
 
 -- Messages, wherever they are; none is in both.
 create view @schema@.stored as
@@ -72,7 +81,7 @@ $$;
 
 -- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked. crowd: how many
 -- keys these have. runs: of some key more than one was taken.
-create function @schema@.order_keys(tids tid[], lanes bigint[], denied bigint[], most int, run int, prefetch boolean,
+create function @schema@.order_keys(tids tid[], s @schema@.scope, most int, run int, prefetch boolean,
     worker text, attempts_limit int, v_now timestamptz, inout take tid[], inout die tid[], out parked int,
     out crowd int, out extended boolean, out runs boolean)
     language plpgsql
@@ -133,7 +142,7 @@ begin
                                or coalesce(q.expires_at <= v_now, false) as dying
                           from @schema@.queue q
                          where q.sid = b.sid and q.seq = f.seq
-                           and not q.held and (lanes is null or q.lane = any (lanes)) and q.lane <> all (denied)
+                           and not q.held and (s.open or @schema@.allows(s, q.lane))
                            and (q.parked or q.due <= v_now) and (q.until is null or q.until <= v_now)
                            and not exists (select from @schema@.queue p where p.sid = q.sid and p.seq = q.seq - 1)
                            for update skip locked) q;
@@ -161,7 +170,7 @@ begin
                           from @schema@.queue q
                          where q.sid = l.sid and q.seq > l.seq
                            and q.seq <= l.seq + least(run, (most - cardinality(h.tids)) / cardinality(ready) + 1)
-                           and not q.held and (lanes is null or q.lane = any (lanes)) and q.lane <> all (denied)
+                           and not q.held and (s.open or @schema@.allows(s, q.lane))
                            and (q.parked or q.due <= v_now) and (q.until is null or q.until <= v_now)
                          order by q.seq
                            for update skip locked) q;
@@ -218,11 +227,96 @@ begin
 end
 $$;
 
+-- What a claim's arguments mean for lanes. lanes are named where they are given, or where a namespace has few.
+create function @schema@.scope_of(namespace text, topics text[], only_namespaces text[], only_topics text[],
+    skip_namespaces text[], skip_topics text[], rule_namespaces text[], rule_topics text[], rule_skips boolean[], few int)
+    returns @schema@.scope
+    language plpgsql
+as $$
+#variable_conflict use_variable
+declare
+    s @schema@.scope;
+begin
+    s.paused := exists (select from @schema@.pause p where p.lane is not null);
+    s.quiet := (select array_agg(p.namespace) from @schema@.pause p where p.destination is null and p.topic is null);
+    if namespace is not null and topics is not null then
+        s.lanes := array(select distinct l.id from unnest(topics) t(topic)
+                           join @schema@.lane l on l.namespace = scope_of.namespace and l.topic = t.topic);
+    elsif topics is not null then
+        s.lanes := array(select distinct l.id from unnest(topics) t(topic) join @schema@.lane l on l.topic = t.topic);
+    elsif namespace is not null then
+        s.namespace := namespace;
+        s.lanes := array(select l.id from @schema@.lane l where l.namespace = scope_of.namespace order by l.topic
+                          limit 2 * few + 1);
+        s.lanes := case when cardinality(s.lanes) <= 2 * few then array(select distinct unnest(s.lanes)) end;
+    end if;
+    if s.lanes is not null then
+        s.namespace := null;
+    end if;
+    if only_namespaces is not null then
+        s.lanes := array(select distinct l.id from unnest(only_namespaces, only_topics) o(namespace, topic)
+                           join @schema@.lane l on l.namespace = o.namespace and l.topic = o.topic
+                          where (s.lanes is null or l.id in (select unnest(s.lanes)))
+                            and (s.namespace is null or l.namespace = s.namespace));
+    end if;
+    if skip_namespaces is not null then
+        s.denied := array(select l.id from unnest(skip_namespaces, skip_topics) o(namespace, topic)
+                            join @schema@.lane l on l.namespace = o.namespace and l.topic = o.topic);
+    end if;
+    s.namespaces := rule_namespaces;
+    s.topics := rule_topics;
+    s.skips := rule_skips;
+    s.open := not s.paused and s.quiet is null and s.lanes is null and s.namespace is null and coalesce(cardinality(s.denied), 0) = 0
+        and rule_skips is null;
+    return s;
+end
+$$;
+
+-- Of what a claim would take, in the order it hands out, as much as may go together: see Alone and Bytes. single: it is the
+-- turn of one that goes alone. A key is cut at its end only.
+create function @schema@.fit(take tid[], max_bytes bigint, single boolean, attempts_limit int, out kept tid[], out alone boolean)
+    language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    r record;
+begin
+    with r as (
+        select q.ctid as tid, q.sid, q.seq, q.bytes, q.prio, q.due, q.spent > 0
+                   and q.spent = least(q.max_attempts, attempts_limit) - 1
+                   and q.lost + (q.until is not null)::int >= q.spent as alone
+          from @schema@.queue q where q.ctid = any (take)
+    ), g as (
+        select r.*, case when r.sid is null then r.prio else max(r.prio) over run end as run_prio,
+               case when r.sid is null then r.due else min(r.due) over run end as run_due
+          from r window run as (partition by r.sid)
+    ), o as (
+        select g.*, row_number() over (order by g.run_prio desc, g.run_due, g.sid, g.seq, g.tid) as n from g
+    ), k as (
+        select o.*, case when o.sid is null then o.alone
+                         else bool_or(o.alone) over (partition by o.sid order by o.seq) end as behind,
+               o.sid is null or row_number() over (partition by o.sid order by o.seq) = 1 as first
+          from o
+    ), b as (
+        select k.tid, k.n, k.behind, sum(k.bytes) filter (where not k.behind) over (order by k.n) as bytes,
+               count(*) filter (where not k.behind) over (order by k.n) as place, k.alone and k.first as single
+          from k
+    )
+    select array_agg(b.tid order by b.n) filter (where not b.behind and (max_bytes is null or b.bytes <= max_bytes
+               or b.place = 1)) as tids,
+           (array_agg(b.tid order by b.n) filter (where b.single))[1:1] as single
+      into r from b;
+    alone := r.single is not null and (single or r.tids is null);
+    kept := case when alone then r.single else coalesce(r.tids, '{}') end;
+end
+$$;
+
 create function @schema@.claim(worker text, "limit" int default 100, lease interval default '30 s',
     namespace text default null, topics text[] default null, tenant uuid default null, max_attempts int default null,
     run int default 1, prefetch boolean default false, retry_base interval default null,
     retry_cap interval default null, only_namespaces text[] default null, only_topics text[] default null,
-    skip_namespaces text[] default null, skip_topics text[] default null)
+    skip_namespaces text[] default null, skip_topics text[] default null, max_bytes bigint default null,
+    rule_namespaces text[] default null, rule_topics text[] default null, rule_skips boolean[] default null)
     returns setof @schema@.delivery
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -238,15 +332,21 @@ as $$
 #variable_conflict use_column
 declare
     memory_name constant text := 'outbox.memory_' || '@schema@.queue'::regclass::oid;
-    v_now timestamptz := clock_timestamp();
+    few constant int := 32; -- lanes with rows that get probes of their own
+    v_start constant timestamptz := clock_timestamp();
+    v_now timestamptz := v_start;
     v_memory @schema@.memory;
     v_fine boolean; -- only so that a check is not a statement
     v_kept text;    -- nor the keeping of the memory
-    v_scope constant text := concat_ws(',', claim.namespace, claim.topics::text, only_namespaces::text, only_topics::text);
-    v_lanes bigint[];
-    v_denied bigint[] := '{}';
+    v_name constant text := concat_ws(',', claim.namespace, claim.topics::text, only_namespaces::text, only_topics::text);
+    v_scope @schema@.scope;
+    v_wide boolean := false;
     v_marks @schema@.mark[];
     v_aside @schema@.mark[]; -- of lanes denied just now: where to go on when they are not any more
+    v_calm @schema@.mark[];  -- of probes that had nothing when they were swept
+    v_steps int;             -- rows that a wide probe may step over at once
+    v_bounded boolean;       -- some probes did not look at all that is due
+    v_read bigint;
     v_turns @schema@.turn[];
     v_first @schema@.locked; -- what is taken by turns
     v_share int;
@@ -256,11 +356,14 @@ declare
     v_crowded boolean := false;
     v_found int := 0; -- how many it may take of those
     v_more @schema@.locked;
-    v_looked interval; -- how long turns took
     v_got @schema@.locked;
     v_take tid[] := '{}';
     v_die tid[] := '{}';
+    v_all tid[]; -- what could be taken
+    v_left boolean := false; -- there is more than was taken
     v_sweep boolean;
+    v_swept timestamptz;
+    v_walked bigint;
     v_base int;
     v_cap int;
     v_policies jsonb;
@@ -274,6 +377,7 @@ begin
         and @schema@.check_range('limit', "limit", 1, 10000, '')
         and @schema@.check_range('lease', extract(epoch from lease)::numeric, 0.1, 86400, ' s')
         and @schema@.check_range('run', run, 1, 10000, '')
+        and (max_bytes is null or @schema@.check_range('max_bytes', max_bytes, 1, 9223372036854775807, ''))
         and (claim.max_attempts is null or @schema@.check_range('max_attempts', claim.max_attempts, 1, 1000, ''))
         and (retry_base is null
              or @schema@.check_range('retry_base', extract(epoch from retry_base)::numeric, 0.001, 86400, ' s'))
@@ -284,7 +388,9 @@ begin
             hint = 'Give a name of 1 to 200 bytes that tells this worker from the others.';
     end if;
     if cardinality(only_namespaces) is distinct from cardinality(only_topics)
-            or cardinality(skip_namespaces) is distinct from cardinality(skip_topics) then
+            or cardinality(skip_namespaces) is distinct from cardinality(skip_topics)
+            or cardinality(rule_namespaces) is distinct from cardinality(rule_topics)
+            or cardinality(rule_namespaces) is distinct from cardinality(rule_skips) then
         raise exception 'the arrays of namespaces and topics have different lengths' using errcode = 'OB001',
             hint = 'A lane is a namespace and a topic: give as many of the one as of the other.';
     end if;
@@ -293,57 +399,84 @@ begin
         tenant := @schema@.tenant_for(tenant);
     end if;
 
-    if exists (select from @schema@.pause p where p.destination is null) then
-        if exists (select from @schema@.pause p where p.namespace is null and p.destination is null) then
+    v_scope.open := claim.namespace is null and topics is null and only_namespaces is null and skip_namespaces is null
+        and rule_namespaces is null and not exists (select from @schema@.pause p where p.destination is null);
+    if not v_scope.open then
+        if exists (select from @schema@.pause p where p.namespace is null and p.destination is null and p.topic is null) then
+            v_kept := set_config('outbox.more', '', true);
             return;
         end if;
-        v_denied := array(select l.id from @schema@.pause p join @schema@.lane l
-                              on l.namespace = p.namespace and (p.topic is null or l.topic = p.topic)
-                           where p.destination is null);
-    end if;
-    if claim.namespace is not null or topics is not null then
-        v_lanes := array(select distinct l.id from @schema@.lane l
-                          where (claim.namespace is null or l.namespace = claim.namespace)
-                            and (topics is null or l.topic = any (topics)));
-    end if;
-    if only_namespaces is not null then
-        v_lanes := array(select distinct l.id from unnest(only_namespaces, only_topics) o(namespace, topic)
-                           join @schema@.lane l on l.namespace = o.namespace and l.topic = o.topic
-                          where v_lanes is null or l.id = any (v_lanes));
-    end if;
-    if skip_namespaces is not null then
-        v_denied := v_denied || array(select l.id from unnest(skip_namespaces, skip_topics) s(namespace, topic)
-                                        join @schema@.lane l on l.namespace = s.namespace and l.topic = s.topic);
+        v_scope := @schema@.scope_of(claim.namespace, topics, only_namespaces, only_topics, skip_namespaces,
+            skip_topics, rule_namespaces, rule_topics, rule_skips, few);
     end if;
 
     if tenant is null then
         v_memory := nullif(current_setting(memory_name, true), '')::@schema@.memory;
-        if v_memory.scope is distinct from v_scope then
+        if v_memory.scope is distinct from v_name then
             v_memory := null;
         end if;
-        if cardinality(v_denied) > 0 then
-            v_aside := array(select m from unnest(v_memory.marks) m where m.lane = any (v_denied));
-            v_memory.marks := array(select m from unnest(v_memory.marks) m where m.lane <> all (v_denied));
+        v_wide := coalesce(v_memory.wide_until > v_now, false) and v_scope.lanes is null;
+        if not v_wide and cardinality(v_memory.marks) > 0 and v_memory.marks[1].lane is null then
+            v_memory.marks := null;
+            v_memory.swept_at := null;
+        end if;
+        if not v_scope.open and not v_wide then
+            select array_agg(m) filter (where not x.allowed), array_agg(m order by m.ordinality) filter (where x.allowed)
+              into v_aside, v_memory.marks
+              from (select row (m.lane, m.prio, m.shard, m.low, m.high)::@schema@.mark as m, m.lane, m.ordinality
+                      from unnest(v_memory.marks) with ordinality m) m,
+                   lateral (select coalesce(@schema@.allows(v_scope, m.lane), false) as allowed offset 0) x;
         end if;
     end if;
     v_depth := least(coalesce(v_memory.depth, 1), run, "limit");
     v_width := "limit" / v_depth;
-    v_sweep := not coalesce(v_memory.busy and v_now < v_memory.swept_at + greatest('0.5 s', v_memory.cost * 20), false);
+    v_steps := greatest(5 * v_width, 500);
+    v_sweep := not coalesce(v_now < v_memory.swept_at + case when v_memory.busy then greatest('0.5 s', v_memory.cost * 20)
+        when v_memory.dear then v_memory.cost * 20 end, false);
 
     loop
         v_round := v_round + 1;
         v_parked := 0;
         v_die := '{}';
         if tenant is not null then
-            v_marks := @schema@.tenant_probes(tenant, v_lanes, v_denied, v_now);
+            v_marks := @schema@.tenant_probes(tenant, v_scope, 200, v_now);
         elsif v_sweep then
-            v_marks := @schema@.probes(v_lanes, v_denied, v_now);
+            v_swept := clock_timestamp();
+            v_walked := @schema@.entries_read();
+            v_marks := case when not v_wide then @schema@.probes(v_scope.lanes, few, v_now) end;
+            if v_marks is null then
+                v_memory.wide_until := case when v_wide then v_memory.wide_until else v_now + interval '5 s' end;
+                v_wide := true;
+                v_marks := @schema@.wide_probes(v_now);
+            elsif not v_scope.open then
+                v_marks := array(select row (m.lane, m.prio, m.shard, m.low, m.high)::@schema@.mark
+                                   from unnest(v_marks) with ordinality m
+                                  where @schema@.allows(v_scope, m.lane) order by m.ordinality);
+            end if;
+            v_memory.scope := v_name;
+            v_memory.swept_at := v_now;
+            v_memory.cost := clock_timestamp() - v_swept;
+            v_memory.dear := @schema@.entries_read() - v_walked > 500 + 4 * cardinality(v_marks);
+            v_memory.busy := false;
+            -- A probe that has nothing now will have it from now on, or a late commit, which is for the next sweep.
+            v_calm := case when cardinality(v_memory.marks) > 0 then array(
+                select row (m.lane, m.prio, m.shard, v_now, null)::@schema@.mark
+                  from unnest(v_memory.marks) with ordinality m
+                 where (m.lane is null) = v_wide and not exists (
+                       select from unnest(v_marks) x where x.prio = m.prio and x.shard = m.shard
+                          and x.lane is not distinct from m.lane)
+                 order by m.low desc limit 2 * few) end;
+            v_memory.marks := v_marks;
         else
-            v_marks := v_memory.marks;
+            v_marks := coalesce(v_memory.marks, '{}');
+        end if;
+        v_bounded := false;
+        if v_wide and not v_scope.open and coalesce(v_memory.stepped, true) then
+            v_marks := @schema@.bounded(v_marks, v_steps, v_now);
+            v_bounded := exists (select from unnest(v_marks) m where m.high is not null);
         end if;
 
         v_first := null;
-        v_looked := '0';
         if tenant is null and v_round = 1 then
             v_share := v_width / 16;
             if not coalesce(v_memory.full, false) then
@@ -352,39 +485,32 @@ begin
                 v_share := 1;
             end if;
             if v_share > 0 and v_marks[1].prio <> v_marks[cardinality(v_marks)].prio then
-                v_first := @schema@.lock_lower(v_marks, v_share, claim.max_attempts, v_now);
+                v_first := @schema@.lock_lower(v_marks, v_scope, v_share, claim.max_attempts, v_now);
                 v_memory.low_at := v_now;
             end if;
             v_share := least(greatest(v_width / 2, 1), v_width - coalesce(cardinality(v_first.tids), 0));
             if v_share > 0 and coalesce(v_memory.full, true) and v_now >= coalesce(v_memory.turn_at, '-infinity') then
-                v_looked := clock_timestamp() - v_now;
+                v_swept := clock_timestamp();
                 v_turns := @schema@.turns(v_memory.turn, v_share, 500, v_now);
-                v_looked := clock_timestamp() - v_now - v_looked;
-                v_memory.turn_at := v_now + greatest(least(v_looked * 20, '2 s'), case when v_width = 1 or v_turns[1].tenant
-                    is not distinct from v_turns[cardinality(v_turns)].tenant then interval '0.5 s' end);
+                v_memory.turn_at := v_now + greatest(least((clock_timestamp() - v_swept) * 20, '2 s'), case when v_width = 1
+                    or v_turns[1].tenant is not distinct from v_turns[cardinality(v_turns)].tenant then interval '0.5 s' end);
                 if cardinality(v_turns) > 0 then
-                    v_first := @schema@.together(v_first, @schema@.lock_turns(v_turns, v_lanes, v_denied, v_first.tids,
-                        v_share, claim.max_attempts, v_now));
+                    v_first := @schema@.together(v_first, @schema@.lock_turns(v_turns, v_scope, v_first.tids, v_share,
+                        claim.max_attempts, v_now));
                 end if;
                 v_memory.turn := v_turns[cardinality(v_turns)];
             end if;
         end if;
 
-        v_got := @schema@.lock_due(v_marks, tenant, v_first.tids, v_width - coalesce(cardinality(v_first.tids), 0),
-            claim.max_attempts, v_now);
+        v_read := case when v_wide and not v_scope.open then @schema@.entries_read() end;
+        v_got := @schema@.lock_due(v_marks, v_scope, tenant, v_first.tids,
+            v_width - coalesce(cardinality(v_first.tids), 0), claim.max_attempts, v_now);
         if v_first.tids is not null then
             v_got := @schema@.together(v_got, v_first);
         end if;
         v_count := cardinality(v_got.tids);
-        if tenant is null then
-            if v_sweep then
-                v_memory.scope := v_scope;
-                v_memory.swept_at := v_now;
-                v_memory.cost := clock_timestamp() - v_now - v_looked;
-                v_memory.busy := false;
-                v_memory.marks := v_marks;
-            end if;
-        end if;
+        v_memory.stepped := v_read is not null and (v_bounded and v_count < v_width
+            or @schema@.entries_read() - v_read > v_steps);
 
         v_take := v_got.tids;
         if v_got.keyed and not v_got.loose then
@@ -404,7 +530,7 @@ begin
         if v_got.keyed then
             select o.take, o.die, o.parked, o.crowd, o.extended, o.runs
               into v_take, v_die, v_parked, v_crowd, v_extended, v_runs
-              from @schema@.order_keys(v_got.tids, v_lanes, v_denied, "limit" - cardinality(v_take), run, prefetch,
+              from @schema@.order_keys(v_got.tids, v_scope, "limit" - cardinality(v_take), run, prefetch,
                        worker, claim.max_attempts, v_now, v_take, v_die) o;
         end if;
         v_crowded := v_crowded or v_crowd > v_count / 8;
@@ -412,9 +538,10 @@ begin
         -- Depth is for keys: what their runs leave of the batch is for messages without one.
         if v_depth > 1 and v_found < "limit" then
             v_more := @schema@.lock_due(array(
-                select row (m.lane, m.prio, m.shard, case when m.shard = -1 then m.low else 'infinity' end)::@schema@.mark
+                select row (m.lane, m.prio, m.shard, case when m.shard = -1 then m.low else 'infinity' end,
+                            m.high)::@schema@.mark
                   from unnest(v_marks) with ordinality m order by m.ordinality),
-                null, v_got.tids, "limit" - v_found, claim.max_attempts, v_now);
+                v_scope, null, v_got.tids, "limit" - v_found, claim.max_attempts, v_now);
             select v_take || coalesce(array_agg(q.ctid) filter (where not x.dying), '{}'),
                    v_die || coalesce(array_agg(q.ctid) filter (where x.dying), '{}')
               into v_take, v_die
@@ -424,12 +551,26 @@ begin
              where q.ctid = any (v_more.tids);
             v_got := @schema@.together(v_got, v_more);
         end if;
-        if tenant is null and v_count > 0 then
+        v_all := null;
+        if v_got.alone or v_got.bytes > max_bytes or (v_extended and max_bytes is not null) then
+            v_all := v_take;
+            select f.kept, f.alone into v_take, v_memory.alone
+              from @schema@.fit(v_all, max_bytes, not coalesce(v_memory.alone, false), claim.max_attempts) f;
+            v_left := cardinality(v_take) < cardinality(v_all);
+        end if;
+        if tenant is null and (v_count > 0 or v_bounded) then
+            -- Where rows were stepped over, the mark is behind what has been looked at; where some were left, before them.
             v_memory.marks := array(
-                select row (m.lane, m.prio, m.shard, greatest(m.low, g.due))::@schema@.mark
+                select row (m.lane, m.prio, m.shard, least(greatest(m.low, g.due, case when m.high is not null
+                               and v_count < v_width and coalesce(g.count, 0) <= v_width / 8 then m.high + interval '1 us' end), l.due),
+                               null)::@schema@.mark as mark
                   from unnest(v_marks) with ordinality m
-                  left join (select g.probe, max(g.due) as due from unnest(v_got.probes, v_got.dues) g(probe, due)
+                  left join (select g.probe, max(g.due) as due, count(*) from unnest(v_got.probes, v_got.dues) g(probe, due)
                               group by g.probe) g on g.probe = m.ordinality
+                  left join (select case when not v_wide then q.lane end as lane, q.prio, q.shard, min(q.due) as due
+                               from @schema@.queue q
+                              where v_left and q.ctid = any (v_all) and q.ctid <> all (v_take) group by 1, 2, 3) l
+                      on l.prio = m.prio and l.shard = m.shard and l.lane is not distinct from m.lane
                  order by m.prio desc, greatest(m.low, g.due));
         end if;
         if v_got.expired or v_extended then
@@ -439,24 +580,34 @@ begin
             perform @schema@.bury_claimed(v_die, v_now);
         end if;
 
-        -- Everything locked was blocked or buried: look further. Nothing found from the marks on: sweep.
-        exit when cardinality(v_take) > 0 or v_round > 50;
+        -- Everything locked was blocked or buried, or stepped over: look further. Nothing found from the marks on: sweep, where
+        -- that is not dear.
+        exit when cardinality(v_take) > 0;
         if v_count > 0 then
             exit when v_parked = 0 and cardinality(v_die) = 0;
             v_width := least(v_width * 2, "limit");
+        elsif v_bounded then
+            v_steps := least(v_steps * 2, 10000);
         else
-            exit when v_sweep or tenant is not null;
-            v_sweep := true;
+            exit when v_sweep or tenant is not null or not v_memory.busy;
+        end if;
+        v_sweep := v_count = 0 and not v_bounded;
+        if clock_timestamp() > v_start + interval '0.2 s' then
+            v_left := true;
+            exit;
         end if;
         v_now := clock_timestamp();
     end loop;
 
+    v_kept := set_config('outbox.more', case when v_left then 'on' else '' end, true);
     if tenant is null then
-        v_memory.full := v_count >= v_width;
+        v_memory.full := v_count >= v_width or v_left;
         v_memory.busy := v_memory.full and "limit" >= 100;
         v_memory.depth := case when v_crowded then v_depth * 2
                                when v_found <= "limit" / 2 then greatest(v_depth / 2, 1) else v_depth end;
-        v_memory.marks := v_memory.marks || v_aside;
+        if cardinality(v_calm) > 0 or cardinality(v_aside) > 0 then
+            v_memory.marks := array(select m from unnest(v_memory.marks || v_calm || v_aside) m order by m.prio desc, m.low);
+        end if;
         v_kept := set_config(memory_name, v_memory::text, false);
     end if;
     if cardinality(v_take) = 0 then
@@ -467,13 +618,16 @@ begin
     select extract(epoch from coalesce(claim.retry_base, n.retry_base)) * 1000,
            extract(epoch from coalesce(claim.retry_cap, n.retry_cap)) * 1000
       into v_base, v_cap from @schema@.namespace n where n.name = '*';
-    if claim.retry_base is null or claim.retry_cap is null then
+    if (claim.retry_base is null or claim.retry_cap is null) and exists (select from @schema@.namespace n
+            where n.name <> '*' and (n.retry_base is not null or n.retry_cap is not null)) then
         select jsonb_object_agg(l.id, jsonb_build_array(
                    case when claim.retry_base is null then extract(epoch from n.retry_base) * 1000 end::int,
                    case when claim.retry_cap is null then extract(epoch from n.retry_cap) * 1000 end::int))
           into v_policies
-          from @schema@.namespace n join @schema@.lane l on l.namespace = n.name
-         where n.name <> '*' and (n.retry_base is not null or n.retry_cap is not null);
+          from (select distinct q.lane from @schema@.queue q where q.ctid = any (v_take)) t
+          join @schema@.lane l on l.id = t.lane
+          join @schema@.namespace n on n.name = l.namespace
+         where n.retry_base is not null or n.retry_cap is not null;
     end if;
     -- Step 5. Only a batch with runs pays for keeping each together, and only a parked row for a change of the index.
     if not (v_runs or v_extended) then
@@ -481,21 +635,20 @@ begin
             with leased as (
                 update @schema@.queue q
                    set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
-                       spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts),
+                       spent = q.spent + 1, lost = q.lost + (q.until is not null)::int, ceiling = least(q.max_attempts, claim.max_attempts),
                        retry_base = case when v_policies is null then v_base
                            else coalesce((v_policies -> q.lane::text ->> 0)::int, v_base) end,
                        retry_cap = case when v_policies is null then v_cap
                            else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end
                  where q.ctid = any (v_take)
-                returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid,
-                          q.deferred
+                returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid
             ), sorted as (
                 select * from leased q order by q.prio desc, q.due
             )
             select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                    m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                    q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
-                   q.sid, q.deferred::int
+                   q.sid, q.deferred::int, q.lost::int
               from sorted q -- a nested loop: the order stays
              cross join lateral (select * from @schema@.message x where x.id = q.id
                                  union all
@@ -506,14 +659,13 @@ begin
         with leased as (
             update @schema@.queue q
                set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
-                   spent = q.spent + 1, ceiling = least(q.max_attempts, claim.max_attempts),
+                   spent = q.spent + 1, lost = q.lost + (q.until is not null)::int, ceiling = least(q.max_attempts, claim.max_attempts),
                    retry_base = case when v_policies is null then v_base
                            else coalesce((v_policies -> q.lane::text ->> 0)::int, v_base) end,
                    retry_cap = case when v_policies is null then v_cap
                            else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end, parked = false
              where q.ctid = any (v_take)
-            returning q.ctid, q.id, q.attempts, q.spent, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq,
-                      q.deferred
+            returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
         ), sorted as (
             select * from leased q
             window run as (partition by q.sid)
@@ -523,7 +675,7 @@ begin
         select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
-               q.sid, q.deferred::int
+               q.sid, q.deferred::int, q.lost::int
           from sorted q
          cross join lateral (select * from @schema@.message x where x.id = q.id
                              union all

@@ -66,10 +66,13 @@ declare
     v_now constant timestamptz := clock_timestamp();
 begin
     update @schema@.queue q
-       set held = false, parked = false, due = v_now, since = v_now, spent = 0, deferred = 0, redriven = true, expires_at = null
+       set held = false, parked = false, due = v_now, since = v_now, spent = 0, lost = 0, deferred = 0,
+           redriven = true, expires_at = null
      where q.id = any (ids) and q.held;
-    insert into @schema@.queue (id, lane, due, since, tenant_id, attempts, max_attempts, prio, shard, redriven)
-    select d.id, l.id, v_now, v_now, d.tenant_id, d.attempts, d.max_attempts, d.priority, -1, true
+    insert into @schema@.queue (id, lane, due, since, tenant_id, attempts, bytes, max_attempts, prio, shard, redriven)
+    select d.id, l.id, v_now, v_now, d.tenant_id, d.attempts,
+           case when d.encoding is null then coalesce(octet_length(d.body), octet_length(d.payload::text))
+                else @schema@.content_size(null, d.body, d.encoding) end, d.max_attempts, d.priority, -1, true
       from @schema@.dead d,
            lateral (select x.id from @schema@.lane x where x.namespace = d.namespace and x.topic = d.topic limit 1) l
      where d.id = any (ids) and not d.held;
@@ -175,8 +178,9 @@ begin
             and p.topic is not distinct from pause.topic and p.destination is not distinct from pause.destination) then
         return false;
     end if;
-    insert into @schema@.pause (namespace, topic, destination, actor, reason)
-    values (pause.namespace, pause.topic, pause.destination, coalesce(pause.actor, session_user), pause.reason);
+    insert into @schema@.pause (namespace, topic, destination, lane, actor, reason)
+    values (pause.namespace, pause.topic, pause.destination, case when pause.topic is not null and pause.destination is null
+                then @schema@.lane_id(pause.namespace, pause.topic) end, coalesce(pause.actor, session_user), pause.reason);
     perform @schema@.record(actor, 'pause', reason, null, null,
         jsonb_build_object('namespace', namespace, 'topic', topic, 'destination', destination));
     return true;

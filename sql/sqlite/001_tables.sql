@@ -105,10 +105,12 @@ CREATE TABLE outbox_queue (
     seq          INTEGER,
     tenant_id    TEXT,
     expires_at   INTEGER,
+    bytes        INTEGER NOT NULL DEFAULT 0, -- of the payload, as it is delivered
     max_attempts INTEGER NOT NULL,
     attempts     INTEGER NOT NULL DEFAULT 0, -- number of the last attempt begun: never falls
     spent        INTEGER NOT NULL DEFAULT 0, -- of the budget max_attempts
     deferred     INTEGER NOT NULL DEFAULT 0, -- how many times in a row it was limited, blocked or silent
+    lost         INTEGER NOT NULL DEFAULT 0, -- of those: attempts whose worker was not heard of again
     redriven     INTEGER NOT NULL DEFAULT 0,
     updated_at   INTEGER NOT NULL,
     until        INTEGER,                    -- lease end; the rest describes the claim that holds it

@@ -30,6 +30,23 @@ CREATE VIEW outbox_last AS
      WHERE m.n = (SELECT max(x.n) FROM outbox_message x)
        AND NOT EXISTS (SELECT 1 FROM outbox_call c WHERE c.one = 1 AND c.after_n = m.n);
 
+-- A zstd frame tells in its header how many bytes it stands for, and those count; null where it does not. What is behind the
+-- header is for readers to check. https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1
+CREATE VIEW outbox_frame AS
+    SELECT f.n, (SELECT sum((instr('123456789ABCDEF', substr(f.hex, 2 * (f.start + b.i) + 1, 1)) * 16
+                             + instr('123456789ABCDEF', substr(f.hex, 2 * (f.start + b.i) + 2, 1))) << 8 * b.i)
+                        + CASE f.width WHEN 2 THEN 256 ELSE 0 END
+                   FROM (SELECT 0 AS i UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3
+                         UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7) b
+                  WHERE b.i < f.width AND f.type = 'blob' AND substr(f.hex, 1, 8) = '28B52FFD' AND f.flags & 3 = 0
+                    AND length(f.hex) >= 2 * (f.start + f.width)) AS size
+      FROM (SELECT h.n, h.type, h.hex, h.flags, CASE WHEN h.flags & 32 THEN 5 ELSE 6 END AS start,
+                   CASE h.flags >> 6 WHEN 0 THEN (h.flags & 32) / 32 WHEN 1 THEN 2 WHEN 2 THEN 4 ELSE 8 END AS width
+              FROM (SELECT m.n, typeof(m.payload) AS type, hex(substr(m.payload, 1, 14)) AS hex,
+                           instr('123456789ABCDEF', substr(hex(substr(m.payload, 5, 1)), 1, 1)) * 16
+                           + instr('123456789ABCDEF', substr(hex(substr(m.payload, 5, 1)), 2, 1)) AS flags
+                      FROM outbox_message m WHERE m.encoding IS NOT NULL) h) f;
+
 CREATE TRIGGER outbox_enqueue INSTEAD OF INSERT ON outbox
 BEGIN
     -- 1. The first case is the quick test: plain ASCII within the limits, and none of the rarer fields. substr stops at
@@ -173,29 +190,6 @@ BEGIN
         END
       FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
 
-    -- A zstd frame tells in its header how many bytes it stands for, and those count. What is behind the header is for
-    -- readers to check. https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1
-    SELECT CASE
-        WHEN z.size IS NULL
-            THEN RAISE(ABORT, 'OB001: "payload" is no zstd frame that tells its size: compress it in one call, with the content size in the frame header and without a dictionary')
-        WHEN z.size NOT BETWEEN 0 AND (SELECT l.max_payload FROM outbox_lane l
-                                        WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
-            THEN RAISE(ABORT, 'OB006: "payload" stands for more than the namespace''s max_payload: store the content elsewhere and send a reference, or raise the limit')
-        END
-      FROM (SELECT (SELECT sum((instr('123456789ABCDEF', substr(f.hex, 2 * (f.start + b.i) + 1, 1)) * 16
-                                + instr('123456789ABCDEF', substr(f.hex, 2 * (f.start + b.i) + 2, 1))) << 8 * b.i)
-                           + CASE f.width WHEN 2 THEN 256 ELSE 0 END
-                      FROM (SELECT h.hex, h.flags, CASE WHEN h.flags & 32 THEN 5 ELSE 6 END AS start,
-                                   CASE h.flags >> 6 WHEN 0 THEN (h.flags & 32) / 32 WHEN 1 THEN 2 WHEN 2 THEN 4 ELSE 8 END AS width
-                              FROM (SELECT hex(substr(NEW.payload, 1, 14)) AS hex,
-                                           instr('123456789ABCDEF', substr(hex(substr(NEW.payload, 5, 1)), 1, 1)) * 16
-                                           + instr('123456789ABCDEF', substr(hex(substr(NEW.payload, 5, 1)), 2, 1)) AS flags) h) f
-                      JOIN (SELECT 0 AS i UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3
-                            UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7) b ON b.i < f.width
-                     WHERE typeof(NEW.payload) = 'blob' AND substr(f.hex, 1, 8) = '28B52FFD' AND f.flags & 3 = 0
-                       AND length(f.hex) >= 2 * (f.start + f.width)) AS size
-             WHERE NEW.encoding IS NOT NULL) z;
-
     -- 4. Calls outbox_call_duplicate. RAISE(IGNORE) ends the trigger without an error and without undoing anything.
     UPDATE outbox_call
        SET (id, seq) = (SELECT d.id, d.seq FROM outbox_lane l JOIN outbox_dedupe d
@@ -236,8 +230,17 @@ BEGIN
            CASE WHEN coalesce(NEW.content_type, NEW.encoding) IS NULL THEN CAST(NEW.payload AS TEXT) ELSE CAST(NEW.payload AS BLOB) END
       FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
 
+    SELECT CASE
+        WHEN f.size IS NULL
+            THEN RAISE(ABORT, 'OB001: "payload" is no zstd frame that tells its size: compress it in one call, with the content size in the frame header and without a dictionary')
+        WHEN f.size NOT BETWEEN 0 AND (SELECT l.max_payload FROM outbox_lane l
+                                        WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
+            THEN RAISE(ABORT, 'OB006: "payload" stands for more than the namespace''s max_payload: store the content elsewhere and send a reference, or raise the limit')
+        END
+      FROM outbox_frame f WHERE f.n = last_insert_rowid();
+
     -- 6. A message with a key is parked, and woken at once by outbox_call_key when nothing is in its way.
-    INSERT INTO outbox_queue (n, state, lane, prio, due, sid, seq, tenant_id, expires_at, max_attempts, updated_at)
+    INSERT INTO outbox_queue (n, state, lane, prio, due, sid, seq, tenant_id, expires_at, bytes, max_attempts, updated_at)
     SELECT m.n, CASE WHEN m.seq > 1 THEN 2 ELSE 0 END, m.lane, m.priority,
            min(coalesce(m.deliver_after, m.created_at), coalesce(m.expires_at, m.deliver_after, m.created_at)),
            CASE WHEN m.key IS NOT NULL
@@ -245,7 +248,9 @@ BEGIN
                                    ON s.namespace = l.namespace AND s.topic = l.order_topic
                                       AND s.tenant_id = coalesce(m.tenant_id, '') AND s.key = m.key
                                 WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic), m.n) END,
-           m.seq, m.tenant_id, m.expires_at, m.max_attempts, m.created_at
+           m.seq, m.tenant_id, m.expires_at,
+           coalesce((SELECT f.size FROM outbox_frame f WHERE f.n = m.n), length(CAST(NEW.payload AS BLOB))),
+           m.max_attempts, m.created_at
       FROM outbox_message m WHERE m.n = last_insert_rowid();
 
     -- 7. Calls outbox_call_dedupe and outbox_call_key.

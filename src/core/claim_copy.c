@@ -34,6 +34,21 @@ static const char *const *keep_topics(struct ob_arena *arena, const char *const 
     return copy;
 }
 
+static const struct outbox_lane_rule *keep_rules(struct ob_arena *arena, const struct outbox_lane_rule *rules, size_t count,
+                                                 bool *ok)
+{
+    if (!count || !*ok)
+        return NULL;
+    struct outbox_lane_rule *copy = ob_arena_calloc(arena, count, sizeof *copy);
+    *ok = copy != NULL;
+    for (size_t i = 0; i < count && *ok; i++) {
+        copy[i].name_space = keep(arena, rules[i].name_space, ok);
+        copy[i].topic = keep(arena, rules[i].topic, ok);
+        copy[i].skip = rules[i].skip;
+    }
+    return copy;
+}
+
 bool ob_claim_copy(struct ob_arena *arena, const struct outbox_claim *want, struct outbox_claim *copy)
 {
     bool ok = true;
@@ -43,6 +58,7 @@ bool ob_claim_copy(struct ob_arena *arena, const struct outbox_claim *want, stru
     copy->tenant_id = keep(arena, want->tenant_id, &ok);
     copy->only = keep_lanes(arena, want->only, want->only_count, &ok);
     copy->skip = keep_lanes(arena, want->skip, want->skip_count, &ok);
+    copy->rules = keep_rules(arena, want->rules, want->rule_count, &ok);
     copy->topics = keep_topics(arena, want->topics, want->topic_count, &ok);
     return ok;
 }

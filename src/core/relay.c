@@ -40,7 +40,7 @@ static struct ob_relay_settings with_defaults(const struct ob_relay_settings *gi
 {
     struct ob_relay_settings set = *given;
     set.window = or_int(set.window, 1000);
-    set.max_bytes = set.max_bytes ? set.max_bytes : (size_t)32 * 1024 * 1024;
+    set.max_bytes = set.max_bytes ? set.max_bytes : (size_t)16 * 1024 * 1024;
     set.claim_limit = or_int(set.claim_limit, 500);
     set.settle_limit = or_int(set.settle_limit, 1000);
     set.concurrency = or_int(set.concurrency, 1000);
@@ -122,7 +122,6 @@ enum outbox_code ob_relay_new(const struct ob_relay_settings *settings, int64_t 
     made->set = set;
     made->now_us = now_us;
     made->random = set.seed;
-    made->typical_bytes = 1024;
     made->probe_width = OB_PROBE_WIDTH;
     ob_list_init(&made->done);
     ob_list_init(&made->renew);

@@ -47,7 +47,7 @@ typedef void ob_note_fn(void *ctx, const struct ob_note *note);
 
 struct ob_relay_settings {
     int window;                                          /* most messages held. 1000 */
-    size_t max_bytes;                                    /* of them; claims shrink as this fills. 32 MiB */
+    size_t max_bytes;                                    /* of them; claims shrink as this fills. 16 MiB */
     int claim_limit;                                     /* most messages asked for at once. 500 */
     int settle_limit;                                    /* most outcomes settled, or leases renewed, at once. 1000 */
     int concurrency;                                     /* most messages at sinks at once. 1000 */
@@ -95,6 +95,7 @@ struct ob_event {
     enum ob_event_kind kind;
     const struct outbox_delivery *msgs; /* CLAIMED */
     int count;
+    bool more;       /* CLAIMED: the store has others, though these are fewer than asked for */
     uint64_t handle; /* DELIVERED */
     const struct outbox_verdict *verdict;
     int dest;         /* PAUSE, RESUME */
@@ -120,6 +121,7 @@ struct ob_action {
     enum ob_action_kind kind;
     /* CLAIM */
     int limit, run;
+    size_t max_bytes; /* of payloads; one message comes whatever its size */
     int64_t lease_us; /* EXTEND too */
     bool prefetch;
     uint32_t incarnation; /* part of the worker's name, which must not be any other process's either */

@@ -139,16 +139,29 @@ static void ack_before_send(struct ob_relay *relay, int count)
     }
 }
 
+/* The message that goes alone, while that holds; NULL: none does. */
+static struct ob_flight *alone(struct ob_relay *relay)
+{
+    struct ob_flight *flight = relay->alone ? ob_flight_find(&relay->flights, relay->alone) : NULL;
+    if (!flight || relay->now_us >= relay->alone_until_us || relay->phase != OB_RELAY_RUNNING)
+        relay->alone = 0;
+    return relay->alone ? flight : NULL;
+}
+
 static bool next_deliver(struct ob_relay *relay, struct ob_action *action)
 {
+    const struct ob_flight *only = alone(relay);
+    if (only && relay->flights.in_state[OB_FLIGHT_OUT] > 0)
+        return false;
     for (int i = 0; i < relay->set.dest_count; i++) {
         int index = (relay->next_dest + i) % relay->set.dest_count;
         struct ob_dest *dest = &relay->dests[index];
         int most = ob_dest_free(dest), process = relay->set.concurrency - relay->flights.in_state[OB_FLIGHT_OUT];
         most = most < dest->set.batch ? most : dest->set.batch;
         most = most < process ? most : process;
-        if (relay->now_us < dest->limited_until_us)
+        if (relay->now_us < dest->limited_until_us || (only && only->dest != index))
             continue;
+        most = only && most > 1 ? 1 : most;
         int count = fill(relay, dest, most);
         if (count == 0)
             continue;
@@ -163,15 +176,17 @@ static bool next_deliver(struct ob_relay *relay, struct ob_action *action)
 
 /* ---- claim ---- */
 
-static int claim_room(const struct ob_relay *relay)
+/* How many messages may be claimed, and how many bytes of them. A batch is there twice while it is copied from what the store
+ * handed out: so no claim is for more than a quarter of all. */
+static int claim_room(const struct ob_relay *relay, size_t *bytes)
 {
     int room = relay->set.window - relay->flights.held;
     size_t left = relay->set.max_bytes > relay->flights.bytes ? relay->set.max_bytes - relay->flights.bytes : 0;
-    size_t fits = left / relay->typical_bytes;
-    if (fits == 0 && relay->flights.held == 0)
-        fits = 1; /* one giant at a time still goes */
-    room = room < relay->set.claim_limit ? room : relay->set.claim_limit;
-    return fits < (size_t)room ? (int)fits : room;
+    size_t most = relay->set.max_bytes / 4;
+    if (left < most / 2 && relay->flights.held > 0)
+        return 0; /* soon there is room for more than one; and one giant at a time still goes */
+    *bytes = left < most && left > 0 ? left : most;
+    return room < relay->set.claim_limit ? room : relay->set.claim_limit;
 }
 
 /* Whether it is worth to claim now. A small claim for the few entries that are free would make all later ones small too,
@@ -188,12 +203,16 @@ static bool worth(const struct ob_relay *relay, int room)
     return any && (idle || room >= (full + 1) / 2);
 }
 
-static bool ask(struct ob_relay *relay, int limit, bool probes, struct ob_action *action)
+static bool ask(struct ob_relay *relay, int limit, size_t bytes, bool probes, struct ob_action *action)
 {
+    int shrink = relay->sched.shrink;
+    limit = probes ? limit : limit >> shrink > 0 ? limit >> shrink : 1;
+    bytes = bytes >> shrink > 0 ? bytes >> shrink : 1;
     ob_schedule_asked(&relay->sched, limit, probes, relay->now_us);
     relay->probed = probes;
     *action = (struct ob_action){.kind = OB_ACTION_CLAIM,
                                  .limit = limit,
+                                 .max_bytes = bytes,
                                  .run = probes ? 1 : relay->set.run,
                                  .lease_us = relay->set.lease_us,
                                  .prefetch = relay->set.prefetch && !probes,
@@ -214,7 +233,7 @@ static int probe_room(const struct ob_relay *relay)
 }
 
 /* Probes of many destinations by one claim, so that any number of them that are down costs a claim now and then. */
-static bool next_probes(struct ob_relay *relay, int room, struct ob_action *action)
+static bool next_probes(struct ob_relay *relay, int room, size_t bytes, struct ob_action *action)
 {
     int most = probe_room(relay), named = 0, last = relay->next_probe;
     if (relay->now_us < relay->probes_us && !OB_MUTANT(PROBES_RUSH))
@@ -233,7 +252,7 @@ static bool next_probes(struct ob_relay *relay, int room, struct ob_action *acti
         relay->shut[i] = !relay->dests[i].asked;
     relay->next_probe = last % relay->set.dest_count;
     relay->probes_us = relay->now_us + PROBES_US;
-    return ask(relay, named, true, action);
+    return ask(relay, named, bytes, true, action);
 }
 
 void ob_relay_probes_came(struct ob_relay *relay, bool full)
@@ -258,15 +277,16 @@ static bool next_claim(struct ob_relay *relay, struct ob_action *action)
     struct ob_schedule *sched = &relay->sched;
     if (sched->out || relay->phase != OB_RELAY_RUNNING || !ob_schedule_store_ready(sched, relay->now_us))
         return false;
-    int room = claim_room(relay);
-    if (room < 1)
+    size_t bytes;
+    int room = claim_room(relay, &bytes);
+    if (room < 1 || alone(relay))
         return false;
     for (int i = 0; i < relay->set.dest_count; i++)
         relay->shut[i] = ob_dest_shut(&relay->dests[i], relay->now_us);
     bool wanted = ob_schedule_wants(sched, relay->now_us) && worth(relay, room);
-    if (!(wanted && relay->probed) && next_probes(relay, room, action)) /* no two of them in a row */
+    if (!(wanted && relay->probed) && next_probes(relay, room, bytes, action)) /* no two of them in a row */
         return true;
-    return wanted && ask(relay, room, false, action);
+    return wanted && ask(relay, room, bytes, false, action);
 }
 
 /* ---- all of it ---- */
@@ -308,6 +328,8 @@ int64_t ob_relay_deadline_us(const struct ob_relay *relay)
     if (first)
         due = sooner(due, OB_CONTAINER(first, struct ob_flight, timer)->timer_us, now);
     due = sooner(due, relay->sched.ready_us, now);
+    if (relay->alone)
+        due = sooner(due, relay->alone_until_us, now);
     if (relay->phase == OB_RELAY_STOPPING) {
         due = sooner(due, relay->grace_until_us, now);
         return sooner(due, relay->flush_until_us, now);

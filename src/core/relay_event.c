@@ -191,7 +191,10 @@ static void take(struct ob_relay *relay, const struct outbox_delivery *msg)
         return;
     flight->claimed_us = relay->now_us;
     flight->lease_until_us = relay->sched.asked_us + relay->set.lease_us;
-    relay->typical_bytes = (relay->typical_bytes * 7 + flight->bytes) / 8 + 1;
+    if (msg->lost > 0 && msg->lost >= msg->spent - 1 && msg->spent >= msg->max_attempts) {
+        relay->alone = ob_flight_handle(flight);
+        relay->alone_until_us = relay->now_us + OB_ALONE_US;
+    }
     if (msg->stream && !OB_MUTANT(NO_ORDER))
         ob_keys_join(&relay->keys, flight, msg->stream);
     int dest = relay->set.route(relay->set.route_ctx, msg);
@@ -240,8 +243,8 @@ static void claimed(struct ob_relay *relay, const struct ob_event *event)
         take(relay, &event->msgs[i]);
     }
     if (relay->sched.probes)
-        ob_relay_probes_came(relay, event->count >= relay->sched.limit);
-    ob_schedule_answered(&relay->sched, event->count, relay->now_us);
+        ob_relay_probes_came(relay, event->count >= relay->sched.limit || event->more);
+    ob_schedule_answered(&relay->sched, event->count, event->more, relay->now_us);
     clear_tombs(relay);
 }
 
@@ -259,10 +262,9 @@ static void claim_failed(struct ob_relay *relay)
         return;
     if (!OB_MUTANT(ONE_WORKER_NAME))
         relay->sched.incarnation++; /* messages may be out under our name that we never saw */
-    ob_schedule_answered(&relay->sched, 0, relay->now_us);
+    ob_schedule_claim_failed(&relay->sched, relay->now_us);
     for (int i = 0; i < relay->set.dest_count; i++)
         relay->dests[i].asked = false;
-    relay->sched.hungry = true;
     clear_tombs(relay);
 }
 

@@ -17,6 +17,9 @@ struct ob_window {
 
 enum { OB_PROBE_WIDTH = 64 }; /* the most destinations that a claim of probes names */
 
+/* So long a message that may be what took its worker down has the relay to itself. */
+#define OB_ALONE_US 1000000
+
 enum ob_relay_phase { OB_RELAY_RUNNING, OB_RELAY_STOPPING, OB_RELAY_STOPPED };
 
 struct ob_relay {
@@ -45,7 +48,8 @@ struct ob_relay {
         uint64_t handle;
     } * cancels;
     int cancel_count;     /* never more than were out */
-    size_t typical_bytes; /* of a message, smoothed */
+    uint64_t alone;       /* a message that goes alone, while it is held: nothing is claimed or handed over beside it ... */
+    int64_t alone_until_us; /* ... until then */
     struct ob_relay_stats stats;
 };
 

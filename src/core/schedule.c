@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stddef.h>
 
+enum { SHRINK_MOST = 12, STREAK = 16 };
+
 void ob_schedule_init(struct ob_schedule *sched, int64_t poll_us, int64_t base_us, int64_t cap_us, int64_t now_us)
 {
     *sched = (struct ob_schedule){.poll_us = poll_us,
@@ -39,13 +41,26 @@ void ob_schedule_asked(struct ob_schedule *sched, int limit, bool probes, int64_
     }
 }
 
-void ob_schedule_answered(struct ob_schedule *sched, int count, int64_t now_us)
+void ob_schedule_answered(struct ob_schedule *sched, int count, bool more, int64_t now_us)
 {
     sched->out = false;
+    if (sched->shrink > 0 && ++sched->streak >= STREAK) {
+        sched->shrink--;
+        sched->streak = 0;
+    }
     if (sched->probes)
         return;
-    if (count >= sched->limit)
-        sched->hungry = true; /* there may be more */
+    if (count >= sched->limit || more)
+        sched->hungry = true;
+    sched->next_poll_us = now_us + sched->poll_us;
+}
+
+void ob_schedule_claim_failed(struct ob_schedule *sched, int64_t now_us)
+{
+    sched->out = false;
+    sched->hungry = true;
+    sched->shrink += sched->shrink < SHRINK_MOST;
+    sched->streak = 0;
     sched->next_poll_us = now_us + sched->poll_us;
 }
 

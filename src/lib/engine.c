@@ -65,8 +65,8 @@ static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_err
     if (batch->size > 0)
         OB_CRASH_POINT("claimed");
     if (!engine->filtered || batch->size > 0)
-        engine->empty = batch->size == 0;
-    event(engine, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = batch->items, .count = (int)batch->size});
+        engine->empty = batch->size == 0 && !batch->more;
+    event(engine, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = batch->items, .count = (int)batch->size, .more = batch->more});
     batch->free(batch);
 }
 
@@ -146,13 +146,14 @@ static void claim(struct ob_engine *engine, const struct ob_action *action)
     struct outbox_claim want = OUTBOX_CLAIM_INIT;
     want.worker = worker;
     want.limit = action->limit;
+    want.max_bytes = action->max_bytes;
     want.lease_us = action->lease_us;
     want.run = action->run;
     want.prefetch = action->prefetch;
     want.max_attempts = engine->set.max_attempts;
     if (engine->set.lanes)
         engine->set.lanes(engine->set.ctx, action->only, action->shut, &want);
-    engine->filtered = want.only || want.skip_count > 0;
+    engine->filtered = want.only || want.skip_count > 0 || want.rule_count > 0;
     engine->line->ops->claim(engine->line, &want, engine->timeout_us);
 }
 

@@ -81,7 +81,13 @@ enum outbox_code outbox_claim(outbox_store *store, const struct outbox_claim *wa
         return not_initialised("want", "OUTBOX_CLAIM_INIT", err);
     if (!given.worker)
         return missing("worker", err);
-    return store->store->ops->claim(store->store, &given, batch, err);
+    for (;;) {
+        enum outbox_code code = store->store->ops->claim(store->store, &given, batch, err);
+        if (code || (*batch)->size > 0 || !(*batch)->more)
+            return code;
+        outbox_batch_free(*batch); /* all that it met was buried, or not to be taken: others stand behind */
+        *batch = NULL;
+    }
 }
 
 size_t outbox_batch_size(const outbox_batch *batch)

@@ -9,6 +9,8 @@
 #include "core/batch.h"
 #include "core/codec.h"
 
+#include <string.h>
+
 /* In the order of sql/postgres/stmt/claim.sql. */
 enum column {
     ID,
@@ -39,6 +41,8 @@ enum column {
     ENCODING,
     STREAM,
     DEFERRED,
+    LOST,
+    MORE,
 };
 
 struct batch {
@@ -83,6 +87,7 @@ static void read_delivery(const PGresult *res, int row, struct outbox_delivery *
         .expires_at_us = ob_pg_time(res, row, EXPIRES_AT),
         .stream = ob_pg_int8(res, row, STREAM),
         .deferred = ob_pg_int4(res, row, DEFERRED),
+        .lost = ob_pg_int4(res, row, LOST),
     };
     ob_pg_uuid(res, row, ID, &msg->id);
     if (PQgetisnull(res, row, BODY)) {
@@ -117,6 +122,51 @@ static void put_lanes(struct ob_pg_params *params, const struct outbox_lane *lan
     }
 }
 
+/* A glob as a pattern of LIKE. */
+static void like(struct ob_buf *buf, const char *glob)
+{
+    for (; glob && *glob; glob++) {
+        if (*glob == '*' || *glob == '?') {
+            ob_buf_putc(buf, *glob == '*' ? '%' : '_');
+            continue;
+        }
+        if (*glob == '\\' && glob[1])
+            glob++;
+        if (strchr("%_\\", *glob))
+            ob_buf_putc(buf, '\\');
+        ob_buf_putc(buf, *glob);
+    }
+    if (!glob)
+        ob_buf_putc(buf, '%');
+}
+
+static void put_rules(struct ob_pg_params *params, const struct outbox_lane_rule *rules, size_t count)
+{
+    for (int half = 0; half < 2; half++) {
+        if (count == 0) {
+            ob_pg_put_null(params);
+            continue;
+        }
+        ob_pg_array_begin(params, OB_PG_TEXT, count);
+        for (size_t i = 0; i < count; i++) {
+            struct ob_buf text = OB_BUF_INIT;
+            like(&text, half ? rules[i].topic : rules[i].name_space);
+            ob_pg_array_text(params, ob_buf_text(&text));
+            params->scratch->failed |= !ob_buf_ok(&text);
+            ob_buf_fini(&text);
+        }
+        ob_pg_array_end(params);
+    }
+    if (count == 0) {
+        ob_pg_put_null(params);
+        return;
+    }
+    ob_pg_array_begin(params, OB_PG_BOOL, count);
+    for (size_t i = 0; i < count; i++)
+        ob_pg_array_bool(params, rules[i].skip);
+    ob_pg_array_end(params);
+}
+
 void ob_pg_claim_params(struct ob_pg_params *params, const struct outbox_claim *want)
 {
     ob_pg_put_text(params, want->worker);
@@ -142,16 +192,24 @@ void ob_pg_claim_params(struct ob_pg_params *params, const struct outbox_claim *
     put_interval_or_null(params, want->retry_cap_us);
     put_lanes(params, want->only, want->only_count);
     put_lanes(params, want->skip_count ? want->skip : NULL, want->skip_count);
+    if (want->max_bytes)
+        ob_pg_put_int8(params, want->max_bytes < INT64_MAX ? (int64_t)want->max_bytes : INT64_MAX);
+    else
+        ob_pg_put_null(params);
+    put_rules(params, want->rules, want->rule_count);
 }
 
 bool ob_pg_claim_filtered(const struct outbox_claim *want)
 {
-    return want->name_space || want->topics || want->tenant_id || want->only || want->skip_count;
+    return want->name_space || want->topics || want->tenant_id || want->only || want->skip_count || want->rule_count;
 }
 
 ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err)
 {
     size_t count = (size_t)PQntuples(res);
+    bool more = count > 0 && ob_pg_bool(res, 0, MORE);
+    if (count == 1 && PQgetisnull(res, 0, ID))
+        count = 0;
     struct batch *batch = ob_alloc(sizeof *batch + count * sizeof batch->items[0]);
     *out = NULL;
     if (!batch) {
@@ -159,7 +217,7 @@ ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox
         PQclear(res);
         return ob_error_nomem(err);
     }
-    batch->base = (struct outbox_batch){.size = count, .items = batch->items, .free = batch_free};
+    batch->base = (struct outbox_batch){.size = count, .items = batch->items, .more = more, .free = batch_free};
     batch->res = res;
     ob_arena_init(&batch->arena, 0);
     size_t left = OB_CODEC_BATCH;
@@ -190,6 +248,7 @@ ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, stru
         return code;
     code = ob_pg_claim_read(res, out, err);
     if (*out)
-        ob_pg_bell_claimed(store->bell, (*out)->size, (*out)->size == (size_t)want->limit, ob_pg_claim_filtered(want));
+        ob_pg_bell_claimed(store->bell, (*out)->size, (*out)->more || (*out)->size == (size_t)want->limit,
+                           ob_pg_claim_filtered(want));
     return code;
 }

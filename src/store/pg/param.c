@@ -196,6 +196,12 @@ void ob_pg_array_uuid(struct ob_pg_params *params, const struct outbox_uuid *id)
     ob_pg_array_bytes(params, id->bytes, sizeof id->bytes);
 }
 
+void ob_pg_array_bool(struct ob_pg_params *params, bool value)
+{
+    put_be32(params->scratch, 1);
+    ob_buf_putc(params->scratch, value ? 1 : 0);
+}
+
 void ob_pg_array_int4(struct ob_pg_params *params, int32_t value)
 {
     put_be32(params->scratch, 4);

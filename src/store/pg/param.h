@@ -18,6 +18,7 @@ enum { OB_PG_PARAMS_MAX = 20 };
 
 /* Element types of arrays: the server's oids, which never change. */
 enum {
+    OB_PG_BOOL = 16,
     OB_PG_BYTEA = 17,
     OB_PG_INT8 = 20,
     OB_PG_INT4 = 23,
@@ -61,6 +62,7 @@ void ob_pg_array_text(struct ob_pg_params *params, const char *text);       /* N
 void ob_pg_array_text_lossy(struct ob_pg_params *params, const char *text); /* what is not UTF-8 becomes U+FFFD */
 void ob_pg_array_jsonb(struct ob_pg_params *params, const char *text, size_t len);
 void ob_pg_array_uuid(struct ob_pg_params *params, const struct outbox_uuid *id);
+void ob_pg_array_bool(struct ob_pg_params *params, bool value);
 void ob_pg_array_int4(struct ob_pg_params *params, int32_t value);
 void ob_pg_array_tid(struct ob_pg_params *params, uint64_t place); /* block << 16 | offset */
 void ob_pg_array_int8(struct ob_pg_params *params, int64_t value);

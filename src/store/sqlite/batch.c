@@ -120,6 +120,7 @@ static ob_code fill_stretch(struct ob_sqlite_store *store, struct batch *batch, 
             .locked_until_us = taken->claimed_at + lease_us,
             .stream = taken->entry.sid,
             .deferred = taken->entry.deferred,
+            .lost = taken->entry.lost + (taken->entry.state == OB_SQLITE_LEASED),
         };
         code =
             read_message(stmt, batch, msg) ? name_lane(store, batch, taken->entry.lane, msg, err) : ob_error_nomem(err);
@@ -140,14 +141,14 @@ static ob_code fill(struct ob_sqlite_store *store, struct batch *batch, const st
     return code;
 }
 
-ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlite_taken *taken, size_t count,
+ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlite_taken *taken, size_t count, bool more,
                             int64_t lease_us, struct outbox_batch **out, struct outbox_error *err)
 {
     bool began = false;
     struct batch *batch = ob_alloc(sizeof *batch + count * sizeof batch->items[0]);
     if (!batch)
         return ob_error_nomem(err);
-    batch->base = (struct outbox_batch){.size = 0, .items = batch->items, .free = batch_free};
+    batch->base = (struct outbox_batch){.size = 0, .items = batch->items, .more = more, .free = batch_free};
     batch->names = NULL;
     batch->left = OB_CODEC_BATCH;
     ob_arena_init(&batch->arena, BLOCK);

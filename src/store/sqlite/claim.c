@@ -7,6 +7,10 @@
  *   5 lease   the others; the attempt that vanished with an old lease goes on record
  *   6 read    the messages themselves after the commit: they are immutable, and ours by then
  *
+ * A message whose attempts were all lost may be what takes its worker down, or was just near to it: its last attempt is made in
+ * a batch of its own, so that nobody dies in company. Such batches and others take turns. A batch ends before its payloads are
+ * more than max_bytes; the first is taken whatever its size. Both say that there is more.
+ *
  * A claim that dies after the commit has lost nothing: its leases run out. */
 #include "store/sqlite/sqlite.h"
 
@@ -20,6 +24,7 @@ enum { WORKER_MAX = 200, LIMIT_MAX = 10000, ATTEMPTS_MAX = 1000, CHUNK = 500 };
 #define LEASE_MIN_US 100000LL
 #define LEASE_MAX_US 86400000000LL
 #define BASE_MAX_US 86400000000LL
+#define BURY_MAX_US 200000LL
 #define CAP_MAX_US 2592000000000LL
 
 /* Messages of one lane and priority that need no care of their own: no key, attempts left, not expired. They are taken
@@ -44,8 +49,15 @@ struct claim {
     struct span *spans; /* plain messages that are taken, and leased at the end */
     size_t span_count, span_cap;
     size_t count;       /* taken so far */
+    int64_t bytes;      /* of them */
+    bool more;          /* something was left, though there was room */
+    bool alone;         /* what was taken goes alone */
+    bool died;          /* something was buried: there may be others behind it */
+    int64_t single;     /* one that is to go alone now; 0: none */
+    int64_t later;      /* the first that must, and was left; 0: none */
     bool pressed;       /* there is more than it can take, as far as it knows */
     bool turns;         /* what is being taken goes out of turn */
+    int64_t start_bytes;
     size_t start, room; /* of this write transaction: what was taken before it, and what may be after it */
 };
 
@@ -172,6 +184,35 @@ static bool is_dying(const struct claim *claim, const struct ob_sqlite_entry *en
     return entry->spent >= ceiling_of(claim, entry) || (entry->expires_at && entry->expires_at <= claim->now);
 }
 
+static bool is_alone(const struct claim *claim, const struct ob_sqlite_entry *entry)
+{
+    return entry->spent > 0 && entry->spent == ceiling_of(claim, entry) - 1 &&
+           entry->lost + (entry->state == OB_SQLITE_LEASED) >= entry->spent;
+}
+
+/* Whether the batch may have it. Where not, the batch ends here. */
+static bool may_join(struct claim *claim, const struct ob_sqlite_entry *entry)
+{
+    if (is_alone(claim, entry) && entry->n != claim->single) {
+        claim->later = claim->later ? claim->later : entry->n;
+        claim->more = true;
+        return false;
+    }
+    if (claim->count > 0 && claim->want->max_bytes &&
+        (uint64_t)claim->bytes + (uint64_t)entry->bytes > claim->want->max_bytes) {
+        claim->more = true;
+        claim->room = claim->count;
+        return false;
+    }
+    return true;
+}
+
+static void took(struct claim *claim, const struct ob_sqlite_entry *entry)
+{
+    claim->taken[claim->count++] = (struct ob_sqlite_taken){*entry, ceiling_of(claim, entry), claim->now};
+    claim->bytes += entry->bytes;
+}
+
 static ob_code record_lost(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
 {
     ob_code code = ob_sqlite_run(claim->store, OB_SQLITE_attempt,
@@ -224,13 +265,14 @@ static ob_code lease(struct claim *claim, const struct ob_sqlite_entry *entry, s
                                  OB_NUM(want->prefetch), OB_TEXT(want->worker)),
                          &changed, err);
     if (!code && changed)
-        claim->taken[claim->count++] = (struct ob_sqlite_taken){*entry, ceiling, claim->now};
+        took(claim, entry);
     return code;
 }
 
 static bool is_plain(const struct claim *claim, const struct ob_sqlite_entry *entry)
 {
-    return entry->state == OB_SQLITE_READY && !entry->sid && !claim->tenant && !claim->turns && !is_dying(claim, entry);
+    return entry->state == OB_SQLITE_READY && !entry->sid && !claim->tenant && !claim->turns && !is_dying(claim, entry) &&
+           !is_alone(claim, entry);
 }
 
 static ob_code take_plain(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
@@ -253,7 +295,7 @@ static ob_code take_plain(struct claim *claim, const struct ob_sqlite_entry *ent
     claim->spans[i].due = entry->due;
     claim->spans[i].n = entry->n;
     claim->spans[i].count++;
-    claim->taken[claim->count++] = (struct ob_sqlite_taken){*entry, ceiling_of(claim, entry), claim->now};
+    took(claim, entry);
     return OUTBOX_OK;
 }
 
@@ -321,7 +363,7 @@ static ob_code take_run(struct claim *claim, const struct ob_sqlite_entry *head,
     size_t count = 0;
     int64_t seq = head->seq;
     ob_code code = most > 0 ? read_run(claim, head, most, &run, &count, err) : OUTBOX_OK;
-    for (size_t i = 0; i < count && !code; i++) {
+    for (size_t i = 0; i < count && !code && may_join(claim, &run[i]); i++) {
         code = lease(claim, &run[i], err);
         seq = run[i].seq;
     }
@@ -369,8 +411,11 @@ static ob_code take(struct claim *claim, const struct ob_sqlite_entry *entry, st
             code = record_lost(claim, entry, err);
         if (!code)
             code = die(claim, entry, err);
+        claim->died = true;
         return !code && entry->sid && claim->count < claim->room ? take_heir(claim, entry->sid, err) : code;
     }
+    if (!may_join(claim, entry))
+        return OUTBOX_OK;
     if (is_plain(claim, entry))
         return take_plain(claim, entry, err);
     size_t before = claim->count;
@@ -394,16 +439,47 @@ static ob_code take_turns(struct claim *claim, struct outbox_error *err)
     return code;
 }
 
+/* One that goes alone, when it is still there to be taken. */
+static ob_code take_single(struct claim *claim, struct outbox_error *err)
+{
+    struct ob_sqlite_entry entry;
+    sqlite3_stmt *stmt;
+    bool row = false;
+    ob_code code = ob_sqlite_start(claim->store, OB_SQLITE_entry, OB_ARGS(OB_NUM(claim->single), OB_NUM(claim->now), OB_TEXT(claim->tenant)),
+                                   &stmt, err);
+    if (!code)
+        code = ob_sqlite_step(claim->store, stmt, &row, err);
+    if (code || !row)
+        return code;
+    ob_sqlite_entry_read(stmt, &entry);
+    const char *holder = ob_sqlite_column(stmt, 13);
+    entry.holder = holder ? ob_arena_strdup(&claim->arena, holder) : NULL;
+    ob_sqlite_done(stmt);
+    if (holder && !entry.holder)
+        return ob_error_nomem(err);
+    if (!is_alone(claim, &entry) || !ob_sqlite_pick_lane(claim->pick, entry.lane))
+        return OUTBOX_OK;
+    code = take(claim, &entry, err);
+    claim->alone = !code && claim->count > 0;
+    return code;
+}
+
 /* The body of a write transaction; it may run twice. */
 static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
 {
     struct claim *claim = ctx;
     claim->count = claim->start;
+    claim->bytes = claim->start_bytes;
+    claim->died = claim->alone = false;
     claim->span_count = claim->span_cap = 0;
     claim->now = ob_clock_wall_us();
     ob_sqlite_pick_fini(claim->pick);
     ob_code code = ob_sqlite_pick_new(store, &claim->arena, &claim->scope, claim->tenant, claim->want->limit,
                                       claim->now, &claim->pick, err);
+    if (!code && claim->single)
+        code = take_single(claim, err);
+    if (claim->alone)
+        return code;
     if (!code && claim->pressed && !claim->tenant)
         code = take_turns(claim, err);
     bool turned = claim->count > claim->start;
@@ -447,13 +523,38 @@ static ob_code take_chunk(struct claim *claim, struct outbox_error *err)
 {
     size_t left = (size_t)claim->want->limit - claim->count;
     claim->start = claim->count;
+    claim->start_bytes = claim->bytes;
     claim->room = claim->count + (left < CHUNK ? left : CHUNK);
     ob_code code = ob_sqlite_transact(claim->store, choose, claim, err);
-    if (code)
+    if (code) {
         claim->count = claim->start;
+        claim->bytes = claim->start_bytes;
+    }
     ob_sqlite_pick_fini(claim->pick);
     claim->pick = NULL;
     ob_arena_fini(&claim->arena);
+    return code;
+}
+
+/* While there are more, and room for them. Where all were buried, others stand behind them. */
+static ob_code take_chunks(struct claim *claim, bool has, struct outbox_error *err)
+{
+    int64_t until = ob_clock_mono_us() + BURY_MAX_US;
+    ob_code code = OUTBOX_OK;
+    claim->single = claim->store->alone ? 0 : claim->store->alone_next;
+    while (!code && has && claim->count < (size_t)claim->want->limit && !claim->alone && !(claim->more && claim->count)) {
+        code = take_chunk(claim, err);
+        has = claim->pressed = !code && claim->count == claim->room;
+        if (!code && claim->count == 0 && claim->died) {
+            has = ob_clock_mono_us() < until;
+            claim->more = claim->more || !has;
+        } else if (!code && claim->count == 0 && claim->later && !claim->single) {
+            claim->single = claim->later;
+            has = true;
+        }
+        if (claim->count) /* what was taken is ours, and must be handed out */
+            code = OUTBOX_OK;
+    }
     return code;
 }
 
@@ -478,17 +579,15 @@ ob_code ob_sqlite_claim(struct ob_store *base, const struct outbox_claim *want, 
         if (!code && !full)
             code = look(&claim, &has, err);
     }
-    while (!code && has && claim.count < (size_t)want->limit) {
-        code = take_chunk(&claim, err);
-        has = claim.pressed = !code && claim.count == claim.room;
-        if (claim.count) /* what was taken is ours, and must be handed out */
-            code = OUTBOX_OK;
-    }
+    if (!code)
+        code = take_chunks(&claim, has, err);
     if (!code) {
-        store->watch.full = claim.count == (size_t)want->limit;
+        store->alone = claim.alone;
+        store->alone_next = claim.later;
+        store->watch.full = claim.count == (size_t)want->limit || claim.more;
         store->watch.stale = store->watch.full;
         store->watch.looked_us = claim.now;
-        code = ob_sqlite_batch_new(store, claim.taken, claim.count, want->lease_us, out, err);
+        code = ob_sqlite_batch_new(store, claim.taken, claim.count, claim.more, want->lease_us, out, err);
     }
     claim_fini(&claim);
     return code;

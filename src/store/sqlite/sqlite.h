@@ -42,8 +42,8 @@ static inline int64_t ob_sqlite_token_number(int64_t token)
 
 /* A row of the queue as a claim sees it, in the order of sql/sqlite/stmt/ready.sql. Times are 0 where there is none. */
 struct ob_sqlite_entry {
-    int64_t n, lane, due, sid, seq, expires_at, claimed_at;
-    int state, prio, max_attempts, attempts, spent, deferred;
+    int64_t n, lane, due, sid, seq, expires_at, claimed_at, bytes;
+    int state, prio, max_attempts, attempts, spent, lost, deferred;
     bool redriven;
     char *holder; /* in the arena of the claim; NULL unless leased */
 };
@@ -98,6 +98,8 @@ struct ob_sqlite_store {
     struct ob_sqlite_pace pace;
     struct ob_sqlite_watch watch;
     struct ob_sqlite_turn turn;
+    bool alone;         /* the last batch was of one message that goes alone: see claim.c */
+    int64_t alone_next; /* one that waits for its turn to do so; 0: none that is known */
     sqlite3_stmt *stmts[OB_SQLITE_STMT_COUNT];
 };
 
@@ -287,7 +289,7 @@ void ob_sqlite_turn_rest(struct ob_sqlite_store *store);
 /* ---- what a claim hands out: batch.c ---- */
 
 /* Reads the messages that were taken. When it fails they stay leased until their lease ends: nothing is lost. */
-ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlite_taken *taken, size_t count,
+ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlite_taken *taken, size_t count, bool more,
                             int64_t lease_us, struct outbox_batch **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* ---- the wake-up: wait.c ---- */

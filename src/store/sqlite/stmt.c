@@ -118,5 +118,7 @@ void ob_sqlite_entry_read(sqlite3_stmt *stmt, struct ob_sqlite_entry *entry)
         .redriven = sqlite3_column_int(stmt, 11) != 0,
         .claimed_at = sqlite3_column_int64(stmt, 12),
         .deferred = sqlite3_column_int(stmt, 14),
+        .bytes = sqlite3_column_int64(stmt, 15),
+        .lost = sqlite3_column_int(stmt, 16),
     };
 }

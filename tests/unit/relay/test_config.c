@@ -20,7 +20,7 @@ static void defaults(void **state)
     assert_int_equal(config->relay.poll_us, 500000);
     assert_int_equal(config->relay.claim_limit, 500);
     assert_int_equal(config->relay.window, 1000);
-    assert_int_equal(config->relay.max_bytes, 32 << 20);
+    assert_int_equal(config->relay.max_bytes, 16 << 20);
     assert_int_equal(config->relay.lease_us, 30000000);
     assert_true(config->relay.prefetch);
     assert_false(config->relay.unrouted_dead);

@@ -260,8 +260,8 @@ begin
                             and (s.namespace is null or l.namespace = s.namespace));
     end if;
     if skip_namespaces is not null then
-        s.denied := array(select l.id from unnest(skip_namespaces, skip_topics) o(namespace, topic)
-                            join @schema@.lane l on l.namespace = o.namespace and l.topic = o.topic);
+        s.denied := array(select @schema@.lane_id(o.namespace, o.topic)
+                            from unnest(skip_namespaces, skip_topics) o(namespace, topic));
     end if;
     s.namespaces := rule_namespaces;
     s.topics := rule_topics;
@@ -338,7 +338,8 @@ declare
     v_memory @schema@.memory;
     v_fine boolean; -- only so that a check is not a statement
     v_kept text;    -- nor the keeping of the memory
-    v_name constant text := concat_ws(',', claim.namespace, claim.topics::text, only_namespaces::text, only_topics::text);
+    v_name constant text := concat_ws(',', claim.namespace, claim.topics::text, only_namespaces::text, only_topics::text,
+        rule_namespaces::text, rule_topics::text, rule_skips::text);
     v_scope @schema@.scope;
     v_wide boolean := false;
     v_marks @schema@.mark[];

@@ -2,7 +2,8 @@
  *
  * Lanes. The store is asked for all lanes but those that would only come to be given back: lanes whose one destination is
  * shut (its breaker is open, it is paused, full or limited), and lanes that no route leads from, when such messages are to
- * wait. A lane that is not known yet is claimed like any other; what comes of it is sorted out by the core. */
+ * wait. A lane that is not known yet is claimed like any other; what comes of it is sorted out by the core. Where there are very
+ * many such lanes the store is told the routes instead, so that no claim is longer for the topics there are. */
 #include "relay/station.h"
 
 #include "base/alloc.h"
@@ -14,6 +15,7 @@
 
 #include <string.h>
 
+enum { LANES_FEW = 64, LANES_PER_RULE = 4 };
 enum { TAG_SHIFT = 20, UNROUTED = -1, BY_HEADERS = -2, UNROUTED_TOLD = 10 };
 static const uint64_t tag_mask = (uint64_t)OB_STATION_MAX << TAG_SHIFT;
 
@@ -35,9 +37,11 @@ struct ob_station {
     bool enabled, heeded;
     struct outbox_sink_item *items; /* tagged, of the delivery under way */
     struct ob_arena names;          /* of the lanes */
-    struct lane *lanes;
-    size_t lane_count, unrouted;
-    struct outbox_lane *chosen; /* of the last claim */
+    struct outbox_lane *lanes;      /* by destination: those of UNROUTED first, of BY_HEADERS last */
+    size_t *ends;                   /* where the lanes of each end, UNROUTED included */
+    size_t unrouted;
+    struct outbox_lane *chosen;     /* of the last claim, and room for it */
+    struct outbox_lane_rule *rules; /* likewise */
     struct ob_arena told_names;
     struct outbox_lane told[UNROUTED_TOLD]; /* lanes without a route that the log has named */
     size_t told_count;
@@ -100,17 +104,53 @@ static void cancel(void *ctx, int dest, uint64_t handle)
     ob_outlet_cancel(station->set.outlets[dest], handle | station->tag);
 }
 
+static size_t first_lane(const struct ob_station *station, int dest)
+{
+    return dest == UNROUTED ? 0 : station->ends[dest];
+}
+
+static size_t lanes_of(const struct ob_station *station, int dest)
+{
+    return station->ends ? station->ends[dest + 1] - first_lane(station, dest) : 0;
+}
+
+/* What the routes say of any lane. A route that asks for headers takes some messages of its lanes, and leaves the others to
+ * those behind it. rest: lanes that no route leads from are left out too. */
+static size_t make_rules(struct ob_station *station, const bool *shut, bool rest)
+{
+    const struct ob_config *config = station->set.config;
+    size_t count = 0, end = 0;
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct ob_config_route *route = &config->routes[i];
+        if (route->header_count && shut[route->sink])
+            continue;
+        station->rules[count++] = (struct outbox_lane_rule){route->name_space, route->topic, shut[route->sink]};
+        end = shut[route->sink] ? count : end;
+    }
+    if (rest) {
+        station->rules[count++] = (struct outbox_lane_rule){NULL, NULL, true};
+        end = count;
+    }
+    return end; /* what is behind the last skip says nothing */
+}
+
 static void choose_lanes(void *ctx, bool only, const bool *shut, struct outbox_claim *claim)
 {
     static const struct outbox_lane none = {"", ""}; /* no lane has these names */
     struct ob_station *station = ctx;
-    size_t count = 0;
-    for (size_t i = 0; i < station->lane_count; i++) {
-        const struct lane *lane = &station->lanes[i];
-        bool wanted = lane->dest >= 0 && shut[lane->dest] != only;
-        bool waits = !only && lane->dest == UNROUTED && !station->set.config->relay.unrouted_dead;
-        if (wanted || waits)
-            station->chosen[count++] = lane->name;
+    const struct ob_config *config = station->set.config;
+    bool waits = !only && !config->relay.unrouted_dead && lanes_of(station, UNROUTED) > 0;
+    size_t count = 0, most = LANES_FEW + LANES_PER_RULE * config->route_count;
+    for (int dest = UNROUTED; dest < (int)config->sink_count; dest++) {
+        bool named = dest == UNROUTED ? waits : shut[dest] != only;
+        size_t some = named ? lanes_of(station, dest) : 0;
+        if (count + some > most) {
+            claim->rules = station->rules;
+            claim->rule_count = make_rules(station, shut, only || waits);
+            return;
+        }
+        for (size_t i = 0; i < some; i++)
+            station->chosen[count++] = station->lanes[first_lane(station, dest) + i];
     }
     if (only) {
         claim->only = count > 0 ? station->chosen : &none;
@@ -156,14 +196,31 @@ static void tell_unrouted(struct ob_station *station, const struct lane *lanes, 
     }
 }
 
+/* The lanes by destination; ends has room for one of each, UNROUTED and BY_HEADERS included. */
+static void sort_lanes(const struct lane *made, size_t count, int sinks, struct outbox_lane *sorted, size_t *ends)
+{
+    size_t *at = ends; /* while they are counted: where the next one of each goes */
+    for (size_t i = 0; i < count; i++)
+        at[made[i].dest == BY_HEADERS ? sinks + 1 : made[i].dest + 1]++;
+    for (int i = 0, sum = 0; i < sinks + 2; i++) {
+        int some = (int)at[i];
+        at[i] = (size_t)sum;
+        sum += some;
+    }
+    for (size_t i = 0; i < count; i++)
+        sorted[at[made[i].dest == BY_HEADERS ? sinks + 1 : made[i].dest + 1]++] = made[i].name;
+}
+
 void ob_station_lanes(struct ob_station *station, const struct outbox_lane *lanes, size_t count)
 {
+    int sinks = (int)station->set.config->sink_count;
     struct lane *made = ob_calloc(count + 1, sizeof *made);
-    struct outbox_lane *chosen = ob_calloc(count + 1, sizeof *chosen);
+    struct outbox_lane *sorted = ob_calloc(count + 1, sizeof *sorted);
+    size_t *ends = ob_calloc((size_t)sinks + 2, sizeof *ends);
     struct ob_arena names;
     ob_arena_init(&names, 0);
     size_t unrouted = 0;
-    bool ok = made && chosen;
+    bool ok = made && sorted && ends;
     for (size_t i = 0; ok && i < count; i++) {
         made[i].name.name_space = ob_arena_strdup(&names, lanes[i].name_space);
         made[i].name.topic = ob_arena_strdup(&names, lanes[i].topic);
@@ -174,17 +231,19 @@ void ob_station_lanes(struct ob_station *station, const struct outbox_lane *lane
     if (!ok) { /* the lanes of before will do */
         ob_arena_fini(&names);
         ob_free(made);
-        ob_free(chosen);
+        ob_free(sorted);
+        ob_free(ends);
         return;
     }
     tell_unrouted(station, made, count);
+    sort_lanes(made, count, sinks, sorted, ends);
+    ob_free(made);
     ob_arena_fini(&station->names);
     ob_free(station->lanes);
-    ob_free(station->chosen);
+    ob_free(station->ends);
     station->names = names;
-    station->lanes = made;
-    station->chosen = chosen;
-    station->lane_count = count;
+    station->lanes = sorted;
+    station->ends = ends;
     station->unrouted = unrouted;
 }
 
@@ -345,7 +404,9 @@ enum outbox_code ob_station_open(const struct ob_station_settings *settings, str
     station->tuned = ob_calloc(config->sink_count + 1, sizeof *station->tuned);
     station->paused = ob_calloc(config->sink_count + 1, sizeof *station->paused);
     station->items = ob_calloc((size_t)config->relay.window + 1, sizeof *station->items);
-    bool made = station->dests && station->tuned && station->paused && station->items;
+    station->chosen = ob_calloc(LANES_FEW + LANES_PER_RULE * config->route_count, sizeof *station->chosen);
+    station->rules = ob_calloc(config->route_count + 1, sizeof *station->rules);
+    bool made = station->dests && station->tuned && station->paused && station->items && station->chosen && station->rules;
     enum outbox_code code = made ? OUTBOX_OK : ob_error_nomem(err);
     if (made) {
         for (size_t i = 0; i < config->sink_count; i++)
@@ -381,7 +442,9 @@ static void free_all(struct ob_station *station)
     ob_arena_fini(&station->names);
     ob_arena_fini(&station->told_names);
     ob_free(station->lanes);
+    ob_free(station->ends);
     ob_free(station->chosen);
+    ob_free(station->rules);
     ob_free(station->dests);
     ob_free(station->tuned);
     ob_free(station->paused);

@@ -1,6 +1,8 @@
 /* scope.c - a claim takes only what it was asked to take. */
 #include "suite.h"
 
+#include "core/batch.h"
+
 struct lot {
     struct outbox_uuid default_a, default_b, other_a, tenant_a, tenant_b;
 };
@@ -104,6 +106,61 @@ static void without_lanes(struct fx *fx)
     claim_n(fx, 2, .skip = skip, .skip_count = 0);
 }
 
+/* The first rule that matches decides; globs are what routes have, and nothing else in a name means anything. */
+static void by_rules(struct fx *fx)
+{
+    static const char *const topics[] = {"order.paid", "order.vip", "mail", "a%b_[c", "axbyc"};
+    struct outbox_uuid ids[5];
+    for (int i = 0; i < 5; i++)
+        ids[i] = put(fx, .topic = topics[i]).id;
+    const struct outbox_lane_rule rules[] = {
+        {NULL, "*.vip", false}, {"def?ult", "order.*", true}, {"default", "a%b_\\[c", true}, {"other", NULL, true}};
+    outbox_batch *batch = claim_n(fx, 3, .rules = rules, .rule_count = 4);
+    assert_same_id(outbox_batch_at(batch, 0)->id, ids[1]);
+    assert_same_id(outbox_batch_at(batch, 1)->id, ids[2]);
+    assert_same_id(outbox_batch_at(batch, 2)->id, ids[4]);
+    const struct outbox_lane_rule none = {NULL, NULL, true};
+    claim_none(fx, .rules = &none, .rule_count = 1);
+    claim_none(fx, .tenant_id = TENANT_A, .rules = rules, .rule_count = 4);
+    claim_n(fx, 2, .rules = rules, .rule_count = 1);
+}
+
+/* The same where there are many topics, and most of what is due may not be taken. */
+static void many_lanes(struct fx *fx)
+{
+    enum { LANES = 80, EACH = 30 };
+    const struct ob_actor ann = {"ann", "because"};
+    const struct outbox_lane_rule ones = {NULL, "*1", true};
+    char topic[16];
+    for (int i = 0; i < LANES * EACH; i++) {
+        snprintf(topic, sizeof(topic), "t%02d", i % LANES);
+        put(fx, .topic = topic, .key = i % 3 ? NULL : "k");
+    }
+    snprintf(topic, sizeof(topic), "t%02d", 2);
+    ok(fx, pause, "default", topic, NULL, &ann);
+    for (int seen = 0, left = 1; left;) {
+        outbox_batch *batch = claim(fx, .rules = &ones, .rule_count = 1, .run = 4);
+        for (size_t i = 0; i < outbox_batch_size(batch); i++) {
+            const char *of = outbox_batch_at(batch, i)->topic;
+            assert_true(of[2] != '1' && strcmp(of, topic) != 0);
+        }
+        seen += (int)outbox_batch_size(batch);
+        left = outbox_batch_size(batch) > 0 || batch->more;
+        ack_all(fx, batch);
+        if (!left)
+            assert_int_equal(seen, (LANES - LANES / 10 - 1) * EACH);
+    }
+    ok(fx, resume, "default", topic, NULL, &ann);
+    fx_refresh(fx);
+    for (int seen = 0; seen < (LANES / 10 + 1) * EACH;) {
+        outbox_batch *batch = claim(fx, .run = 4);
+        assert_true(outbox_batch_size(batch) > 0);
+        seen += (int)outbox_batch_size(batch);
+        ack_all(fx, batch);
+    }
+    claim_none(fx);
+}
+
 /* A key that goes through two lanes: a run stops where a lane is left out, and goes on when it is not any more. */
 static void a_run_stops_at_a_lane_left_out(struct fx *fx)
 {
@@ -154,6 +211,8 @@ const struct contract_test scope_tests[] = {
     {"M18: a claim of one tenant", by_tenant},
     {"M18: a claim of some lanes", by_lanes},
     {"M18: a claim of all lanes but some", without_lanes},
+    {"M18: a claim by rules, as routes are", by_rules},
+    {"M18 M20: a claim of all lanes but some, where there are many", many_lanes},
     {"M18 M9 V10: a run stops at a lane left out", a_run_stops_at_a_lane_left_out},
     {"M18: a busy worker finds the lanes again that it left out", lanes_come_back},
     {"M18 T4: a paused lane stays paused", paused_lanes},

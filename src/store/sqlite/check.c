@@ -136,6 +136,38 @@ void ob_sqlite_json_lanes(struct ob_buf *buf, const struct outbox_lane *lanes, s
     ob_json_end(&json);
 }
 
+/* What a backslash or a bracket would mean to GLOB stands in brackets. */
+static void json_glob(struct ob_json *json, const char *glob)
+{
+    struct ob_buf text = OB_BUF_INIT;
+    for (const char *c = glob ? glob : "*"; *c; c++) {
+        bool plain = *c == '\\' && c[1];
+        c += plain;
+        if (plain || *c == '[')
+            ob_buf_printf(&text, "[%c]", *c);
+        else
+            ob_buf_putc(&text, *c);
+    }
+    ob_json_string(json, ob_buf_text(&text));
+    json->buf->failed |= !ob_buf_ok(&text);
+    ob_buf_fini(&text);
+}
+
+void ob_sqlite_json_rules(struct ob_buf *buf, const struct outbox_lane_rule *rules, size_t count)
+{
+    struct ob_json json;
+    ob_json_init(&json, buf);
+    ob_json_array(&json);
+    for (size_t i = 0; i < count; i++) {
+        ob_json_array(&json);
+        json_glob(&json, rules[i].name_space);
+        json_glob(&json, rules[i].topic);
+        ob_json_int(&json, rules[i].skip);
+        ob_json_end(&json);
+    }
+    ob_json_end(&json);
+}
+
 void ob_sqlite_json_ids(struct ob_buf *buf, const struct outbox_uuid *ids, size_t count)
 {
     struct ob_json json;

@@ -40,7 +40,7 @@ struct claim {
     const struct outbox_claim *want;
     char tenant_text[37];
     const char *tenant;
-    struct ob_buf topics, only, skip; /* JSON, what scope is made of */
+    struct ob_buf topics, only, skip, rules; /* JSON, what scope is made of */
     struct ob_sqlite_scope scope;
     struct ob_arena arena; /* of the choice */
     struct ob_sqlite_pick *pick;
@@ -105,11 +105,14 @@ static bool make_scope(struct claim *claim)
         ob_sqlite_json_lanes(&claim->only, want->only, want->only_count);
     if (want->skip_count)
         ob_sqlite_json_lanes(&claim->skip, want->skip, want->skip_count);
+    if (want->rule_count)
+        ob_sqlite_json_rules(&claim->rules, want->rules, want->rule_count);
     scope->name_space = want->name_space;
     scope->topics = want->topics ? ob_buf_text(&claim->topics) : NULL;
     scope->only = want->only ? ob_buf_text(&claim->only) : NULL;
     scope->skip = want->skip_count ? ob_buf_text(&claim->skip) : NULL;
-    return ob_buf_ok(&claim->topics) && ob_buf_ok(&claim->only) && ob_buf_ok(&claim->skip);
+    scope->rules = want->rule_count ? ob_buf_text(&claim->rules) : NULL;
+    return ob_buf_ok(&claim->topics) && ob_buf_ok(&claim->only) && ob_buf_ok(&claim->skip) && ob_buf_ok(&claim->rules);
 }
 
 static ob_code claim_init(struct claim *claim, struct ob_sqlite_store *store, const struct outbox_claim *want,
@@ -119,6 +122,7 @@ static ob_code claim_init(struct claim *claim, struct ob_sqlite_store *store, co
     ob_buf_init(&claim->topics);
     ob_buf_init(&claim->only);
     ob_buf_init(&claim->skip);
+    ob_buf_init(&claim->rules);
     ob_arena_init(&claim->arena, 0);
     ob_code code = check(claim, err);
     if (code)
@@ -136,6 +140,7 @@ static void claim_fini(struct claim *claim)
     ob_buf_fini(&claim->topics);
     ob_buf_fini(&claim->only);
     ob_buf_fini(&claim->skip);
+    ob_buf_fini(&claim->rules);
     ob_free(claim->taken);
 }
 

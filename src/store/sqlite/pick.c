@@ -82,8 +82,9 @@ static ob_code read_lanes(struct ob_sqlite_pick *pick, const struct ob_sqlite_sc
     bool row = true;
     ob_code code = ob_sqlite_start(
         pick->store, OB_SQLITE_lanes,
-        OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only), OB_TEXT(scope->skip)), &stmt,
-        err);
+        OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only), OB_TEXT(scope->skip),
+                OB_TEXT(scope->rules)),
+        &stmt, err);
     while (!code) {
         code = ob_sqlite_step(pick->store, stmt, &row, err);
         if (code || !row)

@@ -59,7 +59,7 @@ struct ob_sqlite_pace {
 /* Which lanes a claim may take from, as stmt/lanes.sql reads it; NULL: no restriction. */
 struct ob_sqlite_scope {
     const char *name_space;
-    const char *topics, *only, *skip; /* JSON */
+    const char *topics, *only, *skip, *rules; /* JSON */
 };
 
 /* What wait.c remembers of the last claim. */
@@ -68,7 +68,7 @@ struct ob_sqlite_watch {
     int interrupt;                           /* ends a wait by being readable; -1: none. Borrowed. */
     char *wal_path;                          /* what is watched */
     const char *wal_name;                    /* its last component, within wal_path */
-    char *name_space, *topics, *only, *skip; /* the scope of the last claim */
+    char *name_space, *topics, *only, *skip, *rules; /* the scope of the last claim */
     int64_t version;                         /* data_version when it looked */
     int64_t looked_us;                       /* up to when it saw what was due; wall clock */
     bool full;                               /* it took as much as it was allowed to */
@@ -244,6 +244,8 @@ bool ob_sqlite_interval(const char *text, int64_t *us);
 /* ["a", "b"], for json_each. */
 void ob_sqlite_json_texts(struct ob_buf *buf, const char *const *texts, size_t count);
 void ob_sqlite_json_lanes(struct ob_buf *buf, const struct outbox_lane *lanes, size_t count);
+/* Globs as SQLite's. */
+void ob_sqlite_json_rules(struct ob_buf *buf, const struct outbox_lane_rule *rules, size_t count);
 void ob_sqlite_json_ids(struct ob_buf *buf, const struct outbox_uuid *ids, size_t count);
 
 /* ---- the choice of a claim: pick.c ---- */

@@ -41,6 +41,7 @@ void ob_sqlite_watch_fini(struct ob_sqlite_watch *watch)
     ob_free(watch->topics);
     ob_free(watch->only);
     ob_free(watch->skip);
+    ob_free(watch->rules);
 }
 
 /* ---- what the last claim was about ------------------------------------------------------------------------------- */
@@ -59,7 +60,8 @@ ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct ob_sqli
 {
     struct ob_sqlite_watch *watch = &store->watch;
     if (!replace(&watch->name_space, scope->name_space) || !replace(&watch->topics, scope->topics) ||
-        !replace(&watch->only, scope->only) || !replace(&watch->skip, scope->skip))
+        !replace(&watch->only, scope->only) || !replace(&watch->skip, scope->skip) ||
+        !replace(&watch->rules, scope->rules))
         return ob_error_nomem(err);
     return ob_sqlite_number(store, OB_SQLITE_data_version, OB_NO_ARGS, 0, &watch->version, err);
 }
@@ -175,8 +177,9 @@ static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struc
     const struct ob_sqlite_watch *watch = &store->watch;
     code = ob_sqlite_start(
         store, OB_SQLITE_lanes,
-        OB_ARGS(OB_TEXT(watch->name_space), OB_TEXT(watch->topics), OB_TEXT(watch->only), OB_TEXT(watch->skip)), &stmt,
-        err);
+        OB_ARGS(OB_TEXT(watch->name_space), OB_TEXT(watch->topics), OB_TEXT(watch->only), OB_TEXT(watch->skip),
+                OB_TEXT(watch->rules)),
+        &stmt, err);
     while (!code && !look->due) {
         code = ob_sqlite_step(store, stmt, &row, err);
         if (code || !row)

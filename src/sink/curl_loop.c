@@ -1,14 +1,8 @@
 /* curl_loop.c - see curl_loop.h.
  *
- * libcurl tells which sockets it waits for, and we tell it when they are ready. When a transfer ends, its connection is
- * kept, and libcurl stops waiting for it until the next one: to leave and enter the poll set for each message would
- * cost two system calls more than the message needs. So a socket that we opened stays watched for reading until it is
- * closed; if it becomes readable in between, which means that the peer closed it, the watch is stopped. Sockets that
- * libcurl makes for itself (the resolver's) are watched just as it says, for their closing is not announced.
- *
- * Nor is that of a socket whose connection did not come about in time (libcurl 7.88): it is gone when libcurl says that it
- * waits for it no more, and its number may be somebody else's. A watch knows its socket by the inode. libcurl then also
- * forgets to go on with the next address of the host, until the time for all of them is over: so we remind it.
+ * libcurl tells which sockets it waits for (curl_watch.c), and we tell it when they are ready. When a connection did not come
+ * about in time, libcurl 7.88 forgets to go on with the next address of the host, until the time for all of them is over: so
+ * we remind it.
  *
  * A peer that floods keeps libcurl reading. Two things bound that: what an answer may have in all (flood.h), which also
  * ends a call that would not return; and the fair turn: when libcurl wants to go on at once, it goes on in the next turn of
@@ -16,225 +10,15 @@
  *
  * libcurl closes connections that were unused for too long when it makes or takes one, and else never: so when no call was
  * out for that long, all that are left are closed. */
-#include "sink/curl_loop.h"
+#include "sink/curl_loop_int.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "sink/flood.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <uv.h>
 
-enum {
-    CACHE = 1024, /* connections kept when there is no cap; libcurl's own default follows the calls of the moment */
-    PIECES = 8    /* an answer that comes in more is looked at now and then */
-};
-
-struct watch {
-    uv_poll_t poll;
-    ob_curl_loop *loop;
-    int fd, events;
-    unsigned pieces; /* of this answer */
-    ino_t inode;
-    struct ob_flood_socket flood; /* when it is ours */
-    bool ours; /* opened by us: its closing goes through us, nearly always */
-    bool idle; /* libcurl does not wait for it now */
-};
-
-struct ob_curl_loop {
-    uv_loop_t *uv;
-    uv_timer_t timer;
-    uv_idle_t turn;    /* libcurl goes on in the next turn */
-    uv_timer_t sweep;  /* runs when calls were out since the last one; keeps no loop alive */
-    int handles;       /* of these three, not yet closed */
-    struct ob_curl_names names;
-    int out;           /* calls */
-    uint64_t quiet_ms; /* since when there is none, in the loop's time */
-    struct ob_flood flood;
-    CURLM *multi;
-    const struct ob_net_guard *guard;
-    struct ob_curl_limits limits;
-    struct watch **watches; /* by descriptor */
-    size_t watch_count;
-    bool acting, again, closing;
-    bool unannounced; /* a socket was closed behind our back */
-};
-
-/* ---- sockets --------------------------------------------------------------------------------------------------- */
-
-static struct watch *watch_of(ob_curl_loop *loop, int fd)
-{
-    return fd >= 0 && (size_t)fd < loop->watch_count ? loop->watches[fd] : NULL;
-}
-
-static bool watches_reach(ob_curl_loop *loop, int fd)
-{
-    size_t need = (size_t)fd + 1;
-    if (need <= loop->watch_count)
-        return true;
-    if (need < 2 * loop->watch_count)
-        need = 2 * loop->watch_count;
-    struct watch **grown = ob_realloc(loop->watches, loop->watch_count * sizeof *grown, need * sizeof *grown);
-    if (!grown)
-        return false;
-    memset(grown + loop->watch_count, 0, (need - loop->watch_count) * sizeof *grown);
-    loop->watches = grown;
-    loop->watch_count = need;
-    return true;
-}
-
-static ino_t inode_of(int fd)
-{
-    struct stat is;
-    return fstat(fd, &is) == 0 ? is.st_ino : 0;
-}
-
-static struct watch *watch_new(ob_curl_loop *loop, int fd, bool ours)
-{
-    struct watch *watch = watches_reach(loop, fd) ? ob_calloc(1, sizeof *watch) : NULL;
-    if (!watch)
-        return NULL;
-    if (uv_poll_init_socket(loop->uv, &watch->poll, fd) != 0) {
-        ob_free(watch);
-        return NULL;
-    }
-    watch->poll.data = watch;
-    watch->loop = loop;
-    watch->fd = fd;
-    watch->inode = inode_of(fd);
-    watch->ours = ours;
-    watch->idle = true;
-    loop->watches[fd] = watch;
-    if (ours)
-        ob_flood_open(&loop->flood, &watch->flood, fd);
-    return watch;
-}
-
-static void watch_closed(uv_handle_t *handle)
-{
-    ob_free(handle->data);
-}
-
-static void watch_close(struct watch *watch)
-{
-    if (!watch)
-        return;
-    watch->loop->watches[watch->fd] = NULL;
-    if (watch->ours)
-        ob_flood_close(&watch->flood);
-    uv_close((uv_handle_t *)&watch->poll, watch_closed);
-}
-
-static void act(ob_curl_loop *loop, curl_socket_t fd, int flags);
-
-static void on_ready(uv_poll_t *poll, int status, int events)
-{
-    struct watch *watch = poll->data;
-    if (watch->idle) {
-        uv_poll_stop(poll);
-        watch->events = 0;
-        return;
-    }
-    int flags = (events & UV_READABLE ? CURL_CSELECT_IN : 0) | (events & UV_WRITABLE ? CURL_CSELECT_OUT : 0);
-    if (status <
-        0) { /* an error on the socket, and the watch has ended: what the peer said before is still to be read */
-        watch->events = 0;
-        flags = CURL_CSELECT_IN | CURL_CSELECT_OUT;
-    }
-    if (watch->ours && ++watch->pieces % PIECES == 0)
-        ob_flood_look(&watch->loop->flood, &watch->flood);
-    act(watch->loop, watch->fd, flags);
-}
-
-/* The answer is there, or there will be none. */
-static void watch_rest(struct watch *watch, CURL *easy)
-{
-    struct ob_curl_call *call = NULL;
-    if (watch)
-        watch->pieces = 0;
-    if (!watch || !watch->ours || !ob_flood_end(&watch->flood))
-        return;
-    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&call);
-    if (call)
-        call->flooded = true;
-}
-
-/* libcurl: wait for this socket so, or not any more. */
-static int on_wish(CURL *easy, curl_socket_t fd, int what, void *data, void *unused)
-{
-    (void)unused;
-    ob_curl_loop *loop = data;
-    struct watch *watch = watch_of(loop, fd);
-    if (what == CURL_POLL_REMOVE) {
-        watch_rest(watch, easy);
-        bool gone = watch && watch->inode != inode_of(fd);
-        loop->unannounced |= gone;
-        if (watch && watch->ours && !gone)
-            watch->idle = true;
-        else
-            watch_close(watch);
-        return 0;
-    }
-    if (!watch && !(watch = watch_new(loop, fd, false)))
-        return -1;
-    int events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
-    watch->idle = false;
-    if (watch->events == events)
-        return 0;
-    watch->events = events;
-    return uv_poll_start(&watch->poll, events, on_ready) == 0 ? 0 : -1;
-}
-
-/* libcurl: open a socket for this address. */
-static curl_socket_t on_open(void *data, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    struct ob_curl_call *call = data;
-    if (purpose != CURLSOCKTYPE_IPCXN || !ob_net_guard_passes(call->loop->guard, &address->addr, address->addrlen)) {
-        call->refused++;
-        return CURL_SOCKET_BAD;
-    }
-    call->dialled++;
-    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->protocol);
-    if (fd < 0) {
-        call->starved = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-        return CURL_SOCKET_BAD;
-    }
-    if (!watch_new(call->loop, fd, true)) {
-        call->starved = true;
-        close(fd);
-        return CURL_SOCKET_BAD;
-    }
-    return fd;
-}
-
-static int on_close(void *data, curl_socket_t fd)
-{
-    watch_close(watch_of(data, fd));
-    return close(fd);
-}
-
-/* libcurl: the connection is there, new or used, and the request is about to leave. */
-static int on_request(void *data, char *peer, char *own, int peer_port, int own_port)
-{
-    (void)own;
-    (void)peer_port;
-    (void)own_port;
-    struct ob_curl_call *call = data;
-    if (call->sent) {
-        call->resent = true;
-        return CURL_PREREQFUNC_ABORT;
-    }
-    if (!ob_net_guard_passes_text(call->loop->guard, peer)) {
-        call->refused++;
-        return CURL_PREREQFUNC_ABORT;
-    }
-    call->sent = true;
-    return CURL_PREREQFUNC_OK;
-}
+enum { CACHE = 1024 }; /* connections kept when there is no cap; libcurl's own default follows the calls of the moment */
 
 /* ---- the engine ------------------------------------------------------------------------------------------------ */
 
@@ -260,7 +44,7 @@ static void loop_close(ob_curl_loop *loop)
 {
     multi_close(loop);
     for (size_t fd = 0; fd < loop->watch_count; fd++)
-        watch_close(loop->watches[fd]);
+        ob_curl_watch_close(loop->watches[fd]);
     ob_flood_fini(&loop->flood);
     ob_curl_names_fini(&loop->names);
     uv_close((uv_handle_t *)&loop->timer, loop_closed);
@@ -320,7 +104,7 @@ static void remind(ob_curl_loop *loop)
 #pragma GCC diagnostic pop
 }
 
-static void act(ob_curl_loop *loop, curl_socket_t fd, int flags)
+void ob_curl_act(ob_curl_loop *loop, curl_socket_t fd, int flags)
 {
     if (loop->acting) { /* from within done */
         loop->again = true;
@@ -365,18 +149,18 @@ static void on_addresses(void *ctx)
 {
     ob_curl_loop *loop = ctx;
     loop->acting = false;
-    act(loop, CURL_SOCKET_TIMEOUT, 0);
+    ob_curl_act(loop, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+    ob_curl_act(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static void on_turn(uv_idle_t *turn)
 {
     uv_idle_stop(turn);
-    act(turn->data, CURL_SOCKET_TIMEOUT, 0);
+    ob_curl_act(turn->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
 /* libcurl: call me in so many milliseconds. It does not ask twice for the same time, so the timer must not be early:
@@ -407,7 +191,7 @@ static CURLM *multi_new(ob_curl_loop *loop)
     long connections = loop->limits.connections;
     if (!multi)
         return NULL;
-    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_wish);
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, ob_curl_on_wish);
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, loop);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timeout);
     curl_multi_setopt(multi, CURLMOPT_TIMERDATA, loop);
@@ -518,11 +302,11 @@ bool ob_curl_call_init(struct ob_curl_call *call, ob_curl_loop *loop,
     SET(SSL_VERIFYPEER, 1L);
     SET(SSL_VERIFYHOST, 2L);
     SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    SET(OPENSOCKETFUNCTION, on_open);
+    SET(OPENSOCKETFUNCTION, ob_curl_on_open);
     SET(OPENSOCKETDATA, call);
-    SET(CLOSESOCKETFUNCTION, on_close);
+    SET(CLOSESOCKETFUNCTION, ob_curl_on_close);
     SET(CLOSESOCKETDATA, loop);
-    SET(PREREQFUNCTION, on_request);
+    SET(PREREQFUNCTION, ob_curl_on_request);
     SET(PREREQDATA, call);
     SET(MAXAGE_CONN, (long)(loop->limits.idle_us / 1000000));
     SET(CONNECTTIMEOUT_MS, (long)(loop->limits.connect_us / 1000));
@@ -565,7 +349,7 @@ bool ob_curl_start(struct ob_curl_call *call)
 
 void ob_curl_go(ob_curl_loop *loop)
 {
-    act(loop, CURL_SOCKET_TIMEOUT, 0);
+    ob_curl_act(loop, CURL_SOCKET_TIMEOUT, 0);
 }
 
 void ob_curl_stop(struct ob_curl_call *call)

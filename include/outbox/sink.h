@@ -52,7 +52,7 @@ enum outbox_sink_scope {
 struct outbox_verdict {
     size_t size;
     enum outbox_sink_outcome outcome;
-    enum outbox_sink_scope scope; /* of limited and blocked */
+    enum outbox_sink_scope scope; /* of limited and blocked; of not sent: how far a shortage on this side reaches */
     bool unreachable;      /* of retry and unknown: the destination itself seems to be down; counts for its breaker */
     const char *code;      /* explicit and stable, such as "http_503"; NULL for none */
     const char *text;      /* for people; NULL for none. Cut at 4000 bytes. */
@@ -137,6 +137,10 @@ struct outbox_sink_ops {
     /* The setting, a DURATION, after which the sink ends a delivery by itself, when it may have reason to be more patient
      * than hosts are: the default of the host's timeout is then above it. NULL: none. */
     const char *limit;
+    /* Descriptors that it takes: so many for itself, and so many for each connection. There are as many of these as messages
+     * are out, or as the INT setting named here allows, if it is fewer and not 0. Both 0: the host guesses. */
+    int descriptors, descriptors_each;
+    const char *connections;
 };
 
 /* What a shared object exports under the name "outbox_sink_ops". */

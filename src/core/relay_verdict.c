@@ -210,10 +210,18 @@ static void blocked(struct ob_relay *relay, struct ob_flight *flight, const stru
 
 /* ---- the rest ---- */
 
-/* The patience of a sink has the limit that a receiver's has. */
-static void not_sent(struct ob_relay *relay, struct ob_flight *flight, int64_t wait)
+/* The patience of a sink has the limit that a receiver's has. What this process lacks altogether, descriptors for instance,
+ * the next message would lack too: the destination is left alone, longer each time. */
+static void not_sent(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict)
 {
-    int64_t most = relay->dests[flight->dest].set.retry.after_cap_us;
+    struct ob_dest *dest = &relay->dests[flight->dest];
+    int64_t most = dest->set.retry.after_cap_us, wait = verdict->not_before_us;
+    int index = flight->dest;
+    if (wait > 0 && verdict->scope == OUTBOX_SCOPE_DESTINATION) {
+        ob_relay_release(relay, flight, ob_dest_limited(dest, -1, relay->now_us));
+        ob_relay_release_dest(relay, index);
+        return;
+    }
     ob_relay_release(relay, flight, wait < 0 ? 0 : wait < most ? wait : most);
 }
 
@@ -245,7 +253,7 @@ void ob_relay_verdict(struct ob_relay *relay, struct ob_flight *flight, const st
         answered(relay, flight->dest, verdict);
         ob_relay_end(relay, flight, OUTBOX_FAILED, -1);
         break;
-    case OUTBOX_SINK_NOT_SENT: not_sent(relay, flight, verdict->not_before_us); break;
+    case OUTBOX_SINK_NOT_SENT: not_sent(relay, flight, verdict); break;
     default: failed(relay, flight, verdict, probe); break;
     }
 }

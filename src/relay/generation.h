@@ -24,6 +24,7 @@ struct ob_generation_settings {
     const struct ob_log *log;
     const char *worker; /* the name that the process is known by */
     unsigned number;    /* of this generation, no other of the process has it */
+    int cap;            /* messages out for a sink, at most, for there are no more descriptors; 0: as configured */
     struct ob_generation *before;   /* the one it takes over from; NULL: there is none */
     struct ob_station_table *table; /* of the process */
     struct ob_metrics *metrics;

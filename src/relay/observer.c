@@ -9,8 +9,9 @@
 struct destination {
     char *name;
     struct ob_series *series;
-    char code[64]; /* of the last attempt that failed */
-    bool down;     /* left alone, and that was said */
+    char code[64];    /* of the last attempt that failed */
+    bool down;        /* left alone, and that was said */
+    int64_t short_us; /* when a shortage was last said */
 };
 
 struct ob_observer {
@@ -127,11 +128,25 @@ static bool again(enum outbox_outcome outcome)
            outcome == OUTBOX_UNKNOWN || outcome == OUTBOX_SILENT;
 }
 
+/* The sink could not even try: this process lacks something. Nothing is spent, and it is not tried again at once. */
+static void on_shortage(struct ob_observer *observer, struct destination *to, const struct ob_note *note, int64_t now)
+{
+    ob_series_add(to->series, OB_METRIC_shortages, 1);
+    if (to->short_us > 0 && now >= to->short_us && now - to->short_us < OB_OBSERVER_SUMMARY_US)
+        return;
+    to->short_us = now;
+    ob_log(observer->log, OB_LOG_WARN, "destination waits: this process lacks descriptors or memory for it",
+           OB_STR("store", observer->store), OB_STR("destination", to->name), OB_STR("code", note->code),
+           OB_STR("error", note->error), OB_DOUBLE("again_in_s", (double)note->delay_us / 1e6));
+}
+
 static void on_ended(struct ob_observer *observer, const struct ob_note *note, int64_t now)
 {
     struct destination *to = destination_of(observer, note->dest);
     if (to && note->latency_us >= 0)
         ob_series_observe(to->series, OB_METRIC_delivery, note->latency_us);
+    if (to && note->outcome == OUTBOX_RELEASED && note->latency_us >= 0 && note->delay_us > 0)
+        on_shortage(observer, to, note, now);
     if (to && again(note->outcome))
         snprintf(to->code, sizeof to->code, "%s", note->code ? note->code : "");
     if (again(note->outcome))

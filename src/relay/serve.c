@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "relay/admin.h"
+#include "relay/descriptors.h"
 #include "relay/generation.h"
 #include "relay/lag.h"
 #include "relay/systemd.h"
@@ -32,6 +33,7 @@ struct serve {
     uv_signal_t signals[SIGNALS];
     char worker[OB_WORKER_NAME];
     struct ob_station_table table;
+    int64_t descriptors;      /* that the process may have open */
     unsigned generations;     /* opened so far */
     bool again;               /* asked to reload while too many drain */
     struct ob_config *config; /* owned, like those of what drains */
@@ -64,11 +66,20 @@ static void on_news(void *ctx, int store, const struct ob_keeper_news *news)
 static enum outbox_code open_generation(struct serve *serve, const struct ob_config *config,
                                         struct ob_generation **generation, struct outbox_error *err)
 {
+    struct ob_descriptors plan;
+    enum outbox_code code = ob_descriptors_plan(config, serve->descriptors, &plan, err);
+    if (code)
+        return code;
+    if (plan.cap > 0)
+        ob_log(log_of(serve), OB_LOG_WARN,
+               "not enough file descriptors for all that may be out: raise the limit, or have fewer sinks",
+               OB_INT("needed", plan.needed), OB_INT("limit", plan.limit), OB_INT("concurrency_per_sink", plan.cap));
     struct ob_generation_settings settings = {.config = config,
                                               .loop = &serve->loop,
                                               .log = log_of(serve),
                                               .worker = serve->worker,
                                               .number = ++serve->generations,
+                                              .cap = plan.cap,
                                               .before = serve->now,
                                               .table = &serve->table,
                                               .metrics = serve->metrics,
@@ -430,6 +441,7 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
         return ob_error_set(err, OUTBOX_INTERNAL, "cannot make a loop");
     }
     signal(SIGPIPE, SIG_IGN);
+    serve.descriptors = ob_descriptors_raise();
     adopt_log(&serve, serve.config);
     ob_worker_name(serve.config->worker, serve.worker);
     enum outbox_code code = begin(&serve, err);

@@ -278,15 +278,31 @@ bool ob_station_pause(struct ob_station *station, int dest, bool paused)
     return true;
 }
 
+/* Caps and rates are those of the process: every store gets its part. */
+static int part(int whole, size_t stores)
+{
+    int share = whole / (int)stores;
+    return share > 0 ? share : 1;
+}
+
+/* There are no more descriptors than that. */
+static void cap(const struct ob_station *station, struct ob_dest_settings *dest)
+{
+    int most = station->set.cap > 0 ? part(station->set.cap, station->set.config->store_count) : dest->concurrency;
+    dest->concurrency = dest->concurrency < most ? dest->concurrency : most;
+    dest->batch = dest->batch < dest->concurrency ? dest->batch : dest->concurrency;
+}
+
 bool ob_station_tune(struct ob_station *station, int dest, const struct ob_dest_settings *settings)
 {
-    struct ob_dest_settings *now = &station->tuned[dest];
-    if (now->rate_count == settings->rate_count && now->rate_period_us == settings->rate_period_us &&
-        now->concurrency == settings->concurrency)
+    struct ob_dest_settings *now = &station->tuned[dest], wanted = *settings;
+    cap(station, &wanted);
+    if (now->rate_count == wanted.rate_count && now->rate_period_us == wanted.rate_period_us &&
+        now->concurrency == wanted.concurrency)
         return false;
-    if (ob_relay_tune(ob_engine_core(station->engine), dest, settings, NULL))
+    if (ob_relay_tune(ob_engine_core(station->engine), dest, &wanted, NULL))
         return false;
-    *now = *settings;
+    *now = wanted;
     return true;
 }
 
@@ -309,13 +325,6 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     ob_engine_step(((struct ob_station *)poll->data)->engine);
 }
 
-/* Caps and rates are those of the process: every store gets its part. */
-static int part(int whole, size_t stores)
-{
-    int share = whole / (int)stores;
-    return share > 0 ? share : 1;
-}
-
 static void dest_init(const struct ob_station *station, int i, struct ob_dest_settings *dest)
 {
     const struct ob_config *config = station->set.config;
@@ -326,8 +335,7 @@ static void dest_init(const struct ob_station *station, int i, struct ob_dest_se
     dest->concurrency = part(dest->concurrency, config->store_count);
     if (dest->rate_count > 0)
         dest->rate_period_us *= (int64_t)config->store_count;
-    if (dest->batch > dest->concurrency)
-        dest->batch = dest->concurrency;
+    cap(station, dest);
 }
 
 static enum outbox_code open_line(struct ob_station *station, struct outbox_error *err)

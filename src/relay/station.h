@@ -29,6 +29,7 @@ struct ob_station_settings {
     struct ob_outlet *const *outlets;
     struct ob_shared_line *line; /* to the store; the station takes a reference. NULL: it opens one */
     struct ob_station_table *table;
+    int cap; /* messages out for a sink, at most; 0: as configured */
     uv_loop_t *loop;
     const struct ob_log *log;
     const char *worker;  /* the name it claims under */

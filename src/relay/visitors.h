@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-enum { OB_VISITORS = 48, OB_VISITORS_OF_A_PEER = 24, OB_VISITOR_US = 10000000 };
+enum { OB_VISITORS = 32, OB_VISITORS_OF_A_PEER = 16, OB_VISITOR_US = 10000000 };
 
 struct ob_visitors {
     struct ob_list all; /* the one that has taken longest comes first */

@@ -412,5 +412,7 @@ const struct outbox_sink_ops ob_sink_exec = {
     .close = exec_close,
     .settings = settings,
     .probe = exec_probe,
+    .descriptors = 4,
+    .descriptors_each = 6,
     .summary = "runs a program per message",
 };

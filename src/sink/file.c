@@ -300,5 +300,6 @@ const struct outbox_sink_ops ob_sink_file = {
     .close = file_close,
     .settings = settings,
     .probe = file_probe,
+    .descriptors = 4,
     .summary = "appends a line per message to a file",
 };

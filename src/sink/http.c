@@ -387,5 +387,8 @@ const struct outbox_sink_ops ob_sink_http = {
     .close = http_close,
     .settings = ob_http_settings,
     .probe = http_probe,
+    .descriptors = 4,
+    .descriptors_each = 1,
+    .connections = "connections",
     .summary = "webhooks: an HTTP request for each message, signed as Standard Webhooks say",
 };

@@ -178,6 +178,7 @@ static void judge_failure(const struct ob_http_end *end, char code[32], struct o
     if (!end->sent && (end->curl == CURLE_OUT_OF_MEMORY || end->starved)) {
         verdict->unreachable = false;
         verdict->outcome = OUTBOX_SINK_NOT_SENT;
+        verdict->scope = OUTBOX_SCOPE_DESTINATION;
         verdict->not_before_us = OB_SHORTAGE_US;
     }
     snprintf(code, 32, "%s", name);

@@ -414,5 +414,6 @@ const struct outbox_sink_ops ob_sink_kafka = {
     .close = kafka_close,
     .settings = ob_kafka_settings,
     .probe = ob_kafka_probe,
+    .descriptors = 32,
     .summary = "an idempotent producer to Apache Kafka",
 };

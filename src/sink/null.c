@@ -60,5 +60,6 @@ const struct outbox_sink_ops ob_sink_null = {
     .close = null_close,
     .settings = settings,
     .probe = accept,
+    .descriptors = 2,
     .summary = "takes everything at once and keeps nothing",
 };

@@ -320,5 +320,8 @@ const struct outbox_sink_ops ob_sink_slack = {
     .close = ob_chat_close,
     .settings = settings,
     .probe = ob_chat_probe,
+    .descriptors = 4,
+    .descriptors_each = 1,
+    .connections = "connections",
     .summary = "messages to Slack: by an incoming webhook, or by chat.postMessage",
 };

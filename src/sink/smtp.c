@@ -204,5 +204,8 @@ const struct outbox_sink_ops ob_sink_smtp = {
     .settings = ob_smtp_settings,
     .probe = smtp_probe,
     .limit = "response_timeout",
+    .descriptors = 6,
+    .descriptors_each = 2,
+    .connections = "connections",
     .summary = "email: a mail to one recipient for each message, many over one connection",
 };

@@ -201,5 +201,6 @@ const struct outbox_sink_ops ob_sink_stdout = {
     .close = stdout_close,
     .settings = settings,
     .probe = stdout_probe,
+    .descriptors = 4,
     .summary = "writes a line per message to standard output",
 };

@@ -480,5 +480,6 @@ const struct outbox_sink_ops ob_sink_stub = {
     .close = stub_close,
     .settings = settings,
     .probe = stub_probe,
+    .descriptors = 4,
     .summary = "answers what a script says, for tests",
 };

@@ -226,5 +226,8 @@ const struct outbox_sink_ops ob_sink_telegram = {
     .close = ob_chat_close,
     .settings = settings,
     .probe = ob_chat_probe,
+    .descriptors = 4,
+    .descriptors_each = 1,
+    .connections = "connections",
     .summary = "messages of a bot to Telegram chats",
 };

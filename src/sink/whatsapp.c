@@ -244,5 +244,8 @@ const struct outbox_sink_ops ob_sink_whatsapp = {
     .close = ob_chat_close,
     .settings = settings,
     .probe = ob_chat_probe,
+    .descriptors = 4,
+    .descriptors_each = 1,
+    .connections = "connections",
     .summary = "messages to WhatsApp by Meta's Cloud API",
 };

@@ -7,11 +7,13 @@ import resource
 import signal
 import socket
 import subprocess
+import time
+import urllib.request
 
 import pytest
 
 from support.database import CLI
-from support.receiver import Hook
+from support.receiver import Hook, status
 from support.relay import Relay, read_ledger, wait_for
 from support.under import watched
 
@@ -119,3 +121,93 @@ def test_started_without_standard_files(tmp_path, shop, closed):
         relay.stop()
     finally:
         relay.kill()
+
+
+# ---- descriptors ----
+
+
+def limited(soft, hard):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def many_sinks(hook, count, **more):
+    sinks = {"s%d" % i: {"kind": "http", "url": hook.url("/%d" % i), "allow": "127.0.0.0/8", **more} for i in range(count)}
+    return sinks, [{"topic": "t%d" % i, "sink": "s%d" % i} for i in range(count)]
+
+
+def slow(hook):
+    def behave(request, sock):
+        hook.stopping.wait(0.1)
+        return status(204)(request, sock)
+    return behave
+
+
+def test_the_limit_is_raised(shop, tmp_path):
+    """S10: the soft limit is for old programs; what the system allows is taken."""
+    with Hook() as hook:
+        relay = Relay(tmp_path, shop.url, *many_sinks(hook, 2))
+        process = start(relay, preexec_fn=limited(40, 4096))
+        try:
+            shop.enqueue(4, topic="t0")
+            shop.wait(delivered=4)
+            assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (4096, 4096)
+            relay.stop()
+        finally:
+            relay.kill()
+
+
+def test_sinks_leave_descriptors_to_the_stores(shop, tmp_path):
+    """S10 N5: forty sinks may have 640 connections, and there are 300 descriptors. That is said, fewer are out at once, and
+    every message is delivered once."""
+    count = 40
+    with Hook() as hook:
+        hook.answer = slow(hook)
+        relay = Relay(tmp_path, shop.url, *many_sinks(hook, count), log={"level": "info"})
+        for i in range(count):
+            shop.enqueue(20, topic="t%d" % i)
+        with open(relay.log_path, "ab") as log:
+            start(relay, stderr=log, preexec_fn=limited(300, 300))
+        try:
+            shop.wait(delivered=20 * count, timeout=60)
+            relay.stop()
+        finally:
+            relay.kill()
+        assert len(hook.accepted) == 20 * count
+        assert 'msg="not enough file descriptors for all that may be out' in relay.log()
+        assert "limit=300" in relay.log() and "this process lacks descriptors" not in relay.log()
+
+
+def test_a_configuration_that_cannot_fit_is_refused(tmp_path, shop):
+    """V11 S10: with so few descriptors nothing would work: it says how many it takes."""
+    with Hook() as hook:
+        relay = Relay(tmp_path, shop.url, *many_sinks(hook, 20))
+        (sent,) = shop.enqueue(topic="t0")
+        process = start(relay, stderr=subprocess.PIPE, preexec_fn=limited(64, 64), text=True)
+        text = process.communicate(timeout=30)[1]
+        assert process.returncode != 0 and "need at least" in text and "ulimit -n" in text, text
+        assert shop.message(sent.id, "status", "attempts") == ("pending", 0)
+
+
+def test_without_a_descriptor_a_destination_waits(shop, tmp_path):
+    """N5 S10: descriptors run out while it runs: nothing is spent, that is said and counted, and no claim is made over and
+    over. When there are some again, all is delivered."""
+    with Hook() as hook:
+        relay = Relay(tmp_path, shop.url, *many_sinks(hook, 2), admin=True)
+        with relay.running():
+            shop.enqueue(topic="t0")
+            shop.wait(delivered=1)
+            before = resource.prlimit(relay.process.pid, resource.RLIMIT_NOFILE)
+            urllib.request.urlopen("http://127.0.0.1:%d/live" % relay.port).read()
+            used = max(map(int, os.listdir("/proc/%d/fd" % relay.process.pid))) + 1
+            resource.prlimit(relay.process.pid, resource.RLIMIT_NOFILE, (used, before[1]))
+            holes = used - len(os.listdir("/proc/%d/fd" % relay.process.pid))
+            sent = shop.enqueue(40, topic="t1")
+            wait_for(lambda: relay.logged("this process lacks descriptors or memory"))
+            claims = relay.log().count("msg=claimed")
+            time.sleep(1.5)
+            assert relay.log().count("msg=claimed") - claims <= 400, holes
+            resource.prlimit(relay.process.pid, resource.RLIMIT_NOFILE, before)
+            assert relay.metric("outbox_shortages_total") > 0
+            shop.wait(delivered=41, timeout=40)
+        assert all([outcome for _, outcome in shop.attempts(m.id)] == ["delivered"] for m in sent)
+        assert len(hook.accepted) == 41

@@ -6,7 +6,13 @@
 static bool check(struct ob_cli *cli, const struct ob_buf *payload, struct ob_schema_fault *fault)
 {
     struct ob_schema *schema;
-    if (ob_schema_load(cli->args.json_schema, &schema, NULL, &cli->err))
+    struct outbox_error why = {0};
+    enum outbox_code broken = ob_schema_load(cli->args.json_schema, &schema, NULL, &why);
+    if (broken == OUTBOX_INVALID) /* not the payload's fault: another exit status says so */
+        ob_error_set(&cli->err, OUTBOX_CONFIG, "%s", why.text);
+    else if (broken)
+        cli->err = why;
+    if (broken)
         return false;
     enum outbox_code code = payload ? ob_schema_check(schema, ob_buf_text(payload), payload->len, fault) : OUTBOX_OK;
     ob_schema_free(schema);

@@ -4,8 +4,8 @@
  * one step, so it bounds no match of a long text. So we count: the library calls us before each item of the pattern, and
  * an item costs one, the way that was gone since the last one, and what it may try and fail without another call.
  *
- * Differences left: a repetition of more than 65535 is refused; \p takes the names that PCRE2 knows; \s and \w see ASCII
- * only, as \w does in ECMA 262 without the i flag. */
+ * Differences left: a repetition of more than 65535 is refused; \p takes the names that PCRE2 knows, and the long names of
+ * general categories. \w sees ASCII only, as in ECMA 262 without the i flag. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "schema/regex.h"
 
@@ -44,7 +44,7 @@ struct rewriter {
     size_t at;
     struct ob_buf out;
     bool in_class;
-    size_t class_at, longest_class;
+    size_t class_out, longest_class; /* where the class began in what is written */
     const char *why; /* set when the pattern is refused */
 };
 
@@ -72,6 +72,79 @@ static void copy(struct rewriter *rewriter, size_t len)
     rewriter->at += len;
 }
 
+/* White space and line ends of ECMA 262, and all others. */
+static const char SPACES[] = "\\t-\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff";
+static const char OTHERS[] = "\\u0000-\\u0008\\u000e-\\u001f!-\\u009f\\u00a1-\\u167f\\u1681-\\u1fff\\u200b-\\u2027"
+                             "\\u202a-\\u202e\\u2030-\\u205e\\u2060-\\u2fff\\u3001-\\ufefe\\uff00-\\u{10ffff}";
+
+/* \s and \S. Within a class a hyphen beside them stands for itself. */
+static void rewrite_space(struct rewriter *rewriter, bool space)
+{
+    struct ob_buf *out = &rewriter->out;
+    rewriter->at += 2;
+    if (!rewriter->in_class) {
+        ob_buf_printf(out, "[%s]", space ? SPACES : OTHERS);
+        return;
+    }
+    if (out->len > rewriter->class_out && out->data[out->len - 1] == '-') {
+        out->len--;
+        ob_buf_puts(out, "\\-");
+    }
+    ob_buf_puts(out, space ? SPACES : OTHERS);
+    if (char_at(rewriter, 0) == '-') {
+        ob_buf_puts(out, "\\-");
+        rewriter->at++;
+    }
+}
+
+/* The short name of a general category; NULL: it is none, or short already. */
+static const char *category(const char *name, size_t len)
+{
+    static const char *const names[][2] = {
+        {"Cased_Letter", "L&"},        {"Close_Punctuation", "Pe"},     {"Connector_Punctuation", "Pc"},
+        {"Control", "Cc"},             {"cntrl", "Cc"},                 {"Currency_Symbol", "Sc"},
+        {"Dash_Punctuation", "Pd"},    {"Decimal_Number", "Nd"},        {"digit", "Nd"},
+        {"Enclosing_Mark", "Me"},      {"Final_Punctuation", "Pf"},     {"Format", "Cf"},
+        {"Initial_Punctuation", "Pi"}, {"Letter", "L"},                 {"Letter_Number", "Nl"},
+        {"Line_Separator", "Zl"},      {"Lowercase_Letter", "Ll"},      {"Mark", "M"},
+        {"Combining_Mark", "M"},       {"Math_Symbol", "Sm"},           {"Modifier_Letter", "Lm"},
+        {"Modifier_Symbol", "Sk"},     {"Nonspacing_Mark", "Mn"},       {"Number", "N"},
+        {"Open_Punctuation", "Ps"},    {"Other", "C"},                  {"Other_Letter", "Lo"},
+        {"Other_Number", "No"},        {"Other_Punctuation", "Po"},     {"Other_Symbol", "So"},
+        {"Paragraph_Separator", "Zp"}, {"Private_Use", "Co"},           {"Punctuation", "P"},
+        {"punct", "P"},                {"Separator", "Z"},              {"Space_Separator", "Zs"},
+        {"Spacing_Mark", "Mc"},        {"Surrogate", "Cs"},             {"Symbol", "S"},
+        {"Titlecase_Letter", "Lt"},    {"Unassigned", "Cn"},            {"Uppercase_Letter", "Lu"},
+        {"LC", "L&"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i][0]) == len && memcmp(names[i][0], name, len) == 0)
+            return names[i][1];
+    return NULL;
+}
+
+/* "\p{General_Category=Letter}": what stands between the braces. */
+static void rewrite_property(struct rewriter *rewriter)
+{
+    static const char *const prefixes[] = {"General_Category=", "gc="};
+    const char *from = rewriter->in.data + rewriter->at, *close;
+    size_t left = rewriter->in.len - rewriter->at;
+    if (!(close = memchr(from, '}', left)))
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        size_t len = strlen(prefixes[i]);
+        if ((size_t)(close - from) > len && memcmp(from, prefixes[i], len) == 0) {
+            rewriter->at += len;
+            from += len;
+        }
+    }
+    const char *name = category(from, (size_t)(close - from));
+    if (!name)
+        return;
+    ob_buf_puts(&rewriter->out, name);
+    rewriter->at += (size_t)(close - from);
+}
+
 /* Letters have no escapes of their own in ECMA 262, except these. */
 static void rewrite_escape(struct rewriter *rewriter)
 {
@@ -81,13 +154,18 @@ static void rewrite_escape(struct rewriter *rewriter)
         rewriter->why = "it ends with a backslash";
     else if (letter && !strchr(rewriter->in_class ? "dDwWsSbfnrtvcxupP" : "dDwWsSbBfnrtvcxukpP", c))
         rewriter->why = "it has an escape of a letter that ECMA 262 does not have";
+    else if (c == 's' || c == 'S')
+        rewrite_space(rewriter, c == 's');
     else if ((unsigned char)c >= 0x80)
         rewriter->at++; /* the character stands for itself */
     else
         copy(rewriter, 2);
     /* \u{1f4e6}, \p{Lu}: these braces repeat nothing and stay. */
-    if (letter && strchr("upP", c) && char_at(rewriter, 0) == '{')
-        copy(rewriter, 1);
+    if (!letter || !strchr("upP", c) || char_at(rewriter, 0) != '{')
+        return;
+    copy(rewriter, 1);
+    if (c != 'u')
+        rewrite_property(rewriter);
 }
 
 /* "(?": lookaround, groups without a number, and names are all there is. */
@@ -129,12 +207,12 @@ static void rewrite_one(struct rewriter *rewriter)
             ob_buf_putc(&rewriter->out, '\\'); /* or [:alpha:] would be a class of its own */
         rewriter->in_class = c != ']';
         copy(rewriter, 1);
-        if (rewriter->at - rewriter->class_at > rewriter->longest_class)
-            rewriter->longest_class = rewriter->at - rewriter->class_at;
+        if (rewriter->out.len - rewriter->class_out > rewriter->longest_class)
+            rewriter->longest_class = rewriter->out.len - rewriter->class_out;
     } else if (c == '[') {
         rewriter->in_class = true;
-        rewriter->class_at = rewriter->at;
         copy(rewriter, char_at(rewriter, 1) == '^' ? 2 : 1);
+        rewriter->class_out = rewriter->out.len;
     } else if (c == '(') {
         rewrite_group(rewriter);
         if (!rewriter->why && char_at(rewriter, 0) == '?')

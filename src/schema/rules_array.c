@@ -46,9 +46,11 @@ static bool check_most(struct ob_check *check, const struct ob_rule *rule, const
            ob_check_fail(check, rule, step, "must have at most %zu item%s", rule->size, rule->size == 1 ? "" : "s");
 }
 
+enum { WORK_PER_RULE = 16 };
+
 struct hashed {
     uint64_t hash;
-    size_t index;
+    size_t index, work;
 };
 
 static int by_hash(const void *a, const void *b)
@@ -59,6 +61,20 @@ static int by_hash(const void *a, const void *b)
     return (left->index > right->index) - (left->index < right->index);
 }
 
+/* Pays for the look through each item that a hash is. */
+static bool hash_items(struct ob_check *check, const struct ob_tree *value, struct hashed *list,
+                       const struct ob_step *step)
+{
+    for (size_t i = 0; i < value->array.count; i++) {
+        size_t work = 0;
+        list[i] = (struct hashed){.index = i, .hash = ob_tree_hash(&value->array.items[i], &work)};
+        list[i].work = work / WORK_PER_RULE;
+        if (!ob_check_spend(check, list[i].work, step))
+            return false;
+    }
+    return true;
+}
+
 /* Items of one hash lie together once they are sorted; only these are compared. */
 static bool check_unique(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                          const struct ob_step *step)
@@ -66,18 +82,16 @@ static bool check_unique(struct ob_check *check, const struct ob_rule *rule, con
     size_t count = value->array.count;
     if (count < 2)
         return true;
-    if (!ob_check_spend(check, count, step))
-        return false;
     struct hashed *list = ob_arena_calloc(check->arena, count, sizeof *list);
     if (!list)
         return ob_check_stop(check, OUTBOX_NOMEM, "", step, NULL);
-    for (size_t i = 0; i < count; i++)
-        list[i] = (struct hashed){ob_tree_hash(&value->array.items[i]), i};
+    if (!hash_items(check, value, list, step))
+        return false;
     qsort(list, count, sizeof *list, by_hash);
     for (size_t i = 0; i < count; i++) {
         for (size_t j = i + 1; j < count && list[j].hash == list[i].hash; j++) {
             struct ob_step item = {.parent = step, .index = list[j].index};
-            if (!ob_check_spend(check, 1, step))
+            if (!ob_check_spend(check, list[j].work, step))
                 return false;
             if (ob_tree_equal(&value->array.items[list[i].index], &value->array.items[list[j].index]))
                 return ob_check_fail(check, rule, &item, "must not equal item %zu", list[i].index);

@@ -92,8 +92,12 @@ static bool check_if(struct ob_check *check, const struct ob_rule *rule, const s
 static bool compile_if(struct ob_compiler *compiler, const struct ob_schema_scope *scope)
 {
     static const char *const keywords[] = {"if", "then", "else"};
-    if (!ob_tree_gets(scope->value, "if"))
+    if (!ob_tree_gets(scope->value, "if")) { /* then the others judge nothing, but a $ref may lead into them */
+        for (size_t i = 1; i < 3; i++)
+            if (ob_tree_gets(scope->value, keywords[i]) && !ob_compile_child(compiler, scope, keywords[i]))
+                return false;
         return true;
+    }
     struct ob_rule *rule = ob_rule_add(compiler, scope, "if", OB_ON_ALL, check_if);
     if (!rule || !(rule->nodes = ob_arena_calloc(compiler->arena, 3, sizeof *rule->nodes)))
         return ob_compile_nomem(compiler);

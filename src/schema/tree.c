@@ -112,27 +112,30 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
     return hash ^ (hash >> 29);
 }
 
-uint64_t ob_tree_hash(const struct ob_tree *value)
+uint64_t ob_tree_hash(const struct ob_tree *value, size_t *work)
 {
     uint64_t hash = 0xcbf29ce484222325u + (uint64_t)value->type, sum = 0;
+    *work += 16;
     switch (value->type) {
     case OB_NULL: return hash;
     case OB_BOOLEAN: return hash_bytes(hash, value->boolean ? "t" : "f", 1);
     case OB_NUMBER:
+        *work += value->number.count;
         hash = hash_bytes(hash, &value->number.exponent, sizeof value->number.exponent);
         hash = hash_bytes(hash, value->number.negative ? "-" : "+", 1);
         return hash_bytes(hash, value->number.digits, value->number.count);
-    case OB_STRING: return hash_bytes(hash, value->string.data, value->string.len);
+    case OB_STRING: *work += value->string.len; return hash_bytes(hash, value->string.data, value->string.len);
     case OB_ARRAY:
         for (size_t i = 0; i < value->array.count; i++) {
-            uint64_t item = ob_tree_hash(&value->array.items[i]);
+            uint64_t item = ob_tree_hash(&value->array.items[i], work);
             hash = hash_bytes(hash, &item, sizeof item);
         }
         return hash;
     case OB_OBJECT: /* a sum, for the order of members counts for nothing */
         for (size_t i = 0; i < value->object.count; i++) {
             const struct ob_member *member = &value->object.members[i];
-            uint64_t one = ob_tree_hash(&member->value);
+            uint64_t one = ob_tree_hash(&member->value, work);
+            *work += member->name.len;
             sum += hash_bytes(one, member->name.data, member->name.len);
         }
         return hash_bytes(hash, &sum, sizeof sum);

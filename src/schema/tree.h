@@ -71,8 +71,8 @@ size_t ob_text_length(struct ob_text text);
 
 /* As JSON Schema compares: 1 equals 1.0, the order of members counts for nothing. Both bounded by the values' size. */
 bool ob_tree_equal(const struct ob_tree *a, const struct ob_tree *b);
-/* Equal values have equal hashes. */
-uint64_t ob_tree_hash(const struct ob_tree *value);
+/* Equal values have equal hashes. *work grows by the bytes that were looked at, and some for each value. */
+uint64_t ob_tree_hash(const struct ob_tree *value, size_t *work);
 
 /* One step of a JSON pointer, "/" and the name with ~ and / escaped. What could harm a terminal is escaped too. */
 void ob_pointer_put(struct ob_buf *buf, struct ob_text name);

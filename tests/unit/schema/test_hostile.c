@@ -312,6 +312,30 @@ static void large_payloads_stay_cheap(void **state)
     ob_buf_fini(&buf);
 }
 
+/* S12: uniqueItems looks through every byte of its items, and pays for it. */
+static void unique_items_pay_for_their_bytes(void **state)
+{
+    (void)state;
+    struct ob_buf rules = OB_BUF_INIT, buf = OB_BUF_INIT;
+    struct ob_schema *schema;
+    struct ob_schema_fault fault = {.text = ""};
+    struct outbox_error err;
+    ob_buf_puts(&rules, "{\"allOf\":[{}");
+    for (int i = 0; i < 3000; i++)
+        ob_buf_puts(&rules, ",{\"uniqueItems\":true}");
+    ob_buf_puts(&rules, "]}");
+    assert_int_equal(ob_schema_compile(ob_buf_text(&rules), rules.len, "s.json", &schema, NULL, &err), OUTBOX_OK);
+    ob_buf_puts(&buf, "[1,\"");
+    for (int i = 0; i < 200000; i++)
+        ob_buf_putc(&buf, 'x');
+    ob_buf_puts(&buf, "\"]");
+    assert_int_equal(ob_schema_check(schema, ob_buf_text(&buf), buf.len, &fault), OUTBOX_INVALID);
+    assert_non_null(strstr(fault.text, "too"));
+    ob_schema_free(schema);
+    ob_buf_fini(&rules);
+    ob_buf_fini(&buf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +349,7 @@ int main(void)
         cmocka_unit_test(a_deep_payload_meets_a_deep_schema),
         cmocka_unit_test(a_long_chain_of_references_is_refused),
         cmocka_unit_test(large_payloads_stay_cheap),
+        cmocka_unit_test(unique_items_pay_for_their_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

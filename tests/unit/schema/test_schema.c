@@ -227,6 +227,27 @@ static void long_paths_are_cut_between_characters(void **state)
     ob_schema_free(schema);
 }
 
+/* S12: a schema keeps its name where it judges nothing: then and else without an if. */
+static void names_in_then_and_else_are_found(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{\"then\": {\"$id\": \"x\", \"type\": \"string\"}, \"properties\": {\"a\": {\"$ref\": \"x\"}}}",
+        "{\"else\": {\"$anchor\": \"x\", \"type\": \"string\"}, \"properties\": {\"a\": {\"$ref\": \"#x\"}}}",
+        "{\"if\": false, \"then\": {\"$id\": \"x\", \"type\": \"string\"}, \"properties\": {\"a\": {\"$ref\": \"x\"}}}",
+    };
+    for (size_t i = 0; i < OB_COUNT(texts); i++) {
+        struct ob_schema *schema;
+        struct ob_schema_fault fault;
+        struct outbox_error err;
+        if (ob_schema_compile(texts[i], strlen(texts[i]), "s.json", &schema, NULL, &err))
+            fail_msg("%s: %s", texts[i], err.text);
+        assert_int_equal(ob_schema_check(schema, "{\"a\": \"\"}", 9, &fault), OUTBOX_OK);
+        assert_int_equal(ob_schema_check(schema, "{\"a\": 1}", 8, &fault), OUTBOX_INVALID);
+        ob_schema_free(schema);
+    }
+}
+
 static void files_are_loaded(void **state)
 {
     (void)state;
@@ -257,6 +278,7 @@ int main(void)
         cmocka_unit_test(mistakes_in_a_schema_have_a_place),
         cmocka_unit_test(long_paths_are_cut_between_characters),
         cmocka_unit_test(files_are_loaded),
+        cmocka_unit_test(names_in_then_and_else_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

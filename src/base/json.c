@@ -13,7 +13,7 @@ void ob_json_init(struct ob_json *json, struct ob_buf *buf)
     *json = (struct ob_json){.buf = buf};
 }
 
-static void put_escaped(struct ob_buf *buf, unsigned char c)
+static void put_escaped(struct ob_buf *buf, unsigned c)
 {
     switch (c) {
     case '"': ob_buf_puts(buf, "\\\""); break;
@@ -27,14 +27,22 @@ static void put_escaped(struct ob_buf *buf, unsigned char c)
     }
 }
 
+/* Most characters are visible ASCII: these are not decoded. */
+static bool stands(const char *text, size_t width)
+{
+    unsigned char c = (unsigned char)text[0];
+    if (width == 1)
+        return c >= 0x20 && c != 0x7f;
+    return width > 0 && !ob_utf8_controls(ob_utf8_decode(text, width));
+}
+
 void ob_json_quote(struct ob_buf *buf, const char *text, size_t len)
 {
     ob_buf_putc(buf, '"');
     size_t plain = 0; /* start of the run not written yet */
     for (size_t i = 0; i < len;) {
-        unsigned char c = (unsigned char)text[i];
         size_t width = ob_utf8_width(text + i, len - i);
-        if (width > 0 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+        if (stands(text + i, width) && text[i] != '"' && text[i] != '\\') {
             i += width;
             continue;
         }
@@ -42,11 +50,25 @@ void ob_json_quote(struct ob_buf *buf, const char *text, size_t len)
         if (width == 0)
             ob_buf_puts(buf, "\xef\xbf\xbd");
         else
-            put_escaped(buf, c);
-        plain = ++i;
+            put_escaped(buf, ob_utf8_decode(text + i, width));
+        plain = i += width ? width : 1;
     }
     ob_buf_put(buf, text + plain, len - plain);
     ob_buf_putc(buf, '"');
+}
+
+void ob_json_shown(struct ob_buf *buf, const char *json, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        size_t width = ob_utf8_width(json + i, len - i);
+        if (stands(json + i, width) || (width == 1 && (json[i] == '\n' || json[i] == '\t' || json[i] == '\r')))
+            ob_buf_put(buf, json + i, width);
+        else if (width)
+            put_escaped(buf, ob_utf8_decode(json + i, width));
+        else
+            ob_buf_puts(buf, "\xef\xbf\xbd");
+        i += width ? width : 1;
+    }
 }
 
 /* Before any value: the comma, unless it follows its key. */

@@ -44,7 +44,10 @@ void ob_json_raw(struct ob_json *json, const char *text, size_t len);
 /* The same on one line: line breaks between its tokens are left out. */
 void ob_json_raw_line(struct ob_json *json, const char *text, size_t len);
 
-/* A string with its quotes, as used by the log too. */
+/* Copies JSON for people to read: characters that control a terminal or turn the direction of a text become escapes, which
+ * mean the same, since they can only stand in strings. */
+void ob_json_shown(struct ob_buf *buf, const char *json, size_t len);
+/* A string with its quotes, as used by the log too. What controls a terminal is escaped. */
 void ob_json_quote(struct ob_buf *buf, const char *text, size_t len);
 
 #endif

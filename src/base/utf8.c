@@ -32,3 +32,19 @@ bool ob_utf8_valid(const char *text, size_t len)
     }
     return true;
 }
+
+unsigned ob_utf8_decode(const char *text, size_t width)
+{
+    static const unsigned char lead_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    unsigned character = (unsigned char)text[0] & lead_bits[width];
+    for (size_t i = 1; i < width; i++)
+        character = character << 6 | ((unsigned char)text[i] & 0x3f);
+    return character;
+}
+
+bool ob_utf8_controls(unsigned character)
+{
+    return character < 0x20 || (character >= 0x7f && character < 0xa0) || character == 0x61c || character == 0x200e ||
+           character == 0x200f || (character >= 0x2028 && character <= 0x202e) ||
+           (character >= 0x2066 && character <= 0x2069);
+}

@@ -9,4 +9,10 @@
 size_t ob_utf8_width(const char *text, size_t len);
 bool ob_utf8_valid(const char *text, size_t len);
 
+/* The character that text begins with; width is its ob_utf8_width. */
+unsigned ob_utf8_decode(const char *text, size_t width);
+/* Whether a character may not go to a terminal or into a log as it is: it controls one (C0, DEL, C1), ends a line, or turns the
+ * direction of what stands around it. */
+bool ob_utf8_controls(unsigned character);
+
 #endif

@@ -91,10 +91,12 @@ static bool usage_error(const struct ob_command *command, const char *format, ..
 static bool usage_error(const struct ob_command *command, const char *format, ...)
 {
     va_list list;
+    char text[400];
     va_start(list, format);
-    fputs("outbox: ", stderr);
-    vfprintf(stderr, format, list);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
+    fputs("outbox: ", stderr);
+    ob_print_safe(stderr, text, strlen(text));
     fprintf(stderr, "\nSee: outbox %s%s--help\n", command ? command->name : "", command ? " " : "");
     return false;
 }

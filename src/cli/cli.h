@@ -90,6 +90,9 @@ void ob_help_command(FILE *file, const struct ob_command *command);
 enum ob_color { OB_COLOR_NONE, OB_COLOR_DIM, OB_COLOR_BOLD, OB_COLOR_RED, OB_COLOR_GREEN, OB_COLOR_YELLOW };
 
 /* To stdout; text NULL shows as "-". width pads on the right; 0: no padding. */
+/* Text that others may have written: characters that control a terminal, or turn the direction of a text, are shown as
+ * escapes. Returns the columns. */
+int ob_print_safe(FILE *file, const char *text, size_t len);
 void ob_say_text(const struct ob_cli *cli, const char *text, int width, enum ob_color color);
 /* A document or a line of JSON, then a newline. Frees the buffer. */
 void ob_say_json(struct ob_buf *buf);

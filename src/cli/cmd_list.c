@@ -4,6 +4,13 @@
 #include "base/clock.h"
 #include "core/codec.h"
 
+static void put_type(const struct ob_cli *cli, const struct ob_message_row *row)
+{
+    printf(" (%zu bytes of ", row->payload_len);
+    ob_say_text(cli, row->content_type, 0, OB_COLOR_NONE);
+    putchar(')');
+}
+
 static void list_line(struct ob_cli *cli, const struct ob_message_row *row)
 {
     char id[37], age[32], attempts[32], name[400];
@@ -27,7 +34,7 @@ static void list_line(struct ob_cli *cli, const struct ob_message_row *row)
     if (row->fault)
         printf(" (%s)", ob_codec_fault_text(row->fault));
     else if (cli->args.payload && row->content_type)
-        printf(" (%zu bytes of %s)", row->payload_len, row->content_type);
+        put_type(cli, row);
     else if (cli->args.payload && row->payload) {
         putchar(' ');
         ob_say_text(cli, row->payload, 0, OB_COLOR_DIM);

@@ -42,7 +42,6 @@ static void show_payload(struct ob_cli *cli, const struct ob_message_row *row)
         putchar('\n');
         return;
     }
-    /* JSON has no bare control characters, so it can go to a terminal as it is. */
     struct ob_buf buf = OB_BUF_INIT;
     ob_json_pretty(&buf, row->payload ? row->payload : "null", row->payload ? row->payload_len : 4, 2);
     printf("\n%s\n", ob_buf_text(&buf));
@@ -56,8 +55,11 @@ static void show_table(struct ob_cli *cli, const struct ob_message_row *row)
     show_field(cli, "id", id);
     ob_say_text(cli, "status", 16, OB_COLOR_DIM);
     ob_say_text(cli, ob_status_name(row->status), 0, ob_status_color(row->status));
-    printf("%s%s%s\n", row->dead_reason ? ", " : "", row->dead_reason ? row->dead_reason : "",
-           row->parked ? ", waits for an earlier message of its key" : "");
+    if (row->dead_reason) {
+        fputs(", ", stdout);
+        ob_say_text(cli, row->dead_reason, 0, OB_COLOR_NONE);
+    }
+    printf("%s\n", row->parked ? ", waits for an earlier message of its key" : "");
     snprintf(text, sizeof text, "%d begun, %d of %d spent%s", row->attempts, row->spent, row->max_attempts,
              row->redriven ? ", redriven" : "");
     show_field(cli, "attempts", text);

@@ -14,7 +14,10 @@ struct listing {
 static void say_one(struct ob_cli *cli, const char *name, const char *value)
 {
     if (!cli->args.json) {
-        printf("%s = %s\n", name, value ? value : "as configured");
+        ob_say_text(cli, name, 0, OB_COLOR_NONE);
+        fputs(" = ", stdout);
+        ob_say_text(cli, value ? value : "as configured", 0, OB_COLOR_NONE);
+        putchar('\n');
         return;
     }
     struct ob_buf buf = OB_BUF_INIT;

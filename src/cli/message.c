@@ -48,10 +48,15 @@ static void put_document(struct ob_json *json, const void *text, size_t len)
 {
     if (!text)
         ob_json_null(json);
-    else if (ob_json_valid(text, len))
-        ob_json_raw_line(json, text, len);
-    else
+    else if (!ob_json_valid(text, len))
         ob_json_string_n(json, text, len);
+    else {
+        struct ob_buf shown = OB_BUF_INIT;
+        ob_json_shown(&shown, text, len);
+        ob_json_raw_line(json, ob_buf_text(&shown), shown.len);
+        json->buf->failed |= !ob_buf_ok(&shown);
+        ob_buf_fini(&shown);
+    }
 }
 
 void ob_json_message(struct ob_json *json, const struct ob_message_row *row, bool with_payload)

@@ -1,6 +1,7 @@
 /* out.c - how the commands talk. */
 #include "cli/cli.h"
 
+#include "base/utf8.h"
 #include "lib/open.h"
 
 #include <math.h>
@@ -11,6 +12,19 @@
 #include <unistd.h>
 
 /* ---- stderr ------------------------------------------------------------------------------------------------------ */
+
+/* A text of several lines may quote what others wrote: only its line breaks are taken for what they are. */
+static void say_lines(const char *text)
+{
+    for (;;) {
+        size_t len = strcspn(text, "\n");
+        ob_print_safe(stderr, text, len);
+        fputc('\n', stderr);
+        if (!text[len])
+            return;
+        text += len + 1;
+    }
+}
 
 int ob_cli_fail(struct ob_cli *cli)
 {
@@ -30,7 +44,8 @@ int ob_cli_fail(struct ob_cli *cli)
         fprintf(stderr, "%s\n", ob_buf_text(&buf));
         ob_buf_fini(&buf);
     } else {
-        fprintf(stderr, "outbox: %s\n", err->text);
+        fputs("outbox: ", stderr);
+        say_lines(err->text);
     }
     return ob_code_exit(err->code);
 }
@@ -52,10 +67,12 @@ void ob_cli_note(const struct ob_cli *cli, const char *format, ...)
     va_list list;
     if (cli->args.quiet)
         return;
+    struct ob_buf buf = OB_BUF_INIT;
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    ob_buf_vprintf(&buf, format, list);
     va_end(list);
-    fputc('\n', stderr);
+    say_lines(ob_buf_text(&buf));
+    ob_buf_fini(&buf);
 }
 
 void ob_cli_warn_password(const struct ob_cli *cli, const char *where, const char *url)
@@ -80,9 +97,12 @@ bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...)
         ob_cli_usage(cli, "this needs a yes, and there is no terminal to ask on: give --yes");
         return false;
     }
+    struct ob_buf buf = OB_BUF_INIT;
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    ob_buf_vprintf(&buf, format, list);
     va_end(list);
+    ob_print_safe(stderr, ob_buf_text(&buf), buf.len);
+    ob_buf_fini(&buf);
     fputs(" [y/N] ", stderr);
     if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return true;
@@ -146,22 +166,31 @@ static const char *color_code(enum ob_color color)
     }
 }
 
+int ob_print_safe(FILE *file, const char *text, size_t len)
+{
+    int shown = 0;
+    for (size_t i = 0; i < len;) {
+        size_t width = ob_utf8_width(text + i, len - i);
+        unsigned character = width ? ob_utf8_decode(text + i, width) : (unsigned char)text[i];
+        if (!width || character < 0x20 || (character >= 0x7f && character < 0xa0)) {
+            shown += fprintf(file, "\\x%02x", character);
+        } else if (ob_utf8_controls(character)) {
+            shown += fprintf(file, "\\u%04x", character);
+        } else {
+            fwrite(text + i, 1, width, file);
+            shown++;
+        }
+        i += width ? width : 1;
+    }
+    return shown;
+}
+
 void ob_say_text(const struct ob_cli *cli, const char *text, int width, enum ob_color color)
 {
     bool colored = cli->color && color != OB_COLOR_NONE;
-    int shown = 0;
     if (colored)
         fputs(color_code(color), stdout);
-    for (const unsigned char *c = (const unsigned char *)(text ? text : "-"); *c; c++) {
-        if (*c < 0x20 || *c == 0x7f || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)) {
-            bool c1 = *c == 0xc2;
-            shown += printf("\\x%02x", c1 ? c[1] : *c);
-            c += c1;
-            continue;
-        }
-        putchar(*c);
-        shown += (*c & 0xc0) != 0x80;
-    }
+    int shown = ob_print_safe(stdout, text ? text : "-", text ? strlen(text) : 1);
     if (colored)
         fputs("\033[0m", stdout);
     for (; shown < width; shown++)

@@ -35,7 +35,7 @@ void ob_json_pretty(struct ob_buf *buf, const char *json, size_t len, int indent
         char c = json[i];
         if (c == '"') {
             size_t end = string_end(json, len, i);
-            ob_buf_put(buf, json + i, end - i);
+            ob_json_shown(buf, json + i, end - i);
             i = end;
             continue;
         }

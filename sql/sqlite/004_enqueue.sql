@@ -110,6 +110,34 @@ BEGIN
                 || coalesce(NEW.content_type, '') || coalesce(NEW.tenant_id, '') || coalesce(NEW.headers, '') AS BLOB),
                 x'00')
             THEN RAISE(ABORT, 'OB001: a text contains a NUL character')
+        -- UTF-8: characters are walked over, 8 that are ASCII together, or one that is the same when it is decoded and encoded
+        -- again. U+FFFE and U+FFFF, which SQLite decodes to U+FFFD, are characters. A payload is checked when it is claimed:
+        -- for long texts a walk takes too long.
+        WHEN EXISTS (SELECT 1
+              FROM (SELECT NEW.topic || '/' || coalesce(NEW.namespace, '') || '/' || coalesce(NEW.key, '') || '/'
+                           || coalesce(NEW.dedupe_key, '') || '/' || coalesce(NEW.subject, '') || '/'
+                           || coalesce(NEW.recipient, '') || '/' || coalesce(NEW.correlation_id, '') || '/'
+                           || coalesce(NEW.content_type, '') || '/' || coalesce(NEW.headers, '') AS text) f
+             WHERE f.text GLOB '*[^' || char(1) || '-' || char(127) || ']*'
+               AND EXISTS (WITH RECURSIVE walk (i) AS (
+                        SELECT 1
+                        UNION ALL
+                        SELECT walk.i + CASE
+                            WHEN CAST(substr(CAST(f.text AS BLOB), walk.i, 8) AS TEXT)
+                                NOT GLOB '*[^' || char(1) || '-' || char(127) || ']*' THEN 8
+                            WHEN substr(CAST(f.text AS BLOB), walk.i, 1) < x'80' THEN 1
+                            WHEN substr(CAST(f.text AS BLOB), walk.i, 2)
+                                = CAST(char(unicode(CAST(substr(CAST(f.text AS BLOB), walk.i, 2) AS TEXT))) AS BLOB) THEN 2
+                            WHEN substr(CAST(f.text AS BLOB), walk.i, 3)
+                                = CAST(char(unicode(CAST(substr(CAST(f.text AS BLOB), walk.i, 3) AS TEXT))) AS BLOB) THEN 3
+                            WHEN substr(CAST(f.text AS BLOB), walk.i, 4)
+                                = CAST(char(unicode(CAST(substr(CAST(f.text AS BLOB), walk.i, 4) AS TEXT))) AS BLOB) THEN 4
+                            WHEN substr(CAST(f.text AS BLOB), walk.i, 3) IN (x'EFBFBE', x'EFBFBF') THEN 3
+                            END -- null: nothing of these, and the walk ends here
+                          FROM walk
+                         WHERE walk.i <= length(CAST(f.text AS BLOB)))
+                    SELECT 1 FROM walk WHERE walk.i IS NULL))
+            THEN RAISE(ABORT, 'OB001: a text is not valid UTF-8')
         WHEN NEW.payload IS NULL
             THEN RAISE(ABORT, 'OB001: "payload" is missing: give JSON text (''null'' is one), or bytes with a content_type')
         WHEN NEW.encoding IS NOT NULL AND (typeof(NEW.encoding) <> 'text' OR NEW.encoding <> 'zstd')

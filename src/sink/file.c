@@ -29,6 +29,7 @@ struct outbox_sink {
     char *path;
     bool sync;
     mode_t mode;
+    int nofollow; /* O_NOFOLLOW, or 0 */
     struct ob_line_queue queue;
     struct ob_list job; /* of entries */
     uv_work_t work;
@@ -45,6 +46,11 @@ static const struct outbox_sink_setting settings[] = {
      .fallback = "true",
      .doc = "sync the file before its lines count as accepted, once for all lines that wait"},
     {.name = "mode", .type = OUTBOX_OPTION_TEXT, .fallback = "0640", .doc = "rights of a file that is created, octal"},
+    {.name = "symlinks",
+     .type = OUTBOX_OPTION_BOOL,
+     .fallback = "false",
+     .doc = "follow a symbolic link at the end of `path`; without it such a path is refused (`file_eloop`), but for those below "
+            "/dev"},
     {0},
 };
 
@@ -78,7 +84,7 @@ static bool ends_torn(const outbox_sink *sink)
     bool torn = sink->torn;
     if (fstat(sink->fd, &ours) || !S_ISREG(ours.st_mode) || ours.st_size == 0)
         return false;
-    int fd = open(sink->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int fd = open(sink->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | sink->nofollow);
     if (fd < 0)
         return torn;
     if (fstat(fd, &there) == 0 && there.st_ino == ours.st_ino && there.st_dev == ours.st_dev &&
@@ -97,7 +103,8 @@ static int open_file(outbox_sink *sink)
     if (sink->fd >= 0)
         return 0;
     /* O_NONBLOCK: a named pipe without a reader must not hold the thread for ever. */
-    sink->fd = open(sink->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, sink->mode);
+    sink->fd = open(sink->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | sink->nofollow,
+                    sink->mode);
     if (sink->fd < 0)
         return errno;
     sink->torn = ends_torn(sink);
@@ -227,7 +234,7 @@ static void file_cancel(outbox_sink *sink, uint64_t handle)
 static int look(const outbox_sink *sink)
 {
     char copy[PATH_MAX];
-    int fd = open(sink->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int fd = open(sink->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | sink->nofollow);
     int number = fd < 0 ? errno : 0;
     if (fd >= 0)
         close(fd);
@@ -275,6 +282,9 @@ static enum outbox_code file_open(const struct outbox_sink_option *options, size
     sink->work.data = sink;
     sink->sync = ob_option_bool(&get, "fsync", true);
     sink->path = ob_strdup(ob_option_text_or(&get, "path", ""));
+    /* Whoever may write to the folder could lead us to any file that we may write to. Into /dev only root puts links. */
+    bool follow = ob_option_bool(&get, "symlinks", false) || (sink->path && strncmp(sink->path, "/dev/", 5) == 0);
+    sink->nofollow = follow ? 0 : O_NOFOLLOW;
     sink->queue.host = host;
     sink->queue.prefix = "file";
     sink->queue.name = sink->path;

@@ -61,6 +61,27 @@ def test_rotation_needs_no_signal(tmp_path):
     assert [payloads(tmp_path / name) for name in ("out.0", "out.1", "out.2", "out")] == [["0"], ["1"], ["2"], ["3"]]
 
 
+def test_links_are_followed_by_choice(tmp_path):
+    """S13: whoever may write to the folder must not lead the relay to another file; /dev/stdout stays one to write to."""
+    target, path = tmp_path / "target", tmp_path / "out"
+    path.symlink_to(target)
+    verdict, probe = drive("file", {"path": path}, [{"topic": "t"}, {"probe": True}])
+    assert (verdict["outcome"], verdict["code"]) == ("blocked", "file_eloop") == (probe["outcome"], probe["code"])
+    assert not target.exists()
+    assert drive("file", {"path": path, "symlinks": "true"}, [{"topic": "t"}])[0]["outcome"] == "accepted"
+    assert len(payloads(target)) == 1
+    path.unlink()
+    with Drive("file", {"path": path}) as sink:  # put there while it is in use
+        sink.send({"topic": "t"})
+        assert sink.verdict()["outcome"] == "accepted"
+        path.rename(tmp_path / "old")
+        path.symlink_to(target)
+        sink.send({"topic": "t"})
+        assert sink.verdict()["code"] == "file_eloop"
+    assert len(payloads(target)) == 1
+    assert drive("file", {"path": "/dev/stderr", "fsync": "false"}, [{"topic": "t"}])[0]["outcome"] == "accepted"
+
+
 def test_a_full_disk_is_retried():
     """S13: unreachable, with a code; what was not tried costs nothing."""
     verdicts = drive("file", {"path": "/dev/full"}, [{"batch": [{"topic": "t"}, {"topic": "t"}]}])

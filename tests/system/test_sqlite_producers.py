@@ -5,14 +5,17 @@ the pragmas of a producer's connection nor its conflict clause change anything.
 """
 import itertools
 import json
+import os
 import re
 import shutil
 import sqlite3
+import stat
 import subprocess
 import threading
 
 import pytest
 
+from support.relay import Relay
 from support.sqlite_file import Outbox, needs_sqlite
 
 pytestmark = needs_sqlite
@@ -282,6 +285,48 @@ def test_good_messages(outbox, conn, columns):
         assert row[-2:] == (None, payload if isinstance(payload, bytes) else payload.encode())
     else:
         assert row[-2:] == (str(payload), None)
+
+
+@pytest.mark.parametrize("column", ["topic", "namespace", "key", "dedupe_key", "subject", "recipient", "correlation_id",
+                                    "content_type", "headers"])
+def test_texts_are_utf_8(outbox, conn, column):
+    """M6: no other bytes get in; what is UTF-8 does, up to its last character."""
+    def insert(hexadecimal):
+        text = "'a' || CAST(x'%s' AS TEXT) || 'z'" % hexadecimal
+        value = "'{\"n\": \"' || %s || '\"}'" % text if column == "headers" else text
+        names, values = ["payload", column], ["'1'", value]
+        if column != "topic":
+            names.append("topic"), values.append("'t'")
+        conn.execute("INSERT INTO outbox (%s) VALUES (%s)" % (", ".join(names), ", ".join(values)))
+    for bad in ["ff", "fc", "c3", "80", "e282", "f09f93", "c080", "e0809f", "eda080", "f4908080", "f8888080", "c3a4c3"]:
+        with pytest.raises(sqlite3.Error, match="OB001"):
+            insert(bad)
+    for good in ["c3a4", "e282ac", "f09f93a6", "f48fbfbf", "efbfbf", "efbfbe", "efbfbd", "c3a4" * 20]:
+        insert(good)
+
+
+def test_a_payload_that_is_not_utf_8_is_never_delivered(outbox, conn, tmp_path):
+    """M6: a trigger cannot look through long texts, so the claim does."""
+    conn.execute("INSERT INTO outbox (topic, payload) VALUES ('t', '\"' || CAST(x'fc' AS TEXT) || '\"')")
+    conn.commit()
+    out = tmp_path / "out"
+    Relay(tmp_path, "sqlite:%s" % outbox.path, {"out": {"kind": "file", "path": str(out)}}, [{"sink": "out"}]).until_empty()
+    assert not out.exists()
+    assert conn.execute("SELECT last_code, status FROM outbox_messages").fetchall() == [("not_json", "dead")]
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path):
+    """N1: whatever the umask; what is there keeps its rights."""
+    old, new = tmp_path / "old.db", tmp_path / "new.db"
+    old.touch()
+    old.chmod(0o664)
+    before = os.umask(0)
+    try:
+        for path in (old, new):
+            Outbox.create(path)
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (old, new)] == [0o664, 0o600]
 
 
 def test_times(outbox, conn):

@@ -9,7 +9,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 enum { BUSY_MS = 10000, BUSY_MAX_MS = 3600000, SQLITE_OLDEST = 3038000 };
@@ -85,6 +87,14 @@ static ob_code cannot_open(const char *path, bool create, int rc, sqlite3 *db, s
     return ob_error_set(err, code, "\"%s\": %s", path, cause.text);
 }
 
+/* A new file is for its owner only; SQLite gives its log and its index the same rights. One that is there stays as it is. */
+static void make_private(const char *path)
+{
+    int fd = *path == ':' || strncmp(path, "file:", 5) == 0 ? -1 : open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+}
+
 ob_code ob_sqlite_connect(const struct ob_sqlite_target *target, bool create, sqlite3 **db, struct outbox_error *err)
 {
     *db = NULL;
@@ -92,6 +102,8 @@ ob_code ob_sqlite_connect(const struct ob_sqlite_target *target, bool create, sq
         return ob_error_set(err, OUTBOX_UNSUPPORTED, "SQLite %s is too old; 3.38 or newer is needed",
                             sqlite3_libversion());
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
+    if (create)
+        make_private(target->path);
     int rc = sqlite3_open_v2(target->path, db, flags, NULL);
     if (!rc)
         rc = sqlite3_busy_timeout(*db, target->busy_ms);

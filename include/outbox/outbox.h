@@ -207,15 +207,15 @@ OUTBOX_API void outbox_batch_free(outbox_batch *batch);
 
 /* How an attempt ended. Numbers are stable: they stand in the attempt table. */
 enum outbox_outcome {
-    OUTBOX_DELIVERED = 1, /* accepted: done */
-    OUTBOX_RETRY = 2,     /* failed; again after a delay, dead when the attempts are spent */
-    OUTBOX_FAILED = 3,    /* this message is wrong: dead now */
-    OUTBOX_LOST = 4,      /* written by the store when a lease ran out; never given to settle */
-    OUTBOX_LIMITED = 5,   /* told to slow down: later, nothing spent, on record unless the last one is the same */
-    OUTBOX_BLOCKED = 6,   /* the destination is wrong: likewise */
-    OUTBOX_UNKNOWN = 7,   /* bytes left, no verdict: again, the same id */
-    OUTBOX_RELEASED = 8,  /* nothing was sent: back at once or later, nothing spent, not on record */
-    OUTBOX_INTERRUPTED = 9, /* begun, and cut off by our own shutdown: back at once, the same id, nothing spent, on record */
+    OUTBOX_DELIVERED = 1,   /* accepted: done */
+    OUTBOX_RETRY = 2,       /* failed; again after a delay, dead when the attempts are spent */
+    OUTBOX_FAILED = 3,      /* this message is wrong: dead now */
+    OUTBOX_LOST = 4,        /* written by the store when a lease ran out; never given to settle */
+    OUTBOX_LIMITED = 5,     /* told to slow down: later, nothing spent, on record unless the last one is the same */
+    OUTBOX_BLOCKED = 6,     /* the destination is wrong: likewise */
+    OUTBOX_UNKNOWN = 7,     /* bytes left, no verdict: again, the same id */
+    OUTBOX_RELEASED = 8,    /* nothing was sent: back at once or later, nothing spent, not on record */
+    OUTBOX_INTERRUPTED = 9, /* cut off by our own shutdown: back at once, the same id, nothing spent, on record */
     OUTBOX_SILENT = 10,     /* as OUTBOX_UNKNOWN, and on record as such, from a destination that answers nobody: nothing
                              * spent */
 };

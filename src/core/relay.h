@@ -147,8 +147,8 @@ int64_t ob_relay_deadline_us(const struct ob_relay *relay);
 struct ob_relay_stats {
     int held, out, queued, settling;
     size_t bytes;
-    uint64_t claims, claimed, delivered, retried, failed, limited, blocked, unknown, interrupted, released, stale, lost, expired,
-        unrouted, timeouts, renewed, store_failures, no_memory, misordered, breaker_opened;
+    uint64_t claims, claimed, delivered, retried, failed, limited, blocked, unknown, interrupted, released, stale, lost,
+        expired, unrouted, timeouts, renewed, store_failures, no_memory, misordered, breaker_opened;
     uint32_t incarnation;
     bool stopping;
 };

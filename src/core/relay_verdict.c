@@ -4,8 +4,9 @@
  *
  *   refused    401, 403, 404 and the like may be about the credentials, the address, or what is in this one message. Refused
  *              for the first time a message is put off, unspent. Refused again, and something was accepted in between: it is
- *              the message's own fault, and spends. Refusals in a row without an acceptance between them are about the
- *              destination: its breaker opens. Where nothing was accepted for a minute, one is enough.
+ *              the message's own fault, and spends. REFUSALS in a row without an acceptance between them are about the
+ *              destination: its breaker opens. So many, because messages that are wrong come in bulk. Where nothing was
+ *              accepted for a minute, one is enough.
  *   no answer  A destination that leaves everybody without an answer is down, whether or not it takes connections. A message
  *              spends at most SILENT_SPENDS of its attempts on that, and never its last.
  *   a probe    never spends. One that finds what is known of the destination already is not written down either.
@@ -17,7 +18,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { SILENT_SPENDS = 2, REFUSALS = 5 };
+enum { SILENT_SPENDS = 2, REFUSALS = 100 };
 static const int64_t second = 1000000;
 static const int64_t lately_us = 60 * second;  /* an acceptance tells so long that the destination accepts */
 static const int64_t silence_us = 30 * second; /* no message waits longer for a destination that has come back */
@@ -84,7 +85,8 @@ static bool unreachable(struct ob_relay *relay, int index, bool probe)
 }
 
 /* The message waits with its destination, unspent. */
-static void wait_with(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict, bool probe)
+static void wait_with(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict,
+                      bool probe)
 {
     struct ob_dest *dest = &relay->dests[flight->dest];
     char code[sizeof dest->code] = "";
@@ -106,7 +108,8 @@ static bool is_silent(const struct ob_relay *relay, const struct ob_flight *flig
     if (verdict->outcome != OUTBOX_SINK_UNKNOWN || OB_MUTANT(SILENCE_SPENDS))
         return false;
     /* The first failure after an answer may still be about the message alone. */
-    return probe || (verdict->unreachable && breaker->failures > 1 && flight->spent > most) || OB_MUTANT(SILENCE_IS_FREE);
+    return probe || (verdict->unreachable && breaker->failures > 1 && flight->spent > most) ||
+           OB_MUTANT(SILENCE_IS_FREE);
 }
 
 static void silent(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict)
@@ -130,7 +133,7 @@ static void failed(struct ob_relay *relay, struct ob_flight *flight, const struc
     else if (verdict->outcome == OUTBOX_SINK_UNKNOWN)
         spend(relay, flight, OB_MUTANT(UNKNOWN_RELEASED) ? OUTBOX_RELEASED : OUTBOX_UNKNOWN, verdict->not_before_us);
     else if (open && !OB_MUTANT(BREAKER_SPENDS))
-        wait_with(relay, flight, verdict, probe); /* the outage is the destination's: it costs the message nothing (N5) */
+        wait_with(relay, flight, verdict, probe); /* the outage is the destination's: it costs nothing (N5) */
     else
         spend(relay, flight, OUTBOX_RETRY, verdict->not_before_us);
 }
@@ -165,7 +168,8 @@ static bool is_own_fault(const struct ob_relay *relay, const struct ob_flight *f
     bool failed_before = flight->msg->deferred > 0 || flight->spent > 1;
     if (OB_MUTANT(REFUSAL_SPENDS))
         return true;
-    if (dest->breaker.state != OB_BREAKER_CLOSED || dest->accepted_us < 0 || !failed_before || OB_MUTANT(REFUSAL_IS_FREE))
+    if (dest->breaker.state != OB_BREAKER_CLOSED || dest->accepted_us < 0 || !failed_before ||
+        OB_MUTANT(REFUSAL_IS_FREE))
         return false;
     return dest->refusals == 0 || dest->accepted_us >= flight->sent_us ||
            relay->now_us - dest->accepted_us < waited_us(flight);
@@ -174,10 +178,10 @@ static bool is_own_fault(const struct ob_relay *relay, const struct ob_flight *f
 /* Whether it is the destination that refuses, after one refusal more. */
 static bool refuses_all(struct ob_relay *relay, struct ob_dest *dest)
 {
-    bool accepts = dest->accepted_us >= 0 && relay->now_us - dest->accepted_us < lately_us && !OB_MUTANT(REFUSAL_OPENS);
-    int most = !accepts ? 1 : dest->breaker.set.threshold > 0 ? dest->breaker.set.threshold : REFUSALS;
+    bool accepts = dest->accepted_us >= 0 && relay->now_us - dest->accepted_us < lately_us;
     dest->refusals++;
-    return dest->breaker.state != OB_BREAKER_CLOSED || dest->refusals >= most;
+    return dest->breaker.state != OB_BREAKER_CLOSED || !accepts || dest->refusals >= REFUSALS ||
+           OB_MUTANT(REFUSAL_OPENS);
 }
 
 static void blocked(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict, bool probe)

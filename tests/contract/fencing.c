@@ -1,8 +1,9 @@
 /* fencing.c - a settle needs the token of the claim it answers; nobody else's outcome ever stands. */
 #include "suite.h"
 
-static const enum outbox_outcome outcomes[] = {OUTBOX_DELIVERED, OUTBOX_RETRY,   OUTBOX_FAILED,  OUTBOX_LIMITED,
-                                               OUTBOX_BLOCKED,   OUTBOX_UNKNOWN, OUTBOX_RELEASED, OUTBOX_INTERRUPTED, OUTBOX_SILENT};
+static const enum outbox_outcome outcomes[] = {OUTBOX_DELIVERED, OUTBOX_RETRY,       OUTBOX_FAILED,
+                                               OUTBOX_LIMITED,   OUTBOX_BLOCKED,     OUTBOX_UNKNOWN,
+                                               OUTBOX_RELEASED,  OUTBOX_INTERRUPTED, OUTBOX_SILENT};
 enum { OUTCOMES = sizeof(outcomes) / sizeof(outcomes[0]) };
 
 static void refused_whatever_it_says(struct fx *fx, const struct outbox_delivery *msg)

@@ -132,7 +132,8 @@ static void interrupted(struct fx *fx)
 }
 
 /* The nth time in a row; by policy, so that the delay is the store's. */
-static int64_t put_off(struct fx *fx, struct outbox_uuid id, int deferred, enum outbox_outcome outcome, const char *code)
+static int64_t put_off(struct fx *fx, struct outbox_uuid id, int deferred, enum outbox_outcome outcome,
+                       const char *code)
 {
     const struct outbox_delivery *msg = take(fx, .retry_base_us = SECOND, .retry_cap_us = 60 * (int64_t)SECOND);
     assert_int_equal(msg->deferred, deferred);

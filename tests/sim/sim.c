@@ -301,8 +301,8 @@ static void verdict(struct world *world, struct life *life, struct sim_event *ev
         sink_answered(world, life, parcel);
     }
     enum ob_breaker_state before = ob_relay_breaker(life->core, parcel->dest);
-    bool accepts = life->accepts[parcel->dest] && world->plan.dest[parcel->dest].breaker.threshold > 1 &&
-                   world->now_us - life->accepted_us[parcel->dest] < 59 * (int64_t)SECOND;
+    bool accepts =
+        life->accepts[parcel->dest] && world->now_us - life->accepted_us[parcel->dest] < 59 * (int64_t)SECOND;
     if (waiting)
         judge(life, parcel->dest, &event->verdict, attempt, before == OB_BREAKER_CLOSED, world->now_us);
     const struct ob_event word = {.kind = OB_EVENT_DELIVERED, .handle = parcel->handle, .verdict = &event->verdict};

@@ -16,10 +16,11 @@
 #include <time.h>
 
 enum {
-    LOOK_NS = 5000000,         /* from one look to the next */
+    LOOK_NS = 10000000,        /* from one look to the next */
     LOOK_SOON_NS = 1000000,    /* while there are floods: they come in crowds */
     CROWD = 1000,              /* so many looks after the last flood */
     LOOK_AT_ALL = 10,          /* so many looks from one at all sockets to the next */
+    LINGER = 100,              /* so many looks after the last answer: to be woken for each would cost the loop more */
     RECEIVE_BUFFER = 64 * 1024 /* what has come is still read after a cut: that is little */
 };
 
@@ -92,14 +93,16 @@ static void *watch(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&mutex);
-    for (unsigned turn = 1; !ending; turn++) {
-        while (!waiting && !ending) {
+    for (unsigned turn = 1, quiet = 0; !ending; turn++) {
+        quiet = waiting ? 0 : quiet + 1;
+        while (quiet > LINGER && !waiting && !ending) {
             asleep = true;
             pthread_cond_wait(&news, &mutex);
         }
         asleep = false;
         nap();
-        look(turn % LOOK_AT_ALL == 0);
+        if (waiting)
+            look(turn % LOOK_AT_ALL == 0);
     }
     pthread_mutex_unlock(&mutex);
     return NULL;

@@ -243,7 +243,8 @@ enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guar
     loop->limits = *limits;
     if (!ob_flood_init(&loop->flood, limits->answer_most)) {
         ob_free(loop);
-        return ob_error_set(err, OUTBOX_INTERNAL, "cannot start a thread");
+        return ob_error_set(err, OUTBOX_INTERNAL,
+                            "cannot start the thread that watches connections; is the limit of threads reached?");
     }
     loop->multi = multi_new(loop);
     if (!loop->multi || !ob_curl_names_init(&loop->names, uv, limits->connect_us)) {

@@ -515,6 +515,64 @@ static void stop_m15(void **state)
 }
 
 /* S10: the window bounds what is held, whatever the store would give. */
+/* This process has no descriptor left: nothing is spent, and the destination is left alone; the other one goes on. */
+static void a_shortage_limits_the_destination_s10(void **state)
+{
+    struct rig *rig = rig_new(&(struct rig){0});
+    struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 1)};
+    struct outbox_verdict said = OUTBOX_VERDICT_INIT;
+    (void)state;
+    said.outcome = OUTBOX_SINK_NOT_SENT;
+    said.scope = OUTBOX_SCOPE_DESTINATION;
+    said.not_before_us = SECOND;
+    expect(rig, OB_ACTION_CLAIM);
+    claimed(rig, msgs, 1);
+    expect(rig, OB_ACTION_DELIVER);
+    tell(rig, (struct ob_event){.kind = OB_EVENT_DELIVERED, .handle = rig->act.items[0].handle, .verdict = &said});
+    expect_settle(rig, 1, OUTBOX_RELEASED);
+    tell(rig, (struct ob_event){.kind = OB_EVENT_WAKE});
+    expect(rig, OB_ACTION_CLAIM);
+    assert_true(rig->act.shut[0] && !rig->act.shut[1]);
+    claimed(rig, &msgs[1], 1);
+    expect(rig, OB_ACTION_DELIVER);
+    verdict(rig, rig->act.items[0].handle, OUTBOX_SINK_ACCEPTED, false);
+    expect_settle(rig, 2, OUTBOX_DELIVERED);
+    pass(rig, 2 * SECOND);
+    expect(rig, OB_ACTION_CLAIM);
+    assert_false(rig->act.shut[0]);
+    rig_end(rig);
+}
+
+/* One relay after another: what the first has out takes places of the second, and its breaker stays as it was. */
+static void one_after_another_m21(void **state)
+{
+    struct rig *old = rig_new(&(struct rig){.dests = {{.concurrency = 2, .breaker = {.threshold = 1}}}});
+    struct rig *next = rig_new(&(struct rig){.dests = {{.concurrency = 2, .breaker = {.threshold = 1}}}});
+    struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0), msg(3, NULL, 0, 0)};
+    (void)state;
+    expect(old, OB_ACTION_CLAIM);
+    claimed(old, msgs, 1);
+    expect(old, OB_ACTION_DELIVER);
+    uint64_t out = old->act.items[0].handle;
+    assert_int_equal(ob_relay_out(old->relay, 0), 1);
+    assert_true(ob_relay_set_taken(next->relay, 0, 1));
+    assert_false(ob_relay_set_taken(next->relay, 0, 1));
+    expect(next, OB_ACTION_CLAIM);
+    claimed(next, &msgs[1], 2);
+    expect(next, OB_ACTION_DELIVER);
+    assert_int_equal(next->act.count, 1);
+    expect(next, OB_ACTION_NONE);
+    assert_true(ob_relay_set_taken(next->relay, 0, 0));
+    expect(next, OB_ACTION_DELIVER);
+    assert_int_equal(next->act.count, 1);
+    verdict(old, out, OUTBOX_SINK_RETRY, true);
+    assert_int_equal(ob_relay_breaker(old->relay, 0), OB_BREAKER_OPEN);
+    ob_relay_inherit(next->relay, 1, old->relay, 0);
+    assert_int_equal(ob_relay_breaker(next->relay, 1), OB_BREAKER_OPEN);
+    rig_end(old);
+    rig_end(next);
+}
+
 static void the_window_s10(void **state)
 {
     (void)state;
@@ -654,6 +712,8 @@ int main(void)
         cmocka_unit_test(messages_stay_while_they_are_handed_over_n4),
         cmocka_unit_test(unreadable_payloads_y7),
         cmocka_unit_test(stop_m15),
+        cmocka_unit_test(a_shortage_limits_the_destination_s10),
+        cmocka_unit_test(one_after_another_m21),
         cmocka_unit_test(the_window_s10),
         cmocka_unit_test(survives_every_allocation_failing_s10),
         cmocka_unit_test(bad_settings_v11),

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "lib/open.h"
+#include "lib/shared_line.h"
 
 #include <poll.h>
 #include <stdatomic.h>
@@ -601,6 +602,59 @@ static void out_of_memory(struct fx *fx)
     assert_true(failures >= 1);
 }
 
+/* ---- several on one line ---- */
+
+static struct wire *wire_on_(struct fx *fx, struct ob_shared_line *shared)
+{
+    struct wire *wire = keep(fx, calloc(1, sizeof *wire), wire_free);
+    const struct ob_line_host host = {wire, on_claimed, on_settled, on_extended, on_woken};
+    wire->fx = fx;
+    if (ob_shared_line_use(shared, &host, &wire->line, &fx->err))
+        blame(fx, "cannot use the line: %s", fx->err.text);
+    return wire;
+}
+
+/* Each is answered for what it asked, in turn; one that goes with its asks out harms nobody; with the last one the line is
+ * closed, so that the next relay finds the store free. */
+static void shared_by_three(struct fx *fx)
+{
+    char url[PLACE_MAX], topics[2][8] = {"one", "two"};
+    struct ob_shared_line *shared = NULL;
+    fixture.url(fx->place, url);
+    struct ob_line_options options = {.url = url, .application = "line", .fallback_us = 60 * SECOND};
+    check_(AT(fx), ob_shared_line_open(&options, &shared, &fx->err), OUTBOX_OK, "ob_shared_line_open");
+    struct wire *wires[3] = {wire_on_(AT(fx), shared), wire_on_(AT(fx), shared), wire_on_(AT(fx), shared)};
+    ob_shared_line_unref(shared);
+    struct outbox_uuid ids[2] = {put(fx, .topic = "one").id, put(fx, .topic = "two").id};
+    for (int i = 1; i >= 0; i--) {
+        char wanted[8];
+        snprintf(wanted, sizeof wanted, "%s", topics[i]);
+        ask_claim(wires[i], TIMEOUT_US, .topics = (const char *[]){wanted}, .topic_count = 1);
+        memset(wanted, '?', sizeof wanted - 1); /* what waits was copied */
+    }
+    ask_claim(wires[2], TIMEOUT_US, .topics = (const char *[]){"none"}, .topic_count = 1);
+    hear_out(wires[0]);
+    hear_out(wires[1]);
+    struct outbox_settle *items[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(outbox_batch_size(wires[i]->batch), 1);
+        assert_same_id(outbox_batch_at(wires[i]->batch, 0)->id, ids[i]);
+        items[i] = keep(fx, calloc(1, sizeof *items[i]), free);
+        *items[i] = SETTLE(outbox_batch_at(wires[i]->batch, 0), .outcome = OUTBOX_DELIVERED);
+        ask_settle(wires[i], items[i], 1, TIMEOUT_US);
+    }
+    cut(wires[2]);
+    cut(wires[0]); /* its settle is out */
+    hear_out(wires[1]);
+    assert_int_equal(items[1]->result, OUTBOX_SETTLED);
+    expect_state(fx, ids[1], "delivered attempts 1 spent 1");
+    cut(wires[1]);
+    struct wire *next = wire(fx);
+    ask_claim(next, TIMEOUT_US);
+    hear_out(next);
+    expect_code(next, CLAIM, OUTBOX_OK);
+}
+
 const struct contract_test line_tests[] = {
     {"M6 M10: asked on a line: claim, extend, settle", round_trip},
     {"M6 M10: a line: a claim, a settle and an extend are out at once", all_at_once},
@@ -619,5 +673,6 @@ const struct contract_test line_tests[] = {
     {"V10: a line: a second relay", a_second_relay},
     {"N4: a line: closed with asks out", closed_half_way},
     {"N4: a line: out of memory, no answer is lost", out_of_memory},
+    {"M21 V10: a line that three use: each has its answers", shared_by_three},
     {NULL, NULL, 0},
 };

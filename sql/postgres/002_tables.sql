@@ -29,7 +29,7 @@ create table @schema@.namespace (
     doorbell          boolean,
     retention         interval check (name = '*' or retention is null),
     attempt_retention interval check (name = '*' or attempt_retention is null),
-    partition_width   interval check ((name = '*' or partition_width is null) and partition_width >= '1 hour')
+    partition_width   interval check ((name = '*' or partition_width is null) and partition_width between '1 hour' and '10 years')
 );
 insert into @schema@.namespace
 values ('*', 'topic', 'topic', true, 'continue', 1048576, 5, '1 s', '5 min', true, '7 days', null, '1 day');

@@ -12,11 +12,12 @@ as $$
         'hex')::uuid
 $$;
 
--- The lowest uuid v7 of a moment: the bound of a partition. There is none before 1970.
+-- The lowest uuid v7 of a moment: the bound of a partition. There is none before 1970, nor after the year 10889.
 create function @schema@.uuid_at(at timestamptz) returns uuid
     language sql immutable
 as $$
-    select (lpad(to_hex(greatest(0, floor(extract(epoch from at) * 1000))::bigint), 12, '0') || '00000000000000000000')::uuid
+    select (lpad(to_hex(least(281474976710655, greatest(0, floor(extract(epoch from at) * 1000)))::bigint), 12, '0')
+        || '00000000000000000000')::uuid
 $$;
 
 -- 16 bytes that stand for a text. Several texts are joined by chr(31): control characters are refused in all of them.

@@ -413,8 +413,8 @@ begin
 
     if tenant is null then
         v_memory := nullif(current_setting(memory_name, true), '')::@schema@.memory;
-        if v_memory.scope is distinct from v_name then
-            v_memory := null;
+        if v_memory.scope is distinct from v_name or v_memory.swept_at > v_now + interval '1 min' then
+            v_memory := null; -- of another scope, or of a clock that was ahead
         end if;
         v_wide := coalesce(v_memory.wide_until > v_now, false) and v_scope.lanes is null;
         if not v_wide and cardinality(v_memory.marks) > 0 and v_memory.marks[1].lane is null then

@@ -19,6 +19,28 @@
 -- Time. A statement_timeout that ends a hook ends no settle. It comes only once in a statement, so after it no other hook
 -- is called: the events wait in hook_failure, with no tries. A claim calls no hook at all: its events wait there too.
 
+-- What sinks returned, as JSON. What is none, or too deep or too large to be stored as such, is a JSON string: that one, and
+-- no other.
+create function @schema@.as_json(texts text[]) returns jsonb[]
+    language plpgsql stable
+as $$
+declare
+    v_all jsonb[] := '{}';
+    v_text text;
+begin
+    return texts::jsonb[];
+exception when data_exception or program_limit_exceeded then
+    foreach v_text in array texts loop
+        begin
+            v_all := array_append(v_all, v_text::jsonb);
+        exception when data_exception or program_limit_exceeded then
+            v_all := array_append(v_all, to_jsonb(v_text));
+        end;
+    end loop;
+    return v_all;
+end
+$$;
+
 create function @schema@.outputs_of(done uuid[], ids uuid[], outputs jsonb[]) returns jsonb
     language sql immutable
 as $$

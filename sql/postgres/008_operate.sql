@@ -258,6 +258,8 @@ begin
         if least(r.retention, r.attempt_retention) < '0' then
             raise check_violation;
         end if;
+        r.retention := case when r.retention > '4000 years' then '4000 years' else r.retention end;
+        r.attempt_retention := case when r.attempt_retention > '4000 years' then '4000 years' else r.attempt_retention end;
         update @schema@.namespace n
            set (dedupe_scope, order_scope, tenant_prefix, on_dead, max_payload, max_attempts, retry_base, retry_cap,
                 doorbell, retention, attempt_retention, partition_width)
@@ -272,7 +274,7 @@ begin
                 when 'max_payload' then '1 to 268435456 bytes' when 'max_attempts' then '1 to 1000'
                 when 'retry_base' then 'an interval up to 1 day, e.g. 1 s'
                 when 'retry_cap' then 'an interval up to 24 days, e.g. 5 min'
-                when 'partition_width' then 'an interval of 1 hour or more, e.g. 1 day'
+                when 'partition_width' then 'an interval of 1 hour to 10 years, e.g. 1 day'
                 else 'an interval, e.g. 7 days, or forever' end || '.';
     end;
     perform @schema@.record(null, 'configure', null, null, null,

@@ -3,7 +3,8 @@
 -- Partition DDL takes locks that producers would queue behind, so each step runs under a lock_timeout of 50 ms, is tried
 -- a few times, and is a transaction of its own: purge does one step a call, and says whether there is more.
 --
---   ATTACH       SHARE UPDATE EXCLUSIVE on the parent (producers go on), ACCESS EXCLUSIVE on the default partition
+--   ATTACH       SHARE UPDATE EXCLUSIVE on the parent (producers go on), ACCESS EXCLUSIVE on the default partition, which
+--                is read as a whole: so it must be small, and is put aside where it is not (renew_default)
 --   TRUNCATE     ACCESS EXCLUSIVE on the old leaf only
 --   DROP         ACCESS EXCLUSIVE on the parent, behind any producer's open transaction: may fail, and then the empty
 --                leaf waits for the next purge
@@ -58,13 +59,78 @@ begin
 end
 $$;
 
--- Whether the default partitions hold rows of a period: then it cannot have partitions of its own.
-create function @schema@.default_holds(low uuid, high uuid) returns boolean
-    language sql stable security definer
+-- Whether a default partition holds rows of a period, or is so large that nobody should wait for it to be read.
+create function @schema@.default_in_the_way(low uuid, high uuid) returns boolean
+    language plpgsql security definer
     set search_path = pg_catalog, pg_temp
 as $$
-    select exists (select from @schema@.message_default m where m.id >= low and m.id < high)
-        or exists (select from @schema@.attempt_default a where a.message_id >= low and a.message_id < high)
+begin
+    return greatest(pg_relation_size('@schema@.message_default'), pg_relation_size('@schema@.attempt_default')) > 4194304
+        or exists (select from @schema@.message_default m where m.id >= low and m.id < high)
+        or exists (select from @schema@.attempt_default a where a.message_id >= low and a.message_id < high);
+end
+$$;
+
+-- Nobody purged for long, and rows fell into the default partitions. They are put aside as a whole, as parts of message_kept
+-- and attempt_kept, and empty ones take their places: however many rows there are, none is read. From the locks on,
+-- ACCESS EXCLUSIVE on the parents, only the catalog changes. They are kept to the end of the transaction, so that the period
+-- can have its partitions before the next row comes. What is aside leaves with the left-overs. Runs as the owner.
+create function @schema@.renew_defaults() returns void
+    language plpgsql
+as $$
+declare
+    v_suffix constant text := '_aside_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD_HH24MISS_US');
+    v_parent text;
+    v_default text;
+    v_new text;
+begin
+    foreach v_parent in array '{message,attempt}'::text[] loop
+        v_new := v_parent || '_default_new';
+        execute format('create table %1$I.%2$I (like %1$I.%3$I including all)', @schema_text@, v_new, v_parent);
+        execute format('alter table %I.%I enable row level security, force row level security', @schema_text@, v_new);
+        execute format('create policy api on %I.%I to %I using (true)', @schema_text@, v_new, @schema_text@ || '_api');
+        execute format('grant select, delete on %I.%I to %I', @schema_text@, v_new, @schema_text@ || '_api');
+    end loop;
+    lock table only @schema@.message, only @schema@.attempt in access exclusive mode;
+    foreach v_parent in array '{message,attempt}'::text[] loop
+        v_default := v_parent || '_default';
+        execute format('alter table %1$I.%2$I detach partition %1$I.%3$I', @schema_text@, v_parent, v_default);
+        execute format('alter table %I.%I rename to %I', @schema_text@, v_default, v_parent || v_suffix);
+        execute format('alter table %I.%I rename to %I', @schema_text@, v_default || '_new', v_default);
+        execute format('alter table %1$I.%2$I attach partition %1$I.%3$I default', @schema_text@, v_parent, v_default);
+        execute format('alter table %1$I.%2$I inherit %1$I.%3$I', @schema_text@, v_parent || v_suffix, v_parent || '_kept');
+    end loop;
+    execute format('create trigger append_only_truncate before truncate on %1$I.attempt_default execute function '
+        '%1$I.append_only()', @schema_text@);
+    execute format('create trigger append_only before update or delete on %1$I.%2$I for each row execute function '
+        '%1$I.append_only()', @schema_text@, 'attempt' || v_suffix);
+end
+$$;
+
+-- Whether nothing is left in a table that was put aside; nothing ever comes into one.
+create function @schema@.aside_is_empty(aside oid) returns boolean
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return not exists (select from @schema@.message_kept k where k.tableoid = aside)
+        and not exists (select from @schema@.attempt_kept k where k.tableoid = aside);
+end
+$$;
+
+create function @schema@.drop_aside() returns void
+    language plpgsql
+as $$
+declare
+    v_aside record;
+begin
+    for v_aside in select i.inhrelid as id, c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+                    where i.inhparent in ('@schema@.message_kept'::regclass, '@schema@.attempt_kept'::regclass) loop
+        if @schema@.aside_is_empty(v_aside.id) then
+            execute format('drop table %I.%I', @schema_text@, v_aside.relname);
+        end if;
+    end loop;
+end
 $$;
 
 -- Moves out of a period what must outlive its partition: what is in the queue or dead, and what was settled late. What is
@@ -142,7 +208,7 @@ begin
                and not exists (select from @schema@.queue q where q.id = x.id)
                and not exists (select from @schema@.dead d where d.id = x.id)
                and not exists (select from @schema@.attempt_stored a where a.message_id = x.id
-                                  and a.completed_at >= messages_before) order by x.id limit 1000)
+                                  and a.completed_at >= messages_before) order by x.id limit 10000)
         returning k.*
     ), gone_too as (
         delete from @schema@.message_default k where k.id in (
@@ -150,7 +216,7 @@ begin
                and not exists (select from @schema@.queue q where q.id = x.id)
                and not exists (select from @schema@.dead d where d.id = x.id)
                and not exists (select from @schema@.attempt_stored a where a.message_id = x.id
-                                  and a.completed_at >= messages_before) order by x.id limit 1000)
+                                  and a.completed_at >= messages_before) order by x.id limit 10000)
         returning k.*
     ), stub as (
         insert into @schema@.archived
@@ -162,7 +228,7 @@ begin
     select (select count(*) from gone) + (select count(*) from gone_too) into v_messages;
     delete from @schema@.archived k where k.id in (
         select x.id from @schema@.archived x where x.id < @schema@.uuid_at(attempts_before)
-           and not exists (select from @schema@.attempt_stored a where a.message_id = x.id) order by x.id limit 1000);
+           and not exists (select from @schema@.attempt_stored a where a.message_id = x.id) order by x.id limit 10000);
     get diagnostics v_stubs = row_count;
     return v_messages + v_stubs;
 end
@@ -189,24 +255,67 @@ $$;
 
 -- The steps of purge. Each does at most one thing and says what, or nothing; a lock that is not to be had is an error.
 
--- Two periods ahead of the present one. A period of which the default partition has rows already stays there: somebody
--- did not purge for long.
+-- How wide a period is: as configured, but never so narrow that there would be more than some three dozen of them. Every
+-- statement that reaches for a message by its id takes a lock on each partition, and their number must not grow with the
+-- retention time. What is kept for ever gets a new one every few weeks.
+create function @schema@.period_width(s @schema@.namespace) returns interval
+    language sql stable
+as $$
+    select greatest(s.partition_width, ceil(extract(epoch from least(greatest(s.retention, s.attempt_retention),
+        interval '10 years')) / 32 / 3600) * interval '1 hour')
+$$;
+
+-- The present period and two more. Those that a clock made which was ahead for a while are no reason to make none: a period
+-- ends where the next one begins.
 create function @schema@.purge_create(v_now timestamptz, width interval) returns text
     language plpgsql
 as $$
 declare
     v_seconds constant double precision := extract(epoch from width);
     v_start timestamptz := to_timestamp(floor(extract(epoch from v_now) / v_seconds) * v_seconds);
+    v_finish timestamptz;
 begin
-    v_start := greatest(v_start, (select max(x.finish) from @schema@.period x));
+    v_start := coalesce((select max(x.finish) from @schema@.period x where x.start <= v_now and x.finish > v_start), v_start);
     while v_start < v_now + 2 * width loop
-        if not @schema@.default_holds(@schema@.uuid_at(v_start), @schema@.uuid_at(v_start + width)) then
-            perform @schema@.make_period(v_start, v_start + width);
+        select x.finish into v_finish from @schema@.period x where x.start <= v_start and x.finish > v_start limit 1;
+        if not found then
+            v_finish := least(v_start + width, (select min(x.start) from @schema@.period x where x.start > v_start));
+            if @schema@.default_in_the_way(@schema@.uuid_at(v_start), @schema@.uuid_at(v_finish)) then
+                perform @schema@.renew_defaults();
+            end if;
+            perform @schema@.make_period(v_start, v_finish);
             return to_char(v_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI');
         end if;
-        v_start := v_start + width;
+        v_start := v_finish;
     end loop;
     return null;
+end
+$$;
+
+-- After the clock was ahead for a while: no lease is longer than a day, and nothing began in the future. What says so would
+-- be out of reach until that day comes.
+create function @schema@.repair_times(v_now timestamptz) returns bigint
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count bigint;
+begin
+    update @schema@.queue q set until = v_now, since = least(q.since, v_now)
+     where q.ctid = any (array(select x.ctid from @schema@.queue x where x.until > v_now + interval '25 h' limit 10000
+                                  for update skip locked));
+    get diagnostics v_count = row_count;
+    update @schema@.queue q set due = v_now + (q.due - w.began), since = case when q.since is not null then v_now end
+      from (select x.ctid as tid, coalesce(x.since, m.created_at) as began
+              from @schema@.queue x
+             cross join lateral (select s.created_at from @schema@.stored s where s.id = x.id offset 0) m
+             where x.until is null and x.due >= coalesce(x.since, m.created_at)
+               and (x.since > v_now + interval '1 h'
+                 or (x.since is null and x.id > @schema@.uuid_at(v_now + interval '1 h')))
+             limit 10000
+               for update of x skip locked) w
+     where q.ctid = w.tid and q.due > v_now;
+    return v_count;
 end
 $$;
 
@@ -313,6 +422,7 @@ begin
             end if;
         end if;
     end loop;
+    perform @schema@.drop_aside();
     return @schema@.sweep_leftovers(messages_before, attempts_before);
 end
 $$;
@@ -345,7 +455,7 @@ begin
             removed := 0;
             more := true;
             action := 'create';
-            detail := @schema@.purge_create(v_now, s.partition_width);
+            detail := @schema@.purge_create(v_now, @schema@.period_width(s));
             if detail is null then
                 action := 'empty';
                 select e.action, e.leaf, e.removed into action, detail, removed
@@ -357,13 +467,14 @@ begin
             end if;
             if detail is null then
                 action := 'done';
+                perform @schema@.repair_times(v_now);
                 removed := @schema@.purge_rest(v_messages, v_attempts);
                 detail := case when removed = 0 then 'nothing is left to do' else 'left-overs' end;
-                more := removed >= 1000;
+                more := removed >= 10000;
             end if;
             return next;
             return;
-        exception when lock_not_available or deadlock_detected then
+        exception when lock_not_available or deadlock_detected or check_violation then -- a row came into a default partition
             exit when action in ('empty', 'done'); -- these were patient enough
             perform pg_sleep(0.02 * v_try);
         end;

@@ -3,7 +3,7 @@
 do $$
 declare
     o record;
-    owners constant text[] := '{make_period,purge,purge_create,purge_empty,purge_drop,purge_rest,patiently,erase_tenant}';
+    owners constant text[] := '{make_period,purge,purge_create,purge_empty,purge_drop,purge_rest,patiently,renew_defaults,drop_aside,erase_tenant}';
     readers constant text[] := '{messages,queued,dead_letters,acts,outbox}'; -- see 010_views.sql
 begin
     for o in select c.relname, c.relkind from pg_class c
@@ -58,15 +58,15 @@ grant select, delete on @schema@.message, @schema@.message_default, @schema@.arc
 grant select on @schema@.attempt_default, @schema@.period to @api@;
 grant execute on function @schema@.call_hook, @schema@.fire_deferred to @api@;
 -- owner: what retention and erasure call.
-grant execute on function @schema@.uuid_at, @schema@.default_holds, @schema@.keep_messages, @schema@.count_messages,
-    @schema@.keep_attempts, @schema@.check_isolation,
+grant execute on function @schema@.uuid_at, @schema@.default_in_the_way, @schema@.aside_is_empty, @schema@.keep_messages, @schema@.count_messages,
+    @schema@.keep_attempts, @schema@.check_isolation, @schema@.period_width, @schema@.repair_times,
     @schema@.sweep_leftovers, @schema@.attempts_needed, @schema@.record, @schema@.append_only, @schema@.current_tenant,
     @schema@.sees_all to @owner@;
 
 grant execute on function @schema@.enqueue, @schema@.enqueue_bytes, @schema@.enqueue_many to @producer@;
 
 grant execute on function @schema@.claim, @schema@.settle, @schema@.ack, @schema@.nack, @schema@.release, @schema@.extend,
-    @schema@.purge, @schema@.run_failed_hooks, @schema@.bell_class, @schema@.bell_channel, @schema@.current_tenant,
+    @schema@.purge, @schema@.run_failed_hooks, @schema@.as_json, @schema@.bell_class, @schema@.bell_channel, @schema@.current_tenant,
     @schema@.sees_all to @relay@;
 grant select on @schema@.messages, @schema@.attempts, @schema@.dead_letters, @schema@.status, @schema@.acts,
     @schema@.outbox, @schema@.queued, @schema@.pause, @schema@.namespace, @schema@.lane to @relay@;

@@ -56,7 +56,8 @@ begin
            started_at = case when r.pid is distinct from excluded.pid or r.host is distinct from excluded.host
                              then excluded.started_at else r.started_at end,
            seen_at = excluded.seen_at, every = excluded.every, info = excluded.info;
-    delete from @schema@.relay r where r.seen_at < v_now - greatest(interval '1 day', 10 * r.every);
+    delete from @schema@.relay r where r.seen_at < v_now - greatest(interval '1 day', 10 * r.every)
+        or r.seen_at > v_now + interval '1 h'; -- by a clock that was ahead
     return beat.worker is not distinct from (select r.worker from @schema@.relay r
         where r.seen_at > v_now - 3 * r.every and r.state <> 'stopping' order by r.started_at, r.worker limit 1);
 end

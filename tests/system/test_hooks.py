@@ -3,10 +3,13 @@
 Proves: Y4 V18 (a terminal update touches what it must).
 """
 import json
+import os
+import re
 import uuid
 
 import pytest
 
+from support.database import ROOT
 from support.roles import attempt, error_of, login_name, people, refused
 
 TENANT = uuid.UUID("11111111-1111-4111-8111-111111111111")
@@ -105,6 +108,23 @@ def test_every_event(app):
          "reason": "terminal"},
     ]
     assert app.failures() == []
+
+
+def test_one_ugly_output_spoils_no_other(app):
+    """Y4 S7: of outcomes settled together one sink returned no JSON, and one what is too large a number. Those are told as
+    texts; the others as the JSON they are. By the statement that the store sends."""
+    app.hook()
+    outputs = ['{"rows": 1}', "no json", '[1, "\u03b5"]', "1e999999", '{"a": "\\u0000"}', "null"]
+    for i in range(len(outputs)):
+        app.send("node-%d" % i)
+    claimed = app.db.sql("SELECT id, token FROM outbox.claim('w') ORDER BY id")
+    with open(os.path.join(ROOT, "sql", "postgres", "stmt", "settle.sql")) as file:
+        statement = re.sub("--.*", "", file.read()).replace("@schema@", "outbox")
+    app.db.sql(re.sub(r"\$(\d+)", lambda match: {"1": "%s", "2": "%s", "3": "%s", "7": "%s"}.get(match[1], "NULL"), statement),
+               [row[0] for row in claimed], [row[1] for row in claimed], [1] * len(claimed), outputs)
+    told = {event["subject"]: event.get("output") for event in app.told()[0]}
+    assert [told["node-%d" % i] for i in range(len(outputs))] \
+        == [{"rows": 1}, "no json", [1, "\u03b5"], "1e999999", '{"a": "\\u0000"}', None]
 
 
 def test_deaths_that_a_claim_finds(app):

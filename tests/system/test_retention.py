@@ -66,8 +66,8 @@ def test_the_width_is_a_setting(db, conn):
 
 
 def test_nobody_ran_purge_for_long(db, conn):
-    """S1: messages fall into the default partition: no producer fails. When purge runs again it makes partitions beside
-    what lies there, and goes on from where the default partition ends."""
+    """S1: messages fall into the default partition: no producer fails. When purge runs again it puts that aside as a whole,
+    without reading it, makes the present partitions, and everything is where it was for everybody."""
     for suffix, in conn.execute("SELECT suffix FROM outbox.period").fetchall():
         for parent in ("message", "attempt"):
             conn.execute("DROP TABLE outbox.%s_%s" % (parent, suffix))
@@ -76,15 +76,56 @@ def test_nobody_ran_purge_for_long(db, conn):
     settle(db, 1)
     send(db, "waits", key="k")
     assert conn.execute("SELECT DISTINCT tableoid::regclass::text FROM outbox.message").fetchall() == [("outbox.message_default",)]
-    steps = past.purge(conn)
-    assert [step for step in steps if step[0] == "create"], steps
-    assert conn.execute("SELECT max(finish) > now() + interval '2 days' FROM outbox.period").fetchone() == (True,)
+    before = db.sql("SELECT * FROM outbox.messages ORDER BY id"), db.sql("SELECT * FROM outbox.attempts ORDER BY 1")
+    read = "SELECT sum(pg_stat_get_xact_tuples_returned(%s) + pg_stat_get_xact_tuples_fetched(%s))"
+    full = conn.execute("SELECT 'outbox.message_default'::regclass::oid").fetchone() * 2
+    with conn.transaction():
+        assert conn.execute("SELECT action FROM outbox.purge()").fetchone() == ("create",)
+        assert conn.execute(read, full).fetchone()[0] <= 2, "it was read"
+    past.purge(conn)
+    assert conn.execute("SELECT min(start) < now(), max(finish) > now() + interval '2 days' FROM outbox.period").fetchone() \
+        == (True, True)
+    assert (db.sql("SELECT * FROM outbox.messages ORDER BY id"), db.sql("SELECT * FROM outbox.attempts ORDER BY 1")) == before
     send(db, "after", key="k")
     assert past.purge(conn)[-1][0] == "done"
     assert view(db) == [("before", "delivered"), ("waits", "pending"), ("after", "pending")]
     settle(db, 1)
     settle(db, 1)
     assert view(db) == [("before", "delivered"), ("waits", "delivered"), ("after", "delivered")]
+    assert conn.execute("SELECT DISTINCT tableoid::regclass::text FROM outbox.message").fetchone()[0] != "outbox.message_default"
+
+
+def test_what_was_put_aside_leaves(db, conn):
+    """Y7 S1 V14: what fell into a default partition that was put aside is kept as long as the rest, erased like the rest,
+    and its tables go when they are empty."""
+    for round in range(2):
+        for suffix, in conn.execute("SELECT suffix FROM outbox.period").fetchall():
+            for parent in ("message", "attempt"):
+                conn.execute("DROP TABLE outbox.%s_%s" % (parent, suffix))
+        conn.execute("DELETE FROM outbox.period")
+        send(db, "delivered %d" % round)
+        settle(db, 1)
+        send(db, "waits %d" % round)
+        conn.execute("UPDATE outbox.queue SET due = now() + interval '1 h'")
+        send(db, "secret", tenant_id=TENANT)
+        settle(db, 1)
+        past.purge(conn)
+    aside = "SELECT count(*) FROM pg_class WHERE relname LIKE '%\\_aside\\_%' AND relkind = 'r'"
+    assert conn.execute(aside).fetchone() == (4,)
+    error = error_of(conn, "DELETE FROM outbox.attempt_kept")
+    assert "append-only" in error.message_primary
+    conn.execute("SELECT outbox.erase_tenant(%s)", (TENANT,))
+    assert [row[0] for row in view(db, order="1")] == ["delivered 0", "delivered 1", "waits 0", "waits 1"]
+    assert len(db.sql("SELECT * FROM outbox.attempts")) == 2
+    conn.execute("SELECT outbox.configure('*', 'retention', '0')")
+    past.purge(conn)
+    assert [row[0] for row in view(db, order="1")] == ["waits 0", "waits 1"]
+    conn.execute("UPDATE outbox.queue SET due = now()")
+    assert db.sql("SELECT payload FROM outbox.claim('w') ORDER BY 1") == [("waits 0",), ("waits 1",)]
+    db.sql("SELECT outbox.ack(array_agg(id), array_agg(attempts::bigint)) FROM outbox.queue")
+    past.purge(conn)
+    past.purge(conn)
+    assert conn.execute(aside).fetchone() == (0,)
 
 
 def test_the_default_partition_is_cleaned_too(db, conn):

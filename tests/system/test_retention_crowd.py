@@ -244,3 +244,36 @@ def test_producers_hardly_wait(db, conn):
     purge_by_and_by(conn)
     assert conn.execute("SELECT count(*) FROM outbox.period WHERE finish < now()").fetchone() == (0,)
     assert sent > 50
+
+
+def test_producers_go_on_when_nobody_purged_for_long(db, conn):
+    """N4 S1: the present period has no partition, and rows fall into the default one all the time. The first step of purge
+    makes the partition all the same, and no producer and no relay waits for long."""
+    for suffix, in conn.execute("SELECT suffix FROM outbox.period").fetchall():
+        for parent in ("message", "attempt"):
+            conn.execute("DROP TABLE outbox.%s_%s" % (parent, suffix))
+    conn.execute("DELETE FROM outbox.period")
+    stop = threading.Event()
+
+    def produce(other):
+        other.execute("SET lock_timeout = '1s'")
+        count = 0
+        while not stop.is_set():
+            other.execute("SELECT outbox.enqueue('t', '1')")
+            count += 1
+            if count % 2:
+                other.execute("SELECT outbox.ack(ARRAY[id], ARRAY[token]) FROM outbox.claim('w%s', 1)" % other.info.backend_pid)
+        return count
+
+    producers = [Background(db, produce) for _ in range(3)]
+    try:
+        wait_until(lambda: conn.execute("SELECT count(*) > 50 FROM outbox.attempt").fetchone()[0])
+        steps = purge_by_and_by(conn)
+    finally:
+        stop.set()
+    sent = sum(producer.result() for producer in producers)
+    assert [action for action, _, _ in steps].count("create") >= 3
+    assert conn.execute("SELECT count(*) FROM outbox.period WHERE start <= now() AND finish > now()").fetchone() == (1,)
+    assert conn.execute("SELECT count(*) FROM outbox.messages").fetchone() == (sent,)
+    send(db, "after")
+    assert conn.execute("SELECT count(*) FROM outbox.message_default").fetchone() == (0,)

@@ -27,7 +27,7 @@ MAY_READ = {
 }
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
-    "relay": {"claim", "settle", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "bell_class",
+    "relay": {"claim", "settle", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "bell_class",
               "bell_channel", "current_tenant", "sees_all", "uuid_at", "beat", "gauges"},
     "operator": {"retry", "discard", "pause", "resume", "configure", "assign_bell", "purge", "erase_tenant",
                  "erase_subject", "hook", "unhook", "run_failed_hooks", "bell_channel", "current_tenant", "sees_all", "uuid_at",

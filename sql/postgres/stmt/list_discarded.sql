@@ -13,7 +13,8 @@ where ($1::uuid[] is null or id = any ($1::uuid[]))
   and ($7::text is null or last_code = $7::text)
   and ($8::text is null or status = $8::text)
   and ($9::timestamptz is null
-       or (created_at < $9::timestamptz and id < @schema@.uuid_at($9::timestamptz + interval '1 ms')))
+       or (created_at < $9::timestamptz
+           and id < @schema@.uuid_at(least($9::timestamptz, '294276-01-01 00:00:00Z') + interval '1 ms')))
   and ($12::uuid is null or id < $12::uuid)
 order by id desc
 limit $10::int

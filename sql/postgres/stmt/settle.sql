@@ -6,5 +6,5 @@
 -- Locks: the queue rows settled and their keys' successors; waits only for a claim's moment.
 select ord, result, dead
 from @schema@.settle(ids => $1::uuid[], tokens => $2::bigint[], outcomes => $3::int[], codes => $4::text[],
-                     errors => $5::text[], refs => $6::text[], outputs => $7::jsonb[], delays => $8::bigint[],
+                     errors => $5::text[], refs => $6::text[], outputs => @schema@.as_json($7::text[]), delays => $8::bigint[],
                      latencies => $9::bigint[], places => $10::tid[], brief => true, worker => $11::text)

@@ -113,8 +113,7 @@ ob_code ob_pg_settle_check(size_t count, struct outbox_error *err) OUTBOX_MUST_C
 /* How the words of sinks and receivers go to the server: what it refuses is tried again further down. */
 enum ob_pg_words {
     OB_PG_WORDS_AS_SAID,
-    OB_PG_WORDS_QUOTED, /* outputs as JSON strings: they may be no JSON, or too deep */
-    OB_PG_WORDS_ASCII,  /* and no other letters: the database's encoding may not have them */
+    OB_PG_WORDS_ASCII, /* and no other letters: the database's encoding may not have them */
 };
 /* worker: how the name they were claimed under begins; NULL: whatever it is. */
 void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,

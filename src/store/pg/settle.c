@@ -1,11 +1,9 @@
 /* settle.c - how attempts ended, and leases that go on. Arrays in, one statement a call, a result per element.
  *
  * An outcome must never be refused because its text is ugly: what a receiver said may not be UTF-8, or have letters that
- * the database's encoding has not; and what a sink returned as output may not be JSON. All are stored as near to the truth
- * as they can be: one refusal would hold up every outcome of the batch, for ever. */
+ * the database's encoding has not; and what a sink returned as output may not be JSON (as_json of the schema sees to that). All
+ * are stored as near to the truth as they can be: one refusal would hold up every outcome of the batch, for ever. */
 #include "store/pg/pg.h"
-
-#include "base/json.h"
 
 #include <string.h>
 
@@ -74,37 +72,6 @@ static void put_texts(struct ob_pg_params *params, const struct outbox_settle *i
 #undef TEXT_AT
 }
 
-static void put_outputs(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
-                        enum ob_pg_words words)
-{
-    size_t first = 0;
-    while (first < count && !items[first].output)
-        first++;
-    if (first == count) {
-        ob_pg_put_null(params);
-        return;
-    }
-    ob_pg_array_begin(params, OB_PG_JSONB, count);
-    for (size_t i = 0; i < count; i++) {
-        const char *output = items[i].output;
-        if (words != OB_PG_WORDS_AS_SAID && output) {
-            struct ob_buf text = OB_BUF_INIT, plain = OB_BUF_INIT;
-            if (words == OB_PG_WORDS_ASCII)
-                ascii(&plain, output);
-            else
-                ob_buf_puts(&plain, output);
-            ob_json_quote(&text, ob_buf_text(&plain), plain.len);
-            ob_pg_array_jsonb(params, ob_buf_text(&text), text.len);
-            params->scratch->failed |= !ob_buf_ok(&text) || !ob_buf_ok(&plain);
-            ob_buf_fini(&text);
-            ob_buf_fini(&plain);
-        } else {
-            ob_pg_array_jsonb(params, output, output ? strlen(output) : 0);
-        }
-    }
-    ob_pg_array_end(params);
-}
-
 /* Of the numbers below zero only `never` is told; 0: none. */
 static void put_numbers(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, size_t offset,
                         int64_t never)
@@ -156,7 +123,7 @@ void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle
     put_texts(params, items, count, offsetof(struct outbox_settle, code), words);
     put_texts(params, items, count, offsetof(struct outbox_settle, error), words);
     put_texts(params, items, count, offsetof(struct outbox_settle, reference), words);
-    put_outputs(params, items, count, words);
+    put_texts(params, items, count, offsetof(struct outbox_settle, output), words);
     put_numbers(params, items, count, offsetof(struct outbox_settle, delay_us), OUTBOX_NEVER);
     put_numbers(params, items, count, offsetof(struct outbox_settle, latency_us), 0);
     put_places(params, items, count);

@@ -67,7 +67,11 @@ static inline double ob_pg_float8(const PGresult *res, int row, int column)
 /* Microseconds since 1970; null reads as 0. */
 static inline int64_t ob_pg_time(const PGresult *res, int row, int column)
 {
-    return PQgetisnull(res, row, column) ? 0 : (int64_t)(ob_pg_be(res, row, column, 8) + OB_PG_EPOCH_US);
+    if (PQgetisnull(res, row, column))
+        return 0;
+    int64_t since_2000 = (int64_t)ob_pg_be(res, row, column, 8);
+    /* PostgreSQL's last days, in the year 294277, are beyond 2^63 microseconds after 1970. */
+    return since_2000 > INT64_MAX - (int64_t)OB_PG_EPOCH_US ? INT64_MAX : since_2000 + (int64_t)OB_PG_EPOCH_US;
 }
 
 static inline void ob_pg_uuid(const PGresult *res, int row, int column, struct outbox_uuid *id)

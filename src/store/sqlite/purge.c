@@ -114,7 +114,8 @@ static ob_code purge_window(struct ob_sqlite_store *store, struct purge *purge, 
     return code;
 }
 
-/* By number, which is by age but for a clock that was set back; so the first window that has nothing old is the end. */
+/* By number, which is by age but for a clock that was set back; so the first window that has nothing old, and nothing of the
+ * future, is the end. */
 static ob_code purge_messages(struct ob_sqlite_store *store, struct purge *purge, int64_t before,
                               struct outbox_error *err)
 {
@@ -123,8 +124,9 @@ static ob_code purge_messages(struct ob_sqlite_store *store, struct purge *purge
     for (int64_t after = 0, last; before && !code; after = last) {
         sqlite3_stmt *stmt;
         bool row = false;
-        code = ob_sqlite_start(store, OB_SQLITE_purge_window, OB_ARGS(OB_NUM(after), OB_NUM(before), OB_NUM(WINDOW)),
-                               &stmt, err);
+        code = ob_sqlite_start(store, OB_SQLITE_purge_window,
+                               OB_ARGS(OB_NUM(after), OB_NUM(before), OB_NUM(WINDOW), OB_NUM(ob_clock_wall_us())), &stmt,
+                               err);
         if (!code)
             code = ob_sqlite_step(store, stmt, &row, err);
         if (code)
@@ -159,6 +161,15 @@ static ob_code purge_archived(struct ob_sqlite_store *store, struct purge *purge
     return code;
 }
 
+/* After the clock was ahead for a while: leases and due times would be out of reach until that day comes. */
+static ob_code repair_times(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
+{
+    const struct ob_sqlite_arg now[] = {OB_NUM(ob_clock_wall_us())};
+    (void)ctx;
+    ob_code code = ob_sqlite_run(store, OB_SQLITE_repair_leases, now, 1, NULL, err);
+    return code ? code : ob_sqlite_run(store, OB_SQLITE_repair_due, now, 1, NULL, err);
+}
+
 ob_code ob_sqlite_purge(struct ob_store *base, int64_t *removed, struct outbox_error *err)
 {
     struct ob_sqlite_store *store = ob_sqlite_store_of(base);
@@ -171,6 +182,8 @@ ob_code ob_sqlite_purge(struct ob_store *base, int64_t *removed, struct outbox_e
         code = purge_messages(store, &purge, purge.attempt_before, err);
     if (!code)
         code = purge_archived(store, &purge, err);
+    if (!code)
+        code = ob_sqlite_transact(store, repair_times, NULL, err);
     if (removed)
         *removed = purge.removed;
     return code;

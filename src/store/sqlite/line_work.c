@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUSY_STEP_MS = 2 };
+enum { BUSY_STEP_MS = 2, SETTLE_PART = 100 };
 
 static void ring(int fd)
 {
@@ -98,15 +98,28 @@ static void give_back(struct ob_sqlite_line *line, struct outbox_batch *batch)
     ob_free(items);
 }
 
+/* In parts: what is said is safe from a kill at once, and nobody waits long for the lock. */
+static ob_code settle(struct ob_store *store, struct ob_sqlite_job *job, struct outbox_error *err)
+{
+    ob_code code = OUTBOX_OK;
+    for (size_t at = 0; at < job->count && !code; at += SETTLE_PART) {
+        size_t left = job->count - at;
+        code = store->ops->settle(store, job->items + at, left < SETTLE_PART ? left : SETTLE_PART, err);
+    }
+    return code;
+}
+
 static void run(struct ob_sqlite_line *line, struct ob_sqlite_job *job)
 {
     struct outbox_error *err = &job->err;
     ob_code code = open_file(line, err);
     struct ob_store *store = line->store;
+    if (!code)
+        ob_sqlite_store_of(store)->pace.urgent = job->kind != OB_SQLITE_CLAIM;
     if (!code && job->kind == OB_SQLITE_CLAIM)
         code = store->ops->claim(store, &job->want, &job->batch, err);
     else if (!code && job->kind == OB_SQLITE_SETTLE)
-        code = store->ops->settle(store, job->items, job->count, err);
+        code = settle(store, job, err);
     else if (!code)
         code = store->ops->extend(store, job->items, job->count, job->lease_us, err);
     if (code)
@@ -118,14 +131,15 @@ static void run(struct ob_sqlite_line *line, struct ob_sqlite_job *job)
     heard(line, err);
 }
 
-static struct ob_sqlite_job *take(struct ob_sqlite_line *line)
+/* With `most` OB_SQLITE_CLAIM claims stay where they are. */
+static struct ob_sqlite_job *take(struct ob_sqlite_line *line, int most)
 {
     uint64_t rings;
     ssize_t got = read(line->to_worker, &rings, sizeof rings);
     (void)got;
     struct ob_sqlite_job *job = NULL;
     pthread_mutex_lock(&line->mutex);
-    for (int kind = 0; kind < OB_SQLITE_KINDS && !job; kind++) {
+    for (int kind = 0; kind < most && !job; kind++) {
         job = line->waiting[kind];
         line->waiting[kind] = NULL;
     }
@@ -190,8 +204,12 @@ void *ob_sqlite_line_work(void *arg)
 {
     struct ob_sqlite_line *line = arg;
     while (!atomic_load(&line->closing)) {
-        struct ob_sqlite_job *job = take(line);
-        if (job) {
+        /* A claim leaves the file to others for a while; meanwhile there may be something to settle. */
+        int64_t pause_us = line->store ? ob_sqlite_pace_left(&ob_sqlite_store_of(line->store)->pace) : 0;
+        struct ob_sqlite_job *job = take(line, pause_us ? OB_SQLITE_CLAIM : OB_SQLITE_KINDS);
+        if (!job && pause_us) {
+            doze(line, pause_us);
+        } else if (job) {
             run(line, job);
             hand_over(line, job);
         } else if (!atomic_load(&line->closing)) {

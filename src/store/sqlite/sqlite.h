@@ -51,6 +51,8 @@ struct ob_sqlite_entry {
 /* How the write transactions share the file with producers; times are of the monotonic clock. See tx.c. */
 struct ob_sqlite_pace {
     int64_t began_us, released_us, held_us; /* of the last write transaction */
+    int64_t owed_us;                        /* to others: so long the lock is to be left alone, from released_us on */
+    bool urgent;                            /* the next one tells of deliveries: it need not wait for a small debt */
     int64_t window_us, window_held_us;      /* since when, and for how long of it, the lock was ours */
     int64_t contended_until_us;             /* somebody else wrote not long ago */
     int64_t version;
@@ -193,6 +195,8 @@ ob_code ob_sqlite_exec(sqlite3 *db, const char *sql, struct outbox_error *err) O
 
 /* ---- transactions: tx.c ---- */
 
+/* How long a write that can wait should leave the lock to others. */
+int64_t ob_sqlite_pace_left(const struct ob_sqlite_pace *pace);
 /* A write transaction of our own. Refused inside the caller's. */
 ob_code ob_sqlite_begin(struct ob_sqlite_store *store, struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Commits when code is OUTBOX_OK, rolls back otherwise; returns code, or why the commit failed. */

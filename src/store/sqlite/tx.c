@@ -6,7 +6,8 @@
  * rules:
  *
  *   1. When others have written lately, leave the lock alone for twice as long as we held it: two looks of three find
- *      it free, and of the 19 looks in a second one will.
+ *      it free, and of the 19 looks in a second one will. What a relay has delivered is said first, for a kill in between
+ *      would deliver it again: a settle may begin on credit, and the claim behind it waits for both.
  *   2. When the lock was ours for more than half of the last 600 ms, leave it alone for 110 ms: longer than the longest
  *      sleep, so that whoever waits looks in that time, and comes in after 0.8 s at most. A relay that delivers
  *      anything between its claims never gets there.
@@ -19,7 +20,8 @@
 #include <time.h>
 
 enum {
-    GAP_MAX_US = 20000,
+    GAP_MAX_US = 40000,
+    CREDIT_US = 30000, /* what a settle may owe and begin all the same */
     WINDOW_US = 600000,
     WINDOW_STALE_US = 1200000,
     BREATH_US = 110000,
@@ -46,8 +48,12 @@ static ob_code pace(struct ob_sqlite_store *store, struct outbox_error *err)
     if (pace->version && version != pace->version)
         pace->contended_until_us = now + CONTENDED_US;
     pace->version = version;
-    if (now < pace->contended_until_us)
-        sleep_until(pace->released_us + (2 * pace->held_us < GAP_MAX_US ? 2 * pace->held_us : GAP_MAX_US));
+    if (now >= pace->contended_until_us) {
+        pace->owed_us = 0;
+    } else if (!pace->urgent || pace->owed_us >= CREDIT_US) {
+        sleep_until(pace->released_us + (pace->owed_us < GAP_MAX_US ? pace->owed_us : GAP_MAX_US));
+        pace->owed_us = 0;
+    }
     if (now - pace->window_us > WINDOW_US) {
         if (pace->window_held_us > WINDOW_US / 2 && now - pace->window_us < WINDOW_STALE_US)
             sleep_until(now + BREATH_US);
@@ -61,7 +67,14 @@ static void released(struct ob_sqlite_pace *pace)
 {
     pace->released_us = ob_clock_mono_us();
     pace->held_us = pace->released_us - pace->began_us;
+    pace->owed_us += 2 * pace->held_us;
     pace->window_held_us += pace->held_us;
+}
+
+int64_t ob_sqlite_pace_left(const struct ob_sqlite_pace *pace)
+{
+    int64_t now = ob_clock_mono_us(), owed = pace->owed_us < GAP_MAX_US ? pace->owed_us : GAP_MAX_US;
+    return now < pace->contended_until_us && pace->released_us + owed > now ? pace->released_us + owed - now : 0;
 }
 
 /* SQLite may have rolled back by itself; then there is nothing left to do. */

@@ -1,6 +1,9 @@
 /* utf8.c - validation of UTF-8. */
 #include "base/utf8.h"
 
+#include <stdint.h>
+#include <string.h>
+
 size_t ob_utf8_width(const char *text, size_t len)
 {
     if (len == 0)
@@ -25,6 +28,14 @@ size_t ob_utf8_width(const char *text, size_t len)
 bool ob_utf8_valid(const char *text, size_t len)
 {
     for (size_t i = 0; i < len;) {
+        uint64_t eight;
+        if (len - i >= sizeof eight) { /* most texts are ASCII, for the most part */
+            memcpy(&eight, text + i, sizeof eight);
+            if (!(eight & 0x8080808080808080u)) {
+                i += sizeof eight;
+                continue;
+            }
+        }
         size_t width = ob_utf8_width(text + i, len - i);
         if (width == 0)
             return false;

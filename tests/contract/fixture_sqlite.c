@@ -210,7 +210,7 @@ static void plan_of(const char *place, enum lookup what, char text[TEXT_MAX])
         const char *statement, *search; /* what the index must be asked for */
     } lookups[LOOKUP_COUNT] = {
         [LOOKUP_DUE] = {"ready", "lane=? AND prio=? AND due>"},
-        [LOOKUP_EXPIRED] = {"expired", "lane=? AND until<"},
+        [LOOKUP_EXPIRED] = {"expired", "until>? AND until<"},
         [LOOKUP_TENANT_DUE] = {"ready_tenant", "tenant_id=? AND lane=? AND prio=? AND due>"},
         [LOOKUP_TENANT] = {"list_tenant", "tenant_id=?"},
         [LOOKUP_SUBJECT] = {"list_subject", "subject=?"},

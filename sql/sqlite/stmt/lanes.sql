@@ -1,7 +1,8 @@
 -- lanes: those a claim may take from: within its scope, and not paused.
 -- ?1 namespace or null, ?2 topics as a JSON array or null, ?3 the only lanes and ?4 those to leave out, as JSON arrays of
 -- [namespace, topic] or null; ?5 rules, as a JSON array of [namespace, topic, skip] or null: globs, and the first that matches
--- a lane says whether to leave it out. Columns: n, retry_base, retry_cap.
+-- a lane says whether to leave it out. ?6 at most so many.
+-- Columns: n, retry_base, retry_cap.
 SELECT l.n, l.retry_base, l.retry_cap
   FROM outbox_lane l
  WHERE (?1 IS NULL OR l.namespace = ?1)
@@ -17,3 +18,4 @@ SELECT l.n, l.retry_base, l.retry_cap
                     WHERE p.destination = '' AND (p.namespace = '' OR p.namespace = l.namespace)
                       AND (p.topic = '' OR p.topic = l.topic))
  ORDER BY l.n
+ LIMIT ?6

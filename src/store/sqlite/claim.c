@@ -277,7 +277,7 @@ static ob_code lease(struct claim *claim, const struct ob_sqlite_entry *entry, s
 static bool is_plain(const struct claim *claim, const struct ob_sqlite_entry *entry)
 {
     return entry->state == OB_SQLITE_READY && !entry->sid && !claim->tenant && !claim->turns && !is_dying(claim, entry) &&
-           !is_alone(claim, entry);
+           !is_alone(claim, entry) && !ob_sqlite_pick_wide(claim->pick);
 }
 
 static ob_code take_plain(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)

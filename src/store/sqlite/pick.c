@@ -3,16 +3,29 @@
  * The index leads with the lane, so that lanes which are paused or out of scope cost nothing, however full. What comes
  * out is merged here: one cursor per lane, each in the right order by itself, in a heap; and with them the leases that
  * have ended. A cursor reads ahead in chunks into the arena. Rows that the claim takes leave the index while it goes
- * on; a row read ahead may therefore be stale, which the claim notices when it leases it. */
+ * on; a row read ahead may therefore be stale, which the claim notices when it leases it.
+ *
+ * Where there are many lanes that would be a cursor for each. Then one cursor goes over all of them, by an index without the
+ * lane, and rows that the claim may not take are left out as they come. Those at the front would be read by every claim, so the
+ * store remembers how far they reach, and looks at them again twice a second, or less often where they are very many. */
 #include "store/sqlite/sqlite.h"
 
+#include "base/clock.h"
 #include "base/heap.h"
 #include "base/list.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOP = 10, CHUNK_MIN = 16 };
+enum { TOP = 10, CHUNK_MIN = 16, LANES_FEW = 32, MEMOS = 256, EXPIRED_MIN = 64, SLOWER = 20 };
+#define LEAD_US 500000LL
+
+/* What is known of a lane, where there are many. */
+struct memo {
+    struct ob_sqlite_lane lane;
+    bool allowed;
+    struct memo *next;
+};
 
 struct cursor {
     struct ob_heap_node node;
@@ -20,6 +33,8 @@ struct cursor {
     int prio; /* being read; TOP: not begun */
     struct ob_sqlite_entry *buffer;
     size_t filled, place, cap;
+    int64_t due, n; /* of the last row that was read */
+    bool found;     /* something of this priority */
 };
 
 struct ob_sqlite_pick {
@@ -34,6 +49,11 @@ struct ob_sqlite_pick {
     size_t lane_count;
     struct cursor expired; /* all leases that have ended, sorted */
     bool begun;
+    bool wide;
+    const struct ob_sqlite_scope *scope;
+    struct memo *memos[MEMOS];
+    ob_code code; /* of a look at a lane that failed */
+    struct outbox_error err;
 };
 
 static int compare(const struct ob_sqlite_entry *a, const struct ob_sqlite_entry *b)
@@ -83,12 +103,12 @@ static ob_code read_lanes(struct ob_sqlite_pick *pick, const struct ob_sqlite_sc
     ob_code code = ob_sqlite_start(
         pick->store, OB_SQLITE_lanes,
         OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only), OB_TEXT(scope->skip),
-                OB_TEXT(scope->rules)),
+                OB_TEXT(scope->rules), OB_NUM(pick->tenant ? -1 : LANES_FEW + 1)),
         &stmt, err);
     while (!code) {
         code = ob_sqlite_step(pick->store, stmt, &row, err);
         if (code || !row)
-            return code;
+            break;
         code = add_lane(pick, &cap,
                         &(struct ob_sqlite_lane){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
                                                  sqlite3_column_int64(stmt, 2)},
@@ -96,11 +116,59 @@ static ob_code read_lanes(struct ob_sqlite_pick *pick, const struct ob_sqlite_sc
         if (code)
             ob_sqlite_done(stmt);
     }
+    if (!code && !pick->tenant && pick->lane_count > LANES_FEW) {
+        pick->wide = true;
+        pick->lane_count = 1;
+        pick->lanes[0] = (struct ob_sqlite_lane){.n = 0};
+    }
     return code;
 }
 
-const struct ob_sqlite_lane *ob_sqlite_pick_lane(const struct ob_sqlite_pick *pick, int64_t lane)
+bool ob_sqlite_pick_wide(const struct ob_sqlite_pick *pick)
 {
+    return pick->wide;
+}
+
+static ob_code read_memo(struct ob_sqlite_pick *pick, struct memo *memo, struct outbox_error *err)
+{
+    const struct ob_sqlite_scope *scope = pick->scope;
+    sqlite3_stmt *stmt;
+    ob_code code =
+        ob_sqlite_start(pick->store, OB_SQLITE_lane_allowed,
+                        OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only),
+                                OB_TEXT(scope->skip), OB_TEXT(scope->rules), OB_NUM(memo->lane.n)),
+                        &stmt, err);
+    if (!code)
+        code = ob_sqlite_step(pick->store, stmt, &memo->allowed, err);
+    if (!code && memo->allowed) {
+        memo->lane.retry_base = sqlite3_column_int64(stmt, 1);
+        memo->lane.retry_cap = sqlite3_column_int64(stmt, 2);
+        ob_sqlite_done(stmt);
+    }
+    return code;
+}
+
+static const struct ob_sqlite_lane *wide_lane(struct ob_sqlite_pick *pick, int64_t lane)
+{
+    struct memo **slot = &pick->memos[(uint64_t)lane % MEMOS], *memo = *slot;
+    while (memo && memo->lane.n != lane)
+        memo = memo->next;
+    if (!memo && !pick->code) {
+        memo = ob_arena_calloc(pick->arena, 1, sizeof *memo);
+        if (memo) {
+            memo->lane.n = lane;
+            memo->next = *slot;
+            *slot = memo;
+        }
+        pick->code = memo ? read_memo(pick, memo, &pick->err) : ob_error_nomem(&pick->err);
+    }
+    return memo && memo->allowed && !pick->code ? &memo->lane : NULL;
+}
+
+const struct ob_sqlite_lane *ob_sqlite_pick_lane(struct ob_sqlite_pick *pick, int64_t lane)
+{
+    if (pick->wide)
+        return wide_lane(pick, lane);
     size_t low = 0, high = pick->lane_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -154,8 +222,10 @@ static ob_code lower_prio(struct ob_sqlite_pick *pick, struct cursor *cursor, st
 {
     int64_t prio;
     const struct ob_sqlite_arg args[] = {OB_NUM(cursor->lane), OB_NUM(cursor->prio), OB_TEXT(pick->tenant)};
-    ob_code code = pick->tenant ? ob_sqlite_number(pick->store, OB_SQLITE_lower_prio_tenant, args, 3, -1, &prio, err)
-                                : ob_sqlite_number(pick->store, OB_SQLITE_lower_prio, args, 2, -1, &prio, err);
+    ob_code code = pick->wide ? ob_sqlite_number(pick->store, OB_SQLITE_lower_prio_wide, args + 1, 1, -1, &prio, err)
+                   : pick->tenant
+                       ? ob_sqlite_number(pick->store, OB_SQLITE_lower_prio_tenant, args, 3, -1, &prio, err)
+                       : ob_sqlite_number(pick->store, OB_SQLITE_lower_prio, args, 2, -1, &prio, err);
     if (!code)
         cursor->prio = (int)prio;
     return code;
@@ -170,28 +240,63 @@ static ob_code read_chunk(struct ob_sqlite_pick *pick, struct cursor *cursor, in
         OB_NUM((int64_t)cursor->cap), OB_TEXT(pick->tenant),
     };
     sqlite3_stmt *stmt;
-    ob_code code = pick->tenant ? ob_sqlite_start(pick->store, OB_SQLITE_ready_tenant, args, 7, &stmt, err)
-                                : ob_sqlite_start(pick->store, OB_SQLITE_ready, args, 6, &stmt, err);
+    ob_code code = pick->wide     ? ob_sqlite_start(pick->store, OB_SQLITE_ready_wide, args + 1, 5, &stmt, err)
+                   : pick->tenant ? ob_sqlite_start(pick->store, OB_SQLITE_ready_tenant, args, 7, &stmt, err)
+                                  : ob_sqlite_start(pick->store, OB_SQLITE_ready, args, 6, &stmt, err);
     return code ? code : read_rows(pick, stmt, cursor, err);
 }
 
-/* The next chunk of a lane, of this priority or of the next lower one that has anything due. An empty buffer: no more.
- * */
+/* Leaves out what the claim may not take, and notes how far such rows reach at the front. */
+static void sift(struct ob_sqlite_pick *pick, struct cursor *cursor)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < cursor->filled; i++) {
+        const struct ob_sqlite_entry *entry = &cursor->buffer[i];
+        bool allowed = ob_sqlite_pick_lane(pick, entry->lane) != NULL;
+        if (!allowed && !cursor->found && !pick->code) {
+            pick->store->lead.at[cursor->prio].due = entry->due;
+            pick->store->lead.at[cursor->prio].n = entry->n;
+        }
+        cursor->found = cursor->found || allowed;
+        if (allowed)
+            cursor->buffer[kept++] = *entry;
+    }
+    cursor->filled = kept;
+}
+
+/* Of the next lower priority that has anything. */
+static ob_code descend(struct ob_sqlite_pick *pick, struct cursor *cursor, struct outbox_error *err)
+{
+    ob_code code = lower_prio(pick, cursor, err);
+    cursor->due = cursor->n = 0;
+    cursor->found = false;
+    if (!code && pick->wide && cursor->prio >= 0) {
+        cursor->due = pick->store->lead.at[cursor->prio].due;
+        cursor->n = pick->store->lead.at[cursor->prio].n;
+    }
+    return code;
+}
+
+/* The next chunk of a lane, of this priority or of the next lower one that has anything due. An empty buffer: no more. */
 static ob_code refill(struct ob_sqlite_pick *pick, struct cursor *cursor, struct outbox_error *err)
 {
-    int64_t due = 0, n = 0;
     ob_code code = OUTBOX_OK;
-    if (cursor->filled) {
-        due = cursor->buffer[cursor->filled - 1].due;
-        n = cursor->buffer[cursor->filled - 1].n;
-    }
     cursor->filled = cursor->place = 0;
     while (!code && !cursor->filled && cursor->prio >= 0) {
         if (cursor->prio < TOP)
-            code = read_chunk(pick, cursor, due, n, err);
-        if (!code && !cursor->filled)
-            code = lower_prio(pick, cursor, err);
-        due = n = 0;
+            code = read_chunk(pick, cursor, cursor->due, cursor->n, err);
+        if (!code && !cursor->filled) {
+            code = descend(pick, cursor, err);
+        } else if (!code) {
+            cursor->due = cursor->buffer[cursor->filled - 1].due;
+            cursor->n = cursor->buffer[cursor->filled - 1].n;
+            if (pick->wide)
+                sift(pick, cursor);
+        }
+        if (!code && pick->code) {
+            *err = pick->err;
+            code = pick->code;
+        }
     }
     return code;
 }
@@ -203,21 +308,33 @@ static ob_code push(struct ob_sqlite_pick *pick, struct cursor *cursor, struct o
     return OUTBOX_OK;
 }
 
+/* Leases that have ended, in pages: those of lanes that the claim may not take from do not hide the others. */
 static ob_code read_expired(struct ob_sqlite_pick *pick, struct outbox_error *err)
 {
+    struct cursor *cursor = &pick->expired;
+    size_t most = pick->limit > EXPIRED_MIN ? (size_t)pick->limit : EXPIRED_MIN;
     ob_code code = OUTBOX_OK;
-    for (size_t i = 0; i < pick->lane_count && !code; i++) {
+    for (size_t page = most; !code && page == most && cursor->filled < most;) {
+        size_t before = cursor->filled, kept = before;
         sqlite3_stmt *stmt;
-        code = ob_sqlite_start(
-            pick->store, OB_SQLITE_expired,
-            OB_ARGS(OB_NUM(pick->lanes[i].n), OB_NUM(pick->now), OB_TEXT(pick->tenant), OB_NUM(pick->limit)), &stmt,
-            err);
+        code = ob_sqlite_start(pick->store, OB_SQLITE_expired,
+                               OB_ARGS(OB_NUM(pick->now), OB_NUM(cursor->due), OB_NUM(cursor->n), OB_TEXT(pick->tenant),
+                                       OB_NUM((int64_t)most)),
+                               &stmt, err);
         if (!code)
-            code = read_rows(pick, stmt, &pick->expired, err);
+            code = read_rows(pick, stmt, cursor, err);
+        page = cursor->filled - before;
+        for (size_t i = before; !code && i < cursor->filled; i++) {
+            cursor->due = cursor->buffer[i].until;
+            cursor->n = cursor->buffer[i].n;
+            if (ob_sqlite_pick_lane(pick, cursor->buffer[i].lane))
+                cursor->buffer[kept++] = cursor->buffer[i];
+        }
+        cursor->filled = kept;
     }
-    if (!code && pick->expired.filled)
-        qsort(pick->expired.buffer, pick->expired.filled, sizeof *pick->expired.buffer, compare_entries);
-    return code ? code : push(pick, &pick->expired, err);
+    if (!code && cursor->filled)
+        qsort(cursor->buffer, cursor->filled, sizeof *cursor->buffer, compare_entries);
+    return code ? code : push(pick, cursor, err);
 }
 
 static ob_code make_cursor(struct ob_sqlite_pick *pick, struct cursor *cursor, size_t cap, struct outbox_error *err)
@@ -231,6 +348,11 @@ static ob_code make_cursor(struct ob_sqlite_pick *pick, struct cursor *cursor, s
 static ob_code begin(struct ob_sqlite_pick *pick, struct outbox_error *err)
 {
     size_t chunk = (size_t)pick->limit / (pick->lane_count ? pick->lane_count : 1) + CHUNK_MIN;
+    struct ob_sqlite_lead *lead = &pick->store->lead;
+    int64_t began = ob_clock_mono_us();
+    bool anew = pick->wide && began >= lead->until_us;
+    if (anew)
+        *lead = (struct ob_sqlite_lead){.until_us = 0};
     pick->cursors = ob_arena_calloc(pick->arena, pick->lane_count + 1, sizeof *pick->cursors);
     if (!pick->cursors)
         return ob_error_nomem(err);
@@ -245,6 +367,10 @@ static ob_code begin(struct ob_sqlite_pick *pick, struct outbox_error *err)
             code = refill(pick, cursor, err);
         if (!code)
             code = push(pick, cursor, err);
+    }
+    if (anew) {
+        int64_t now = ob_clock_mono_us(), slow = SLOWER * (now - began);
+        lead->until_us = now + (slow > LEAD_US ? slow : LEAD_US);
     }
     pick->begun = true;
     return code;
@@ -265,6 +391,7 @@ ob_code ob_sqlite_pick_new(struct ob_sqlite_store *store, struct ob_arena *arena
     made->tenant = tenant;
     made->now = now;
     made->limit = limit;
+    made->scope = scope;
     ob_heap_init(&made->heap, less);
     return read_lanes(made, scope, err);
 }

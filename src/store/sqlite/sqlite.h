@@ -43,6 +43,7 @@ static inline int64_t ob_sqlite_token_number(int64_t token)
 /* A row of the queue as a claim sees it, in the order of sql/sqlite/stmt/ready.sql. Times are 0 where there is none. */
 struct ob_sqlite_entry {
     int64_t n, lane, due, sid, seq, expires_at, claimed_at, bytes;
+    int64_t until; /* of what expired.sql reads */
     int state, prio, max_attempts, attempts, spent, lost, deferred;
     bool redriven;
     char *holder; /* in the arena of the claim; NULL unless leased */
@@ -77,6 +78,15 @@ struct ob_sqlite_watch {
     bool stale;                              /* it may have left something, or we have written since */
 };
 
+/* Where there are many lanes: how far the rows reach, at the front of each priority, that no claim may take; the next look from
+ * the beginning is then. See pick.c. */
+struct ob_sqlite_lead {
+    int64_t until_us; /* monotonic */
+    struct {
+        int64_t due, n;
+    } at[10];
+};
+
 /* Whose turn is next: turn.c. */
 struct ob_sqlite_turn {
     int64_t lower_us, tenants_us; /* when to look again for lower priorities, and for tenants; monotonic */
@@ -100,6 +110,7 @@ struct ob_sqlite_store {
     struct ob_sqlite_pace pace;
     struct ob_sqlite_watch watch;
     struct ob_sqlite_turn turn;
+    struct ob_sqlite_lead lead;
     bool alone;         /* the last batch was of one message that goes alone: see claim.c */
     int64_t alone_next; /* one that waits for its turn to do so; 0: none that is known */
     sqlite3_stmt *stmts[OB_SQLITE_STMT_COUNT];
@@ -268,9 +279,11 @@ void ob_sqlite_pick_fini(struct ob_sqlite_pick *pick);
 ob_code ob_sqlite_pick_next(struct ob_sqlite_pick *pick, struct ob_sqlite_entry *entry, bool *has,
                             struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* NULL when the claim may not take from that lane. */
-const struct ob_sqlite_lane *ob_sqlite_pick_lane(const struct ob_sqlite_pick *pick, int64_t lane);
+const struct ob_sqlite_lane *ob_sqlite_pick_lane(struct ob_sqlite_pick *pick, int64_t lane);
+/* There are many lanes: what it gives is of any of them. */
+bool ob_sqlite_pick_wide(const struct ob_sqlite_pick *pick);
 
-/* All that it may take from, in the order of their numbers. */
+/* All that it may take from, in the order of their numbers; where there are many, one of number 0 stands for them. */
 const struct ob_sqlite_lane *ob_sqlite_pick_lanes(const struct ob_sqlite_pick *pick, size_t *count);
 
 /* A message that a claim has taken. */
@@ -283,7 +296,7 @@ struct ob_sqlite_taken {
 /* ---- what goes out of turn: turn.c ---- */
 
 /* What a claim that has room for so many takes before the rest. The entries live in the arena. Some may be there twice. */
-ob_code ob_sqlite_turn_take(struct ob_sqlite_store *store, struct ob_arena *arena, const struct ob_sqlite_pick *pick,
+ob_code ob_sqlite_turn_take(struct ob_sqlite_store *store, struct ob_arena *arena, struct ob_sqlite_pick *pick,
                             size_t room, int64_t now, struct ob_sqlite_entry **entries, size_t *count,
                             struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Brings what was taken into the order that a claim without turns has: by priority and age, each key in its order. */

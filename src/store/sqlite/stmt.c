@@ -120,5 +120,6 @@ void ob_sqlite_entry_read(sqlite3_stmt *stmt, struct ob_sqlite_entry *entry)
         .deferred = sqlite3_column_int(stmt, 14),
         .bytes = sqlite3_column_int64(stmt, 15),
         .lost = sqlite3_column_int(stmt, 16),
+        .until = sqlite3_column_count(stmt) > 17 ? sqlite3_column_int64(stmt, 17) : 0,
     };
 }

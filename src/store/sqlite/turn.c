@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOP = 10, LOWER = 16, GROUPS = 500, SLOWER = 20 };
+enum { TOP = 10, LOWER = 16, EXPIRED = 64, GROUPS = 500, SLOWER = 20 };
 #define PAUSE_MAX_US 2000000LL
 #define PAUSE_US 500000LL
 #define LOWER_PAUSE_US 1000000LL
@@ -29,7 +29,7 @@ struct group {
 struct choice {
     struct ob_sqlite_store *store;
     struct ob_arena *arena;
-    const struct ob_sqlite_pick *pick;
+    struct ob_sqlite_pick *pick;
     int64_t now;
     struct ob_sqlite_entry *entries;
     size_t count, cap;
@@ -66,11 +66,19 @@ static ob_code read_rows(struct choice *choice, sqlite3_stmt *stmt, struct outbo
 static ob_code read_ready(struct choice *choice, const char *tenant, int64_t lane, int prio, size_t most,
                           struct outbox_error *err)
 {
-    const struct ob_sqlite_arg args[] = {OB_NUM(lane), OB_NUM(prio), OB_NUM(choice->now), OB_NUM(0),
-                                         OB_NUM(0),    OB_NUM(most), OB_TEXT(tenant)};
+    const struct ob_sqlite_lead *lead = &choice->store->lead;
+    bool wide = !tenant && lane == 0; /* what stands in front may not be taken: see pick.c */
+    const struct ob_sqlite_arg args[] = {OB_NUM(lane),
+                                         OB_NUM(prio),
+                                         OB_NUM(choice->now),
+                                         OB_NUM(wide ? lead->at[prio].due : 0),
+                                         OB_NUM(wide ? lead->at[prio].n : 0),
+                                         OB_NUM(most),
+                                         OB_TEXT(tenant)};
     sqlite3_stmt *stmt;
-    ob_code code = tenant ? ob_sqlite_start(choice->store, OB_SQLITE_ready_tenant, args, 7, &stmt, err)
-                          : ob_sqlite_start(choice->store, OB_SQLITE_ready, args, 6, &stmt, err);
+    ob_code code = tenant      ? ob_sqlite_start(choice->store, OB_SQLITE_ready_tenant, args, 7, &stmt, err)
+                   : wide      ? ob_sqlite_start(choice->store, OB_SQLITE_ready_wide, args + 1, 5, &stmt, err)
+                               : ob_sqlite_start(choice->store, OB_SQLITE_ready, args, 6, &stmt, err);
     return code ? code : read_rows(choice, stmt, err);
 }
 
@@ -93,8 +101,9 @@ static ob_code read_prios(struct choice *choice, const struct ob_sqlite_lane *la
     for (size_t i = 0; i < count && !code; i++) {
         prios[i] = 0;
         for (int64_t prio = TOP; prio >= 0 && !code;) {
-            code = ob_sqlite_number(choice->store, OB_SQLITE_lower_prio, OB_ARGS(OB_NUM(lanes[i].n), OB_NUM(prio)), -1,
-                                    &prio, err);
+            const struct ob_sqlite_arg args[] = {OB_NUM(lanes[i].n), OB_NUM(prio)};
+            code = lanes[i].n ? ob_sqlite_number(choice->store, OB_SQLITE_lower_prio, args, 2, -1, &prio, err)
+                              : ob_sqlite_number(choice->store, OB_SQLITE_lower_prio_wide, args + 1, 1, -1, &prio, err);
             if (!code && prio >= 0)
                 prios[i] |= 1U << prio;
         }
@@ -119,7 +128,7 @@ static void cut(struct choice *choice, int top, size_t share)
         qsort(choice->entries, choice->count, sizeof *choice->entries, compare);
     for (size_t i = 0; i < choice->count; i++) {
         same = i && choice->entries[i].prio == choice->entries[i - 1].prio ? same + 1 : 0;
-        if (choice->entries[i].prio < top && same < share)
+        if (choice->entries[i].prio < top && same < share && ob_sqlite_pick_lane(choice->pick, choice->entries[i].lane))
             choice->entries[kept++] = choice->entries[i];
     }
     choice->count = kept;
@@ -139,12 +148,12 @@ static ob_code choose_lower(struct choice *choice, size_t most, struct outbox_er
     while (!(all & 1U << top))
         top--;
     size_t share = (most + (size_t)levels - 1) / (size_t)levels;
+    sqlite3_stmt *stmt;
+    code = ob_sqlite_start(choice->store, OB_SQLITE_expired,
+                           OB_ARGS(OB_NUM(choice->now), OB_NUM(0), OB_NUM(0), OB_NULL, OB_NUM(EXPIRED)), &stmt, err);
+    if (!code)
+        code = read_rows(choice, stmt, err);
     for (size_t i = 0; i < lane_count && !code; i++) {
-        sqlite3_stmt *stmt;
-        code = ob_sqlite_start(choice->store, OB_SQLITE_expired,
-                               OB_ARGS(OB_NUM(lanes[i].n), OB_NUM(choice->now), OB_NULL, OB_NUM(most)), &stmt, err);
-        if (!code)
-            code = read_rows(choice, stmt, err);
         for (int prio = top - 1; prio >= 0 && !code; prio--)
             if (prios[i] & 1U << prio)
                 code = read_ready(choice, NULL, lanes[i].n, prio, share, err);
@@ -242,7 +251,7 @@ static int64_t again(int64_t began, int64_t pause)
     return now + (slow > pause ? slow : pause);
 }
 
-ob_code ob_sqlite_turn_take(struct ob_sqlite_store *store, struct ob_arena *arena, const struct ob_sqlite_pick *pick,
+ob_code ob_sqlite_turn_take(struct ob_sqlite_store *store, struct ob_arena *arena, struct ob_sqlite_pick *pick,
                             size_t room, int64_t now, struct ob_sqlite_entry **entries, size_t *count,
                             struct outbox_error *err)
 {

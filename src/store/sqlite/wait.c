@@ -25,7 +25,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-enum { STEP_US = 500, POLL_US = 250000 };
+enum { STEP_US = 500, POLL_US = 250000, LANES_FEW = 32 };
 
 void ob_sqlite_watch_init(struct ob_sqlite_watch *watch)
 {
@@ -46,9 +46,14 @@ void ob_sqlite_watch_fini(struct ob_sqlite_watch *watch)
 
 /* ---- what the last claim was about ------------------------------------------------------------------------------- */
 
+static bool is_same(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
 static bool replace(char **kept, const char *text)
 {
-    if (*kept && text && strcmp(*kept, text) == 0)
+    if (is_same(*kept, text))
         return true;
     ob_free(*kept);
     *kept = text ? ob_strdup(text) : NULL;
@@ -59,6 +64,11 @@ ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct ob_sqli
                              struct outbox_error *err)
 {
     struct ob_sqlite_watch *watch = &store->watch;
+    bool same = is_same(watch->topics, scope->topics) && is_same(watch->only, scope->only) &&
+                is_same(watch->skip, scope->skip) && is_same(watch->rules, scope->rules) &&
+                is_same(watch->name_space, scope->name_space);
+    if (!same)
+        store->lead.until_us = 0; /* what it may take is another */
     if (!replace(&watch->name_space, scope->name_space) || !replace(&watch->topics, scope->topics) ||
         !replace(&watch->only, scope->only) || !replace(&watch->skip, scope->skip) ||
         !replace(&watch->rules, scope->rules))
@@ -143,21 +153,20 @@ static void sooner(struct look *look, int64_t when)
         look->next_us = when;
 }
 
-/* after: what was due or had ended by then does not count. */
+/* after: what was due by then does not count. lane 0: any. */
 static ob_code look_at_lane(struct ob_sqlite_store *store, int64_t lane, int64_t after, struct look *look,
                             struct outbox_error *err)
 {
     int64_t prio = 10, when;
-    ob_code code = ob_sqlite_number(store, OB_SQLITE_next_expiry, OB_ARGS(OB_NUM(lane), OB_NUM(after)), 0, &when, err);
-    if (code)
-        return code;
-    sooner(look, when);
     while (!look->due) {
-        code = ob_sqlite_number(store, OB_SQLITE_lower_prio, OB_ARGS(OB_NUM(lane), OB_NUM(prio)), -1, &prio, err);
+        const struct ob_sqlite_arg below[] = {OB_NUM(lane), OB_NUM(prio)};
+        ob_code code = lane ? ob_sqlite_number(store, OB_SQLITE_lower_prio, below, 2, -1, &prio, err)
+                            : ob_sqlite_number(store, OB_SQLITE_lower_prio_wide, below + 1, 1, -1, &prio, err);
         if (code || prio < 0)
             return code;
-        code = ob_sqlite_number(store, OB_SQLITE_next_due, OB_ARGS(OB_NUM(lane), OB_NUM(prio), OB_NUM(after)), 0, &when,
-                                err);
+        const struct ob_sqlite_arg next[] = {OB_NUM(lane), OB_NUM(prio), OB_NUM(after)};
+        code = lane ? ob_sqlite_number(store, OB_SQLITE_next_due, next, 3, 0, &when, err)
+                    : ob_sqlite_number(store, OB_SQLITE_next_due_wide, next + 1, 2, 0, &when, err);
         if (code)
             return code;
         sooner(look, when);
@@ -165,7 +174,8 @@ static ob_code look_at_lane(struct ob_sqlite_store *store, int64_t lane, int64_t
     return OUTBOX_OK;
 }
 
-/* The tenant is left out: a claim that looks for one in vain costs less than an index for this. */
+/* The tenant is left out: a claim that looks for one in vain costs less than an index for this. So are the lanes of leases, and
+ * of everything where there are many lanes. */
 static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struct look *look, struct outbox_error *err)
 {
     sqlite3_stmt *stmt;
@@ -175,16 +185,24 @@ static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struc
     if (code)
         return code;
     const struct ob_sqlite_watch *watch = &store->watch;
+    int64_t when;
+    int lanes = 0;
+    code = ob_sqlite_number(store, OB_SQLITE_next_expiry, OB_ARGS(OB_NUM(after)), 0, &when, err);
+    if (code) {
+        ob_sqlite_end_read(store, began);
+        return code;
+    }
+    sooner(look, when);
     code = ob_sqlite_start(
         store, OB_SQLITE_lanes,
         OB_ARGS(OB_TEXT(watch->name_space), OB_TEXT(watch->topics), OB_TEXT(watch->only), OB_TEXT(watch->skip),
-                OB_TEXT(watch->rules)),
+                OB_TEXT(watch->rules), OB_NUM(LANES_FEW + 1)),
         &stmt, err);
     while (!code && !look->due) {
         code = ob_sqlite_step(store, stmt, &row, err);
         if (code || !row)
             break;
-        code = look_at_lane(store, sqlite3_column_int64(stmt, 0), after, look, err);
+        code = look_at_lane(store, ++lanes > LANES_FEW ? 0 : sqlite3_column_int64(stmt, 0), after, look, err);
     }
     ob_sqlite_done(stmt);
     ob_sqlite_end_read(store, began);

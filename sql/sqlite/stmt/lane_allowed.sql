@@ -1,0 +1,15 @@
+-- lane_allowed: the same as lanes for the lane ?6: one row, or none where a claim may not take from it.
+SELECT l.n, l.retry_base, l.retry_cap
+  FROM outbox_lane l
+ WHERE l.n = ?6 AND (?1 IS NULL OR l.namespace = ?1)
+   AND (?2 IS NULL OR l.topic IN (SELECT value FROM json_each(?2)))
+   AND (?3 IS NULL OR (l.namespace, l.topic) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]')
+                                                   FROM json_each(?3)))
+   AND (?4 IS NULL OR (l.namespace, l.topic) NOT IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]')
+                                                       FROM json_each(?4)))
+   AND (?5 IS NULL OR coalesce((SELECT json_extract(r.value, '$[2]') FROM json_each(?5) r
+                                 WHERE l.namespace GLOB json_extract(r.value, '$[0]')
+                                   AND l.topic GLOB json_extract(r.value, '$[1]') ORDER BY r.key LIMIT 1), 0) = 0)
+   AND NOT EXISTS (SELECT 1 FROM outbox_pause p
+                    WHERE p.destination = '' AND (p.namespace = '' OR p.namespace = l.namespace)
+                      AND (p.topic = '' OR p.topic = l.topic))

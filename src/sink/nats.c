@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "sink/broker_url.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -37,6 +38,8 @@ struct nats {
     natsConnection *connection;
     jsCtx *js;
     struct ob_nats_link *link;
+    struct ob_nats_watch watch;
+    struct ob_nats_guard guard;
     char dialled[SERVERS][OB_PLACE + 16]; /* what the library is given */
     int dialled_count;
 };
@@ -72,6 +75,7 @@ static void nats_send(void *self, struct ob_parcel *parcel)
     bool made = status == NATS_OK;
     if (made)
         status = js_PublishMsgAsync(nats->js, &msg, &options);
+    nats->watch.sent++;
     natsMsg_Destroy(msg);
     if (status == NATS_OK)
         return;
@@ -141,15 +145,17 @@ static void nats_serve(void *self, short revents)
             forbidden(nats, event);
         ob_free(event);
     }
+    if (!ob_nats_watch_check(&nats->watch))
+        ob_courier_lost(nats->courier, "protocol", "the server sends far more than a publisher is sent");
     if (closed)
         ob_courier_lost(nats->courier, "lost", "the server closed the connection");
 }
 
 static int nats_fd(void *self, short *events)
 {
-    (void)self;
-    (void)events;
-    return -1;
+    const struct nats *nats = self;
+    *events = POLLIN;
+    return nats->watch.epoll;
 }
 
 /* ---- the connection ---- */
@@ -157,6 +163,7 @@ static int nats_fd(void *self, short *events)
 static void nats_disconnect(void *self)
 {
     struct nats *nats = self;
+    ob_nats_watch_close(&nats->watch);
     jsCtx_Destroy(nats->js);
     natsConnection_Destroy(nats->connection);
     natsOptions_Destroy(nats->options);
@@ -246,15 +253,28 @@ static bool find_servers(struct nats *nats, struct ob_ruling *ruling)
     struct ob_courier *courier = nats->courier;
     int64_t until_us = courier->connect_until_us;
     nats->dialled_count = 0;
+    nats->guard.peer_count = 0;
     for (int i = 0; i < nats->server_count; i++) {
         struct ob_addresses found;
         courier->connect_until_us = until_us - ob_courier_left_us(courier) * (nats->server_count - i - 1) /
                                                    (nats->server_count - i);
-        if (ob_courier_resolve(courier, nats->servers[i].host, nats->places, &found, ruling))
+        bool known = ob_courier_resolve(courier, nats->servers[i].host, nats->places, &found, ruling);
+        if (known)
             add_dialled(nats, &nats->servers[i], &found);
+        for (size_t j = 0; known && j < found.count; j++)
+            ob_nats_guard_peer(&nats->guard, found.text[j], nats->servers[i].port);
         courier->connect_until_us = until_us;
     }
     return nats->dialled_count > 0;
+}
+
+static natsStatus dial(struct nats *nats)
+{
+    if (!ob_nats_guard_start(&nats->guard, nats->courier->connect_until_us + SPARE_US))
+        return NATS_NO_MEMORY;
+    natsStatus status = natsConnection_Connect(&nats->connection, nats->options);
+    ob_nats_guard_end(&nats->guard);
+    return status;
 }
 
 static bool nats_connect(void *self, struct ob_ruling *ruling)
@@ -265,7 +285,10 @@ static bool nats_connect(void *self, struct ob_ruling *ruling)
     nats->link = ob_nats_link_take(nats->courier);
     natsStatus status = nats->link ? set_options(nats) : NATS_NO_MEMORY;
     bool dialled = status == NATS_OK;
-    TRY(natsConnection_Connect(&nats->connection, nats->options));
+    if (dialled)
+        status = dial(nats);
+    if (status == NATS_OK)
+        ob_nats_watch_open(&nats->watch, nats->connection);
     TRY(open_stream(nats));
     if (status == NATS_OK)
         return true;
@@ -384,6 +407,7 @@ static enum outbox_code read_settings(void *self, struct ob_courier *courier, co
     struct nats *nats = self;
     bool failed = false;
     nats->courier = courier;
+    ob_nats_watch_init(&nats->watch);
     nats->ack_ms = courier->ack_timeout_us / 1000;
     courier->ack_timeout_us += SPARE_US; /* the library says which message it is, and comes first */
     nats->username = ob_courier_keep(courier, options, "username", &failed);

@@ -35,6 +35,39 @@ void ob_nats_on_ack(jsCtx *js, natsMsg *msg, jsPubAck *ack, jsPubAckErr *error, 
 void ob_nats_on_error(natsConnection *nc, natsSubscription *sub, natsStatus status, void *closure);
 void ob_nats_on_closed(natsConnection *nc, void *closure);
 
+/* Whether the server keeps within what a publisher can be sent. */
+struct ob_nats_watch {
+    int fd, epoll; /* fd: a duplicate of the library's; -1: none */
+    int64_t since_us;
+    uint64_t sent; /* messages, by the caller */
+};
+
+void ob_nats_watch_init(struct ob_nats_watch *watch);
+/* Where the descriptor cannot be found (no /proc, or none left) nothing is watched. */
+void ob_nats_watch_open(struct ob_nats_watch *watch, natsConnection *connection);
+void ob_nats_watch_close(struct ob_nats_watch *watch);
+/* False: it does not, and was hung up on. */
+bool ob_nats_watch_check(struct ob_nats_watch *watch);
+
+/* Ends a connect that takes longer than it may. */
+enum { OB_NATS_PEERS = 16 };
+struct ob_nats_guard {
+    char peers[OB_NATS_PEERS][OB_ADDRESS_TEXT + 8]; /* "address port" */
+    size_t peer_count;
+    int old[64]; /* sockets to them that were there before */
+    size_t old_count;
+    int64_t until_us;
+    bool over;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+};
+
+void ob_nats_guard_peer(struct ob_nats_guard *guard, const char *address, int port);
+/* From here on; until_us of the monotonic clock. False: there is no thread for it. */
+bool ob_nats_guard_start(struct ob_nats_guard *guard, int64_t until_us);
+void ob_nats_guard_end(struct ob_nats_guard *guard);
+
 /* What the end of a publish means. */
 void ob_nats_rule(struct ob_ruling *ruling, natsStatus status, int code, const char *text, int attempt,
                   bool one_address);

@@ -32,6 +32,7 @@ struct ob_curl_call {
     ob_curl_loop *loop;
     void (*done)(struct ob_curl_call *call, CURLcode result);
     struct ob_curl_place place; /* the host; see ob_curl_to */
+
     bool out;     /* started, and not done */
     bool sent;    /* a request may have left: a failure from here on is no proof that nothing arrived */
     bool resent;  /* libcurl wanted to send it again, and was stopped */

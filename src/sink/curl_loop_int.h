@@ -12,9 +12,9 @@ struct watch;
 struct ob_curl_loop {
     uv_loop_t *uv;
     uv_timer_t timer;
-    uv_idle_t turn;    /* libcurl goes on in the next turn */
-    uv_timer_t sweep;  /* runs when calls were out since the last one; keeps no loop alive */
-    int handles;       /* of these three, not yet closed */
+    uv_idle_t turn;   /* libcurl goes on in the next turn */
+    uv_timer_t sweep; /* runs when calls were out since the last one; keeps no loop alive */
+    int handles;      /* of these three, not yet closed */
     struct ob_curl_names names;
     int out;           /* calls */
     uint64_t quiet_ms; /* since when there is none, in the loop's time */

@@ -26,8 +26,8 @@ struct watch {
     unsigned pieces; /* of this answer */
     ino_t inode;
     struct ob_flood_socket flood; /* when it is ours */
-    bool ours; /* opened by us: its closing goes through us, nearly always */
-    bool idle; /* libcurl does not wait for it now */
+    bool ours;                    /* opened by us: its closing goes through us, nearly always */
+    bool idle;                    /* libcurl does not wait for it now */
 };
 
 static struct watch *watch_of(ob_curl_loop *loop, int fd)

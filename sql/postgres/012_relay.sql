@@ -147,7 +147,7 @@ $$;
 create function @schema@.gauges(max_pages int default 4096, max_count int default 10000, max_namespaces int default 20)
     returns table (namespace text, pending bigint, due bigint, processing bigint, stuck bigint, parked bigint,
         blocked_keys bigint, dead bigint, oldest_due_s double precision, estimated boolean, table_bytes bigint,
-        dead_tuples bigint, repairs bigint)
+        dead_tuples bigint, repairs bigint, partitions bigint)
     language plpgsql stable security definer
     set search_path = pg_catalog, pg_temp
 as $$
@@ -213,7 +213,8 @@ begin
            case when t.namespace is null then v_bytes end,
            case when t.namespace is null then pg_stat_get_dead_tuples('@schema@.queue'::regclass) end,
            case when t.namespace is null then (select case when r.is_called then r.last_value else 0 end
-                                                 from @schema@.repair r) end
+                                                 from @schema@.repair r) end,
+           case when t.namespace is null then (select count(*) from @schema@.period) end
       from total t order by t.namespace is not null, t.pending desc, t.dead desc, t.namespace limit max_namespaces + 1;
 end
 $$;

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
-enum { PROBE_US = 10000000, NAMED_MOST = 5 };
+enum { PROBE_US = 10000000, NAMED_MOST = 5, PARTITIONS_MANY = 100 };
 
 enum finding { GOOD, NOTE, BAD };
 
@@ -138,6 +138,11 @@ static void look_inside(struct exam *exam, const char *name, struct ob_store *st
                                : "nobody delivers: start a relay with: outbox run"
          : total.dead ? "decide about dead letters: outbox list --status dead"
                       : NULL);
+    if (total.partitions > PARTITIONS_MANY) {
+        snprintf(text, sizeof text, "%lld partitions: claims get slower, and locks may run out (53200)",
+                 (long long)total.partitions);
+        find(exam, NOTE, "retention", name, text, "let purge run, keep messages for less long, or raise max_locks_per_transaction");
+    }
 }
 
 /* Who may only read finds everything well, and delivers nothing. To renew the lease of a message that cannot be needs the

@@ -85,6 +85,7 @@ struct ob_gauges_row {
     int64_t table_bytes;  /* of the queue; of the total only; -1: not known */
     int64_t dead_tuples;  /* likewise */
     int64_t repairs;      /* attempts lost with their worker, ever; likewise */
+    int64_t partitions;   /* periods that messages are kept by; 0: none, or not known */
 };
 
 /* Which messages; zeroed fields do not filter. */

@@ -187,6 +187,16 @@ def test_dead_letters_are_noted(tmp_path, db):
     assert found["default"]["finding"] == "note" and "--status dead" in found["default"]["todo"]
 
 
+def test_many_partitions_are_noted(tmp_path, db):
+    """S1 C6: before locks run out."""
+    config = write(tmp_path, db.url(), {"out": {"kind": "null"}})
+    assert "partitions" not in findings(config, 0)["default"]["text"]
+    db.sql("INSERT INTO outbox.period SELECT now() - i * interval '1 year', now() - i * interval '1 year', 'x' || i, false, "
+           "false FROM generate_series(1, 100) i")
+    found = findings(config, 0)["default"]
+    assert found["finding"] == "note" and "10" in found["text"] and "purge" in found["todo"]
+
+
 def test_what_waits_in_silence(tmp_path, db):
     """V13 Y9: a pause, and a topic that no route leads from, fail nowhere; so they are noted."""
     config = write(tmp_path, db.url(), {"none": {"kind": "null"}})

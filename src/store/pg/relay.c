@@ -127,6 +127,7 @@ ob_code ob_pg_gauges(struct ob_store *base, ob_gauges_fn *fn, void *ctx, struct 
             .table_bytes = PQgetisnull(res, i, 10) ? -1 : ob_pg_int8(res, i, 10),
             .dead_tuples = PQgetisnull(res, i, 11) ? -1 : ob_pg_int8(res, i, 11),
             .repairs = PQgetisnull(res, i, 12) ? -1 : ob_pg_int8(res, i, 12),
+            .partitions = PQgetisnull(res, i, 13) ? 0 : ob_pg_int8(res, i, 13),
         };
         if (!fn(ctx, &row))
             break;

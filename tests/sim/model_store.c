@@ -104,6 +104,7 @@ static void lease(struct world *world, struct sim_event *call, struct msg *msg)
     call->claimed[call->count].msg = msg->index;
     call->claimed[call->count].spent = msg->spent;
     call->claimed[call->count].deferred = msg->deferred;
+    call->claimed[call->count].lost = msg->lost;
     call->claimed[call->count++].attempt = msg->attempt_count;
 }
 
@@ -122,8 +123,15 @@ static void claim(struct world *world, struct sim_event *call)
         bool dying = msg->spent >= msg->max_attempts;
         if (dying && msg->prev >= 0 && !over(&world->msgs[msg->prev]))
             continue; /* dies in its turn, or the next one would go too early */
+        bool alone = msg->spent > 0 && msg->spent == msg->max_attempts - 1 &&
+                     msg->lost + (msg->status == MSG_LEASED) >= msg->spent;
+        if (alone && call->count > 0) {
+            call->more = true;
+            continue;
+        }
         if (msg->status == MSG_LEASED) {
             msg->attempts[msg->attempt_count - 1].outcome = OUTBOX_LOST;
+            msg->lost++;
             ledger_lost(world, i);
         }
         if (dying) {
@@ -137,6 +145,10 @@ static void claim(struct world *world, struct sim_event *call)
         if (OB_MUTANT(STORE_DROPS_ROW) && sim_chance(world, 3)) {
             call->count--;
             msg->status = MSG_DELIVERED;
+        }
+        if (alone) {
+            call->more = true;
+            break;
         }
     }
     free(taken);

@@ -229,10 +229,11 @@ static void claimed(struct world *world, struct life *life, struct sim_event *re
                                            .spent = reply->claimed[i].spent,
                                            .max_attempts = msg->max_attempts,
                                            .stream = msg->key + 1,
-                                           .deferred = reply->claimed[i].deferred};
+                                           .deferred = reply->claimed[i].deferred,
+                                           .lost = reply->claimed[i].lost};
         memcpy(msgs[i].id.bytes, &msg->index, sizeof msg->index);
     }
-    tell(world, life, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = msgs, .count = reply->count});
+    tell(world, life, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = msgs, .count = reply->count, .more = reply->more});
     free(msgs);
 }
 

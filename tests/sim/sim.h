@@ -61,7 +61,7 @@ struct msg {
     int index, dest, key; /* -1: unrouted; no key */
     int64_t seq;
     int prev; /* the message before it in its key; -1 */
-    int max_attempts, spent, deferred, attempt_count;
+    int max_attempts, spent, lost, deferred, attempt_count; /* lost: of the spent ones */
     bool blind, poison, refused;
     bool local; /* of poison: the sink sees it by itself */
     enum msg_status status;
@@ -153,8 +153,9 @@ struct sim_event {
     struct outbox_settle *items;
     int64_t asked_us; /* by the clock of the relay */
     struct {
-        int msg, attempt, spent, deferred;
+        int msg, attempt, spent, deferred, lost;
     } * claimed;
+    bool more; /* something was left for a batch of its own */
     /* sinks */
     struct parcel *parcel;
     struct outbox_verdict verdict;

@@ -52,7 +52,13 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
 
 -- Those that are neither delivered nor dead, from the queue: however many others there are.
 create view @schema@.queued as
-select m.* from @schema@.messages m join @schema@.queue w on w.id = m.id where not w.held;
+select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
+       case when w.until is null then 'pending' else 'processing' end as status, m.attempts, m.spent, m.max_attempts,
+       m.deferred, m.priority, m.next_attempt_at, m.locked_by, m.locked_until, m.parked, m.redriven, m.last_code,
+       m.last_error, m.dead_reason, m.created_at, m.updated_at, m.delivered_at, m.expires_at, m.headers,
+       m.content_type, m.payload, m.body, m.encoding
+  from @schema@.messages m join @schema@.queue w on w.id = m.id
+ where not w.held;
 
 create view @schema@.attempts with (security_barrier) as
 select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attempt_no, m.namespace, m.topic, a.tenant_id,

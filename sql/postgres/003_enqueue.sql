@@ -15,6 +15,7 @@ $$;
 -- The lowest uuid v7 of a moment: the bound of a partition. There is none before 1970, nor after the year 10889.
 create function @schema@.uuid_at(at timestamptz) returns uuid
     language sql immutable
+    set search_path = pg_catalog, pg_temp
 as $$
     select (lpad(to_hex(least(281474976710655, greatest(0, floor(extract(epoch from at) * 1000)))::bigint), 12, '0')
         || '00000000000000000000')::uuid
@@ -51,11 +52,13 @@ $$;
 -- The doorbell's lock class and channel: one pair per outbox, whatever its schema is called.
 create function @schema@.bell_class() returns int
     language sql stable
+    set search_path = pg_catalog, pg_temp
 as $$
     select '@schema@.queue'::regclass::oid::bigint::bit(32)::int
 $$;
 create function @schema@.bell_channel(bell int default 0) returns text
     language sql stable
+    set search_path = pg_catalog, pg_temp
 as $$
     select 'outbox_' || '@schema@.queue'::regclass::oid || '_' || bell
 $$;

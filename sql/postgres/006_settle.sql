@@ -352,6 +352,7 @@ $$;
 create function @schema@.ack(ids uuid[], tokens bigint[], refs text[] default null, latencies bigint[] default null)
     returns table (id uuid, result text)
     language sql
+    set search_path = pg_catalog, pg_temp
 as $$
     select s.id, s.result
       from @schema@.settle(ids, tokens, array_fill(1, array[coalesce(cardinality(ids), 0)]), null, null, refs, null, null,
@@ -362,6 +363,7 @@ create function @schema@.nack(ids uuid[], tokens bigint[], errors text[], codes 
     delays interval[] default null)
     returns table (id uuid, result text, dead boolean)
     language sql
+    set search_path = pg_catalog, pg_temp
 as $$
     select s.id, s.result, s.dead
       from @schema@.settle(ids, tokens, array_fill(2, array[coalesce(cardinality(ids), 0)]), codes, errors, null, null,
@@ -373,6 +375,7 @@ $$;
 create function @schema@.release(ids uuid[], tokens bigint[], delay interval default null)
     returns table (id uuid, result text)
     language sql
+    set search_path = pg_catalog, pg_temp
 as $$
     select s.id, s.result
       from @schema@.settle(ids, tokens, array_fill(8, array[coalesce(cardinality(ids), 0)]), null, null, null, null,

@@ -23,6 +23,7 @@
 -- no other.
 create function @schema@.as_json(texts text[]) returns jsonb[]
     language plpgsql stable
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_all jsonb[] := '{}';
@@ -96,7 +97,7 @@ begin
          where s.context operator(pg_catalog.=) any (array['user', 'superuser'])
         union all
         select pg_catalog.concat('the setting ', n.name, ' = ', pg_catalog.current_setting(n.name, true))
-          from pg_catalog.unnest(array['role', 'session_authorization', 'app.current_tenant_id', 'outbox.doorbell',
+          from pg_catalog.unnest(array['role', 'session_authorization', 'app.current_tenant_id', 'outbox.doorbell', 'outbox.more',
                pg_catalog.concat('outbox.memory_', '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid)]) n(name));
 end
 $$;
@@ -111,6 +112,9 @@ declare
 begin
     v_things := array(
         select pg_catalog.concat('the cursor ', c.name, ' = ', c.creation_time) from pg_catalog.pg_cursors c where c.is_holdable
+        union all
+        select pg_catalog.concat('the prepared statement ', s.name, ' = ', s.prepare_time, s.from_sql, s.statement)
+          from pg_catalog.pg_prepared_statements s
         union all
         select pg_catalog.concat('the function ', f.oid, ' = ', p.xmin, p.ctid)
           from pg_catalog.unnest(functions) f(oid) left join pg_catalog.pg_proc p on p.oid operator(pg_catalog.=) f.oid);
@@ -128,27 +132,17 @@ $$;
 
 -- Prepared statements do not go with a subtransaction. Those that a hook made, maybe under a name that the worker uses, go
 -- now; those that it removed are for the worker to prepare again (26000).
-create function @schema@.prepared() returns text[]
-    language plpgsql
-as $$
-begin
-    return array(select concat(p.name, e'\n', p.prepare_time, p.from_sql, p.statement) from pg_prepared_statements p);
-end
-$$;
-
-create function @schema@.remove_prepared(before text[]) returns text
+create function @schema@.remove_prepared(things text[]) returns void
     language plpgsql
 as $$
 declare
     v_name text;
-    v_names text[] := '{}';
 begin
-    for v_name in select split_part(p, e'\n', 1) from unnest(@schema@.prepared()) p where p <> all (before) loop
+    for v_name in select s.name from pg_prepared_statements s
+                   where concat('the prepared statement ', s.name, ' = ', s.prepare_time, s.from_sql, s.statement)
+                         <> all (things) loop
         execute format('deallocate %I', v_name);
-        v_names := v_names || v_name;
     end loop;
-    return array_to_string(v_names || array(select split_part(b, e'\n', 1) from unnest(before) b
-        where b <> all (@schema@.prepared()) and split_part(b, e'\n', 1) <> all (v_names)), ', ');
 end
 $$;
 
@@ -189,14 +183,12 @@ create function @schema@.give(h @schema@.hook, events jsonb) returns text
     language plpgsql
 as $$
 declare
-    v_prepared constant text[] := @schema@.prepared();
     v_functions oid[];
     v_settings text[];
     v_settings_after text[];
     v_things text[];
     v_things_after text[];
     v_error text;
-    v_names text;
 begin
     begin
         v_functions := array[@schema@.hook_function(h),
@@ -221,10 +213,7 @@ begin
         when others or assert_failure or query_canceled then
             v_error := sqlstate || ' ' || sqlerrm; -- the session is as it was at the beginning of the block
     end;
-    v_names := @schema@.remove_prepared(v_prepared);
-    if v_names <> '' then
-        v_error := concat_ws('; ', v_error, 'OB001 the hook changed prepared statements: ' || v_names);
-    end if;
+    perform @schema@.remove_prepared(v_things);
     return v_error;
 end
 $$;

@@ -36,6 +36,21 @@ create trigger append_only_truncate before truncate on @schema@.attempt_kept exe
 create trigger append_only before update or delete on @schema@.act for each row execute function @schema@.append_only();
 create trigger append_only_truncate before truncate on @schema@.act execute function @schema@.append_only();
 
+-- A new table may have rights from ALTER DEFAULT PRIVILEGES.
+create function @schema@.strip_rights(name text) returns void
+    language plpgsql
+as $$
+declare
+    v_grantee oid;
+begin
+    for v_grantee in select distinct a.grantee from pg_class c, aclexplode(c.relacl) a
+                      where c.oid = format('%I.%I', @schema_text@, name)::regclass and a.grantee <> c.relowner loop
+        execute format('revoke all on %I.%I from %s cascade', @schema_text@, name,
+            case v_grantee when 0 then 'public' else quote_ident(pg_get_userbyid(v_grantee)) end);
+    end loop;
+end
+$$;
+
 -- Makes the partitions of one period. Runs as the owner.
 create function @schema@.make_period(p_start timestamptz, p_finish timestamptz) returns void
     language plpgsql
@@ -46,6 +61,7 @@ declare
 begin
     foreach v_parent in array '{message,attempt}'::text[] loop
         execute format('create table %1$I.%2$I (like %1$I.%3$I including all)', @schema_text@, v_parent || '_' || v_suffix, v_parent);
+        perform @schema@.strip_rights(v_parent || '_' || v_suffix);
         execute format('alter table %I.%I enable row level security, force row level security', @schema_text@,
             v_parent || '_' || v_suffix);
         if v_parent = 'attempt' then
@@ -89,7 +105,9 @@ begin
         execute format('create table %1$I.%2$I (like %1$I.%3$I including all)', @schema_text@, v_new, v_parent);
         execute format('alter table %I.%I enable row level security, force row level security', @schema_text@, v_new);
         execute format('create policy api on %I.%I to %I using (true)', @schema_text@, v_new, @schema_text@ || '_api');
-        execute format('grant select, delete on %I.%I to %I', @schema_text@, v_new, @schema_text@ || '_api');
+        perform @schema@.strip_rights(v_new);
+        execute format('grant select%s on %I.%I to %I', case v_parent when 'message' then ', delete' else '' end, @schema_text@,
+            v_new, @schema_text@ || '_api'); -- as wanted_rights has it
     end loop;
     lock table only @schema@.message, only @schema@.attempt in access exclusive mode;
     foreach v_parent in array '{message,attempt}'::text[] loop

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
-enum { PROBE_US = 10000000, NAMED_MOST = 5, PARTITIONS_MANY = 100 };
+enum { PROBE_US = 10000000, RIGHTS_MOST = 20, NAMED_MOST = 5, PARTITIONS_MANY = 100 };
 
 enum finding { GOOD, NOTE, BAD };
 
@@ -119,6 +119,35 @@ static void look_for_pauses(struct exam *exam, const char *name, struct ob_store
     ob_buf_fini(&pauses.text);
 }
 
+/* Rights are told one by one, up to a number. */
+struct rights {
+    struct exam *exam;
+    const char *store;
+    int count;
+};
+
+static void tell_right(void *ctx, const char *problem, const char *mend)
+{
+    struct rights *rights = ctx;
+    if (rights->count++ < RIGHTS_MOST)
+        find(rights->exam, BAD, "rights", rights->store, problem, mend);
+}
+
+static void look_for_rights(struct exam *exam, const char *name, struct ob_store *store)
+{
+    struct rights rights = {exam, name, 0};
+    struct outbox_error err = {0};
+    char text[80];
+    if (!store->ops->rights)
+        return;
+    if (store->ops->rights(store, tell_right, &rights, &err)) {
+        find(exam, BAD, "rights", name, err.text, ob_code_todo(err.code));
+    } else if (rights.count > RIGHTS_MOST) {
+        snprintf(text, sizeof text, "%d more are not as they should be", rights.count - RIGHTS_MOST);
+        find(exam, BAD, "rights", name, text, "select problem, mend from SCHEMA.wrong_rights() lists them all");
+    }
+}
+
 static void look_inside(struct exam *exam, const char *name, struct ob_store *store)
 {
     struct ob_gauges_row total = {0};
@@ -186,6 +215,7 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
         return;
     }
     look_inside(exam, set->name, store);
+    look_for_rights(exam, set->name, store);
     look_for_pauses(exam, set->name, store);
     look_for_routes(exam, config, set->name, store);
     store->ops->close(store);

@@ -35,6 +35,12 @@ static void applied(void *ctx, const struct ob_migration_row *row)
     ob_json_end(told->json);
 }
 
+static void adopted(void *ctx, const char *statement)
+{
+    struct told *told = ctx;
+    ob_cli_note(told->cli, "%s %s", told->cli->args.dry_run ? "would adopt:" : "adopting:", statement);
+}
+
 static int fail_with_url(struct ob_cli *cli)
 {
     char shown[160];
@@ -79,7 +85,7 @@ static int run_migrations(struct ob_cli *cli, bool create)
     struct ob_json json = {0};
     struct told told = {.cli = cli, .json = cli->args.json ? &json : NULL};
     struct ob_open open = {.schema = cli->schema, .create = create};
-    struct ob_migrate how = {.dry_run = cli->args.dry_run, .applied = applied, .ctx = &told};
+    struct ob_migrate how = {.dry_run = cli->args.dry_run, .adopt = cli->args.adopt, .adopted = adopted, .applied = applied, .ctx = &told};
     ob_json_init(&json, &buf);
     ob_json_object(&json);
     if (ob_url_kind(cli->url) == OB_URL_POSTGRES)

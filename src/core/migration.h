@@ -19,9 +19,11 @@ struct ob_migration_row {
 
 typedef void ob_migration_fn(void *ctx, const struct ob_migration_row *row);
 
-/* What a run is asked for. `applied` is called after each migration that ran; in a dry run too, before all is undone. */
+/* What a run is asked for. adopt: take over a schema and roles of its names that somebody else made; `adopted` is called
+ * with each statement before it runs, or would run. `applied` is called after each migration that ran; in a dry run too, before all is undone. */
 struct ob_migrate {
-    bool dry_run;
+    bool dry_run, adopt;
+    void (*adopted)(void *ctx, const char *statement);
     ob_migration_fn *applied;
     void *ctx;
 };

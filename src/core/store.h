@@ -110,6 +110,7 @@ typedef bool ob_attempt_fn(void *ctx, const struct ob_attempt_row *row);
 typedef bool ob_act_fn(void *ctx, const struct ob_act_row *row);
 typedef bool ob_status_fn(void *ctx, const struct ob_status_row *row);
 typedef bool ob_relay_fn(void *ctx, const struct ob_relay_row *row);
+typedef void ob_rights_fn(void *ctx, const char *problem, const char *mend);
 typedef bool ob_gauges_fn(void *ctx, const struct ob_gauges_row *row);
 
 typedef enum outbox_code ob_code;
@@ -150,6 +151,8 @@ struct ob_store_ops {
                          struct outbox_error *);
     /* Retention, to its end; *removed says how many messages went. */
     ob_code (*purge)(struct ob_store *, int64_t *removed, struct outbox_error *);
+    /* Gives outcome hooks the events that wait for them; *taken says how many. NULL: none ever wait. */
+    ob_code (*run_hooks)(struct ob_store *, int64_t *taken, struct outbox_error *);
     ob_code (*erase_tenant)(struct ob_store *, const char *tenant_id, const struct ob_actor *, int64_t *removed,
                             struct outbox_error *);
 
@@ -168,6 +171,8 @@ struct ob_store_ops {
     ob_code (*relays)(struct ob_store *, ob_relay_fn *, void *ctx, struct outbox_error *);
     ob_code (*control)(struct ob_store *, const struct ob_control *, struct outbox_error *);
     ob_code (*gauges)(struct ob_store *, ob_gauges_fn *, void *ctx, struct outbox_error *);
+    /* Rights that are not as they should be, each with the statement that mends it. NULL: the store has none. */
+    ob_code (*rights)(struct ob_store *, ob_rights_fn *, void *ctx, struct outbox_error *);
 
     /* The wake-up: blocks until work may have come, timeout_us at most. *woken is false after a plain timeout. */
     ob_code (*wait)(struct ob_store *, int64_t timeout_us, bool *woken, struct outbox_error *);

@@ -98,6 +98,12 @@ void ob_worker_name(const char *given, char name[OB_WORKER_NAME])
              (unsigned long long)ob_clock_wall_us());
 }
 
+int64_t ob_engine_timeout_us(int64_t lease_us)
+{
+    int64_t third = (lease_us ? lease_us : 30000000) / 3;
+    return third < 10000000 ? third : 10000000;
+}
+
 enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct ob_engine **out,
                                struct outbox_error *err)
 {
@@ -112,8 +118,8 @@ enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct
     line.worker = engine->worker;
     line.host = (struct ob_line_host){
         .ctx = engine, .claimed = on_claimed, .settled = on_settled, .extended = on_extended, .woken = on_woken};
-    int64_t lease = settings->relay.lease_us ? settings->relay.lease_us : 30000000;
-    engine->timeout_us = lease / 3 < 10000000 ? lease / 3 : 10000000;
+    engine->timeout_us = ob_engine_timeout_us(settings->relay.lease_us);
+    line.timeout_us = engine->timeout_us;
     enum outbox_code code = ob_relay_new(&settings->relay, ob_clock_boot_us(), &engine->core, err);
     if (!code)
         code = settings->shared ? ob_shared_line_use(settings->shared, &line.host, &engine->line, err)

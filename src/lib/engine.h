@@ -37,6 +37,8 @@ struct ob_engine_settings {
 };
 
 enum { OB_WORKER_NAME = 120 };
+/* How long a store has for an answer. 0: the default lease. */
+int64_t ob_engine_timeout_us(int64_t lease_us);
 /* A name that no other process has, nor this one after a restart; given NULL: made from the host's. */
 void ob_worker_name(const char *given, char name[OB_WORKER_NAME]);
 

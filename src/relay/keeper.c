@@ -232,6 +232,13 @@ static ob_code purge(struct ob_keeper *keeper, struct outbox_error *err)
     return code;
 }
 
+static ob_code run_hooks(struct ob_keeper *keeper, struct outbox_error *err)
+{
+    int64_t taken = 0;
+    const struct ob_store_ops *ops = keeper->store->ops;
+    return ops->run_hooks ? ops->run_hooks(keeper->store, &taken, err) : OUTBOX_OK;
+}
+
 static ob_code open_store(struct ob_keeper *keeper, struct outbox_error *err)
 {
     struct ob_open options = {.schema = keeper->schema, .application = "outbox keeper", .log = &keeper->terms.log};
@@ -259,8 +266,11 @@ static void round_of(struct ob_keeper *keeper, bool hurry)
     }
     if (!code && due(&keeper->beat_at, BEAT_US, now))
         code = beat(keeper, keeper->terms.state, &err);
-    if (!code && (hurry || due(&keeper->control_at, keeper->terms.control_every_us, now)))
+    bool control = !code && (hurry || due(&keeper->control_at, keeper->terms.control_every_us, now));
+    if (!code && control)
         code = look(keeper, &err);
+    if (!code && control && keeper->leads)
+        code = run_hooks(keeper, &err);
     if (!code && (hurry || (keeper->leads && due(&keeper->count_at, COUNT_US, now))))
         code = count(keeper, &err);
     if (!code && keeper->leads && due(&keeper->purge_at, keeper->terms.purge_every_us, now))

@@ -346,6 +346,7 @@ static enum outbox_code open_line(struct ob_station *station, struct outbox_erro
                                    .schema = store->schema,
                                    .application = "outbox relay",
                                    .worker = station->set.process,
+                                   .timeout_us = ob_engine_timeout_us(config->relay.lease_us),
                                    .fallback_us = config->relay.poll_us,
                                    .polling = store->polling,
                                    .relaxed = store->relaxed,

@@ -179,11 +179,11 @@ static enum outbox_code insert(struct fx *fx, const unsigned char *frame, size_t
     int at = snprintf(sql, room,
                       is_sqlite(fx) ? "INSERT INTO outbox (topic, encoding, payload) VALUES ('t', '%s', x'"
                                     : "SELECT outbox.enqueue_bytes('t', content_type => null, "
-                                      "encoding => '%s', payload => '\\x",
+                                      "encoding => '%s', payload => decode('",
                       encoding);
     for (size_t i = 0; i < len; i++)
         at += sprintf(sql + at, "%02x", frame[i]);
-    strcpy(sql + at, "')");
+    strcpy(sql + at, is_sqlite(fx) ? "')" : "', 'hex'))");
     return fx->store->ops->exec(fx->store, sql, &fx->err);
 }
 

@@ -206,10 +206,23 @@ static void destroy(const char *place)
         database_drop(name);
 }
 
+/* Settings that nobody should have, and that must change nothing: those of a worker in another language may be any. */
+static const char hostile[] = "SET search_path = public, pg_catalog, pg_temp; SET datestyle = 'SQL, DMY';"
+                              " SET timezone = 'Asia/Jakarta'; SET intervalstyle = 'sql_standard';"
+                              " SET bytea_output = 'escape'; SET extra_float_digits = -15;"
+                              " SET standard_conforming_strings = off; SET backslash_quote = off;"
+                              " SET array_nulls = off; SET transform_null_equals = on; SET xmlbinary = hex;"
+                              " SET lc_numeric = 'C'; SET lc_time = 'C'; SET quote_all_identifiers = on";
+
 static struct ob_store *store_open(const char *place, struct outbox_error *err)
 {
     struct ob_store *store = NULL;
-    return ob_pg_open(place, NULL, &store, err) ? NULL : store;
+    if (ob_pg_open(place, NULL, &store, err))
+        return NULL;
+    if (!store->ops->exec(store, hostile, err))
+        return store;
+    store->ops->close(store);
+    return NULL;
 }
 
 static void expire_lease(const char *place, const char *id)

@@ -25,14 +25,15 @@ MAY_READ = {
     "tenant": VIEWS,
     "outsider": set(),
 }
+REPORT = {"wanted_rights", "wanted_owner", "wrong_rights"}
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
     "relay": {"claim", "settle", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "bell_class",
-              "bell_channel", "current_tenant", "sees_all", "uuid_at", "beat", "gauges"},
+              "bell_channel", "current_tenant", "sees_all", "uuid_at", "beat", "gauges"} | REPORT,
     "operator": {"retry", "discard", "pause", "resume", "configure", "assign_bell", "purge", "erase_tenant",
                  "erase_subject", "hook", "unhook", "run_failed_hooks", "bell_channel", "current_tenant", "sees_all", "uuid_at",
-                 "tune", "gauges"},
-    "auditor": {"current_tenant", "sees_all", "uuid_at", "gauges"},
+                 "tune", "gauges"} | REPORT,
+    "auditor": {"current_tenant", "sees_all", "uuid_at", "gauges"} | REPORT,
     "tenant": {"current_tenant", "sees_all", "uuid_at"},
     "outsider": set(),
 }
@@ -189,7 +190,8 @@ def test_rights_are_given_to_roles_of_the_outbox_only(shared):
     assert not [grant for grant in grants if grant[3]]
     assert shared.sql("""
         SELECT pg_get_userbyid(a.grantee) FROM pg_namespace n, aclexplode(n.nspacl) a
-         WHERE n.nspname = 'outbox' AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner""") == [("outbox_owner",)]
+         WHERE n.nspname = 'outbox' AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner""") == []
+    assert shared.sql("SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = 'outbox'") == [("outbox_owner",)]
     assert shared.sql("SELECT has_schema_privilege('outbox_hooks', 'outbox', 'usage'), "
                       "has_schema_privilege('outbox_nobody', 'outbox', 'usage')") == [(False, False)]
 

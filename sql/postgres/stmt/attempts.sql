@@ -2,7 +2,7 @@
 -- Columns: message_id, attempt_no, outcome, worker, code, error, reference, claimed_at, completed_at, latency in
 -- microseconds (null: not measured).
 select message_id, attempt_no, outcome, worker, code, error, reference, claimed_at, completed_at,
-       latency_ms::bigint * 1000
+       latency_ms::pg_catalog.int8 operator(pg_catalog.*) 1000
 from @schema@.attempts
-where message_id = $1::uuid
+where message_id operator(pg_catalog.=) $1::pg_catalog.uuid
 order by attempt_no

@@ -6,17 +6,23 @@
 -- Columns: src/store/pg/claim.c counts on this order. The last says that there is more than was taken; where nothing was, there
 -- is one row with nothing else.
 -- Locks: the queue rows it takes; never waits for one.
-select c.id, c.token, c.namespace, c.topic, c.tenant_id::text, c.key, c.seq, c.dedupe_key, c.subject, c.recipient, c.headers,
+select c.id, c.token, c.namespace, c.topic, c.tenant_id::pg_catalog.text, c.key, c.seq, c.dedupe_key, c.subject,
+       c.recipient, c.headers,
        c.correlation_id, c.payload, c.body, c.content_type, c.priority, c.attempt, c.spent, c.max_attempts, c.redriven,
        c.created_at, c.claimed_at, c.locked_until, c.expires_at, c.place, c.encoding, c.stream, c.deferred, c.lost,
        pg_catalog.current_setting('outbox.more', true) OPERATOR(pg_catalog.=) 'on'
 from (values (1)) as one(n)
-left join @schema@.claim(worker => $1::text, "limit" => $2::int, lease => $3::interval, namespace => $4::text,
-                    topics => $5::text[], tenant => $6::uuid, max_attempts => $7::int, run => $8::int,
-                    prefetch => $9::boolean, retry_base => $10::interval, retry_cap => $11::interval,
-                    only_namespaces => $12::text[], only_topics => $13::text[], skip_namespaces => $14::text[],
-                    skip_topics => $15::text[], max_bytes => $16::bigint, rule_namespaces => $17::text[],
-                    rule_topics => $18::text[], rule_skips => $19::boolean[])
+left join @schema@.claim(worker => $1::pg_catalog.text, "limit" => $2::pg_catalog.int4,
+       lease => $3::pg_catalog.interval, namespace => $4::pg_catalog.text,
+                    topics => $5::pg_catalog.text[], tenant => $6::pg_catalog.uuid,
+                    max_attempts => $7::pg_catalog.int4, run => $8::pg_catalog.int4,
+                    prefetch => $9::pg_catalog.bool, retry_base => $10::pg_catalog.interval,
+                    retry_cap => $11::pg_catalog.interval,
+                    only_namespaces => $12::pg_catalog.text[], only_topics => $13::pg_catalog.text[],
+                    skip_namespaces => $14::pg_catalog.text[],
+                    skip_topics => $15::pg_catalog.text[], max_bytes => $16::pg_catalog.int8,
+                    rule_namespaces => $17::pg_catalog.text[],
+                    rule_topics => $18::pg_catalog.text[], rule_skips => $19::pg_catalog.bool[])
      as c(id, token, namespace, topic, tenant_id, key, seq, dedupe_key, subject, recipient, headers, correlation_id,
           payload, body, content_type, priority, attempt, spent, max_attempts, redriven, created_at, claimed_at,
           locked_until, expires_at, place, encoding, stream, deferred, lost) on true

@@ -1,2 +1,2 @@
 -- configure: changes a setting of a namespace ('*' for the whole outbox). $1 namespace, $2 name, $3 value.
-select @schema@.configure(namespace => $1::text, name => $2::text, value => $3::text)
+select @schema@.configure(namespace => $1::pg_catalog.text, name => $2::pg_catalog.text, value => $3::pg_catalog.text)

@@ -5,6 +5,9 @@
 -- Columns: ord (from 1), result (ok, lost, unknown), dead; no row for what is simply ok.
 -- Locks: the queue rows settled and their keys' successors; waits only for a claim's moment.
 select ord, result, dead
-from @schema@.settle(ids => $1::uuid[], tokens => $2::bigint[], outcomes => $3::int[], codes => $4::text[],
-                     errors => $5::text[], refs => $6::text[], outputs => @schema@.as_json($7::text[]), delays => $8::bigint[],
-                     latencies => $9::bigint[], places => $10::tid[], brief => true, worker => $11::text)
+from @schema@.settle(ids => $1::pg_catalog.uuid[], tokens => $2::pg_catalog.int8[], outcomes => $3::pg_catalog.int4[],
+                     codes => $4::pg_catalog.text[],
+                     errors => $5::pg_catalog.text[], refs => $6::pg_catalog.text[],
+                     outputs => @schema@.as_json($7::pg_catalog.text[]), delays => $8::pg_catalog.int8[],
+                     latencies => $9::pg_catalog.int8[], places => $10::pg_catalog.tid[], brief => true,
+                     worker => $11::pg_catalog.text)

@@ -1,6 +1,7 @@
 -- status: a row per topic. Columns: namespace, topic, pending, due, processing, stuck, parked, dead, oldest_pending_s,
 -- paused.
-select namespace, topic, pending::bigint, due::bigint, processing::bigint, stuck::bigint, parked::bigint, dead::bigint,
-       oldest_pending_s::double precision, paused
+select namespace, topic, pending::pg_catalog.int8, due::pg_catalog.int8, processing::pg_catalog.int8,
+       stuck::pg_catalog.int8, parked::pg_catalog.int8, dead::pg_catalog.int8,
+       oldest_pending_s::pg_catalog.float8, paused
 from @schema@.status
 order by namespace, topic

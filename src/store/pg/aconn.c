@@ -130,6 +130,15 @@ static bool send_text(PGconn *conn, const char *file)
     return PQsendQueryParams(conn, text, 0, NULL, NULL, NULL, NULL, 0);
 }
 
+static bool send_limit(struct ob_pg_aconn *aconn)
+{
+    const char *text = ob_sql_find(ob_pg_statements, ob_pg_statements_count, "session_limit.sql")->text;
+    char limit[32];
+    const char *const values[] = {limit};
+    snprintf(limit, sizeof limit, "%lld", (long long)aconn->limit_us / 1000);
+    return !aconn->limit_us || PQsendQueryParams(aconn->conn, text, 1, NULL, values, NULL, NULL, 0);
+}
+
 static void send_asks(struct ob_pg_aconn *aconn);
 
 static void connected(struct ob_pg_aconn *aconn)
@@ -143,7 +152,7 @@ static void connected(struct ob_pg_aconn *aconn)
     aconn->step = OB_PG_SETTING_UP;
     aconn->connects++;
     if (PQsetnonblocking(conn, 1) != 0 || !PQenterPipelineMode(conn) || !send_text(conn, "session.sql") ||
-        (aconn->home->relaxed && !send_text(conn, "session_relaxed.sql")) || !PQpipelineSync(conn)) {
+        (aconn->home->relaxed && !send_text(conn, "session_relaxed.sql")) || !send_limit(aconn) || !PQpipelineSync(conn)) {
         lost_with(aconn, NULL);
         return;
     }
@@ -224,6 +233,12 @@ static bool is_state(const PGresult *res, const char *state)
     return has && strcmp(has, state) == 0;
 }
 
+static void prepare_anew(struct ob_pg_aconn *aconn)
+{
+    aconn->generation++;
+    memset(aconn->prepared, 0, sizeof aconn->prepared);
+}
+
 /* The server does not know the statement any more, or another by its name: see stmt.c. */
 static bool forgotten(struct ob_pg_aconn *aconn, const PGresult *res)
 {
@@ -231,8 +246,7 @@ static bool forgotten(struct ob_pg_aconn *aconn, const PGresult *res)
         aconn->unnamed = true;
     else if (!is_state(res, "0A000"))
         return false;
-    aconn->generation++;
-    memset(aconn->prepared, 0, sizeof aconn->prepared);
+    prepare_anew(aconn);
     return true;
 }
 
@@ -262,6 +276,8 @@ static void answered(struct ob_pg_aconn *aconn)
     struct outbox_error err;
     if (ask->preparing)
         aconn->prepared[ask->which] = false;
+    if (ob_pg_stmt_hooks(ask->which))
+        prepare_anew(aconn);
     ob_pg_error(&(struct ob_pg_cause){aconn->conn, aconn->home->schema, ob_pg_stmt_role(ask->which)}, res, &err);
     PQclear(res);
     finish(ask, NULL, &err);

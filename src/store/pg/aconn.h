@@ -50,6 +50,7 @@ enum ob_pg_aconn_step { OB_PG_CLOSED, OB_PG_RESOLVING, OB_PG_CONNECTING, OB_PG_S
 struct ob_pg_aconn {
     const struct ob_pg_home *home;
     const char *name; /* for logs */
+    int64_t limit_us; /* so long may a statement take before the server cancels it; 0: as the server likes */
     enum ob_pg_aconn_step step;
     struct ob_pg_dial *dial; /* while RESOLVING */
     PGconn *conn;            /* from CONNECTING on */

@@ -404,6 +404,8 @@ ob_code ob_pg_line_open(const struct ob_line_options *options, struct ob_line **
         line->watches[i].fd = -1;
     for (int i = CLAIMS; i <= SETTLES; i++)
         ob_pg_aconn_init(&line->conns[i], &line->home, i == CLAIMS ? "claims" : "settles");
+    /* Hooks run in settles: one that takes too long is cancelled before the connection is given up. */
+    line->conns[SETTLES].limit_us = options->timeout_us * 4 / 5;
     line->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (line->epoll < 0)
         code = ob_error_set(err, OUTBOX_INTERNAL, "epoll: %s", strerror(errno));

@@ -18,8 +18,6 @@
 
 enum { TRIES = 5 };
 
-static const char *const roles[] = {"owner", "api", "hooks", "nobody", "producer", "relay", "operator", "auditor", "tenant"};
-
 struct run {
     PGconn *conn;
     const char *schema;
@@ -127,13 +125,7 @@ static ob_code look(struct run *run, bool to_migrate, struct outbox_error *err)
     struct ob_pg_params params;
     ob_pg_params_init(&params, &scratch);
     ob_pg_put_text(&params, run->schema);
-    ob_pg_array_begin(&params, OB_PG_TEXT, sizeof roles / sizeof roles[0]);
-    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
-        char name[OB_PG_SCHEMA_MAX + 16];
-        snprintf(name, sizeof name, "%s_%s", run->schema, roles[i]);
-        ob_pg_array_text(&params, name);
-    }
-    ob_pg_array_end(&params);
+    ob_pg_put_roles(&params, run->schema);
     PGresult *res = NULL;
     ob_code code = query(run, "migrate_look.sql", &params, &res, err);
     ob_buf_fini(&scratch);
@@ -337,6 +329,8 @@ static ob_code migrate(struct run *run, const struct ob_migrate *how, struct out
     ob_code code = take_lock(run, err);
     if (!code)
         code = look(run, true, err);
+    if (!code)
+        code = ob_pg_check_foreign(run->conn, run->schema, run->migrated, how, err);
     struct verdict verdict = {run, err, OUTBOX_OK};
     if (!code)
         code = walk(run, judge, &verdict, err);
@@ -408,11 +402,9 @@ ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *o
 static ob_code print_record(struct run *run, void (*fn)(void *, const char *, const char *), void *ctx,
                             struct outbox_error *err)
 {
-    ob_code code = render(run, statement("migrate_table.sql"), err);
+    ob_code code = render(run, statement("migrate_print.sql"), err);
     if (code)
         return code;
-    ob_buf_puts(&run->sql, ";\n");
-    ob_pg_render(&run->sql, statement("migrate_print.sql"), run->schema);
     for (size_t i = 0; i < ob_pg_migrations_count; i++) {
         char name[64];
         name_of(&ob_pg_migrations[i], name);
@@ -434,6 +426,10 @@ ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, const char
         char name[64];
         name_of(&ob_pg_migrations[i], name);
         code = render(&run, ob_pg_migrations[i].text, err);
+        if (!code && i == 0) {
+            ob_pg_render(&run.sql, statement("migrate_table.sql"), run.schema);
+            ob_buf_puts(&run.sql, ";\n");
+        }
         if (!code)
             fn(ctx, name, ob_buf_text(&run.sql));
     }

@@ -140,6 +140,35 @@ ob_code ob_pg_purge(struct ob_store *base, int64_t *removed, struct outbox_error
     return OUTBOX_OK;
 }
 
+static ob_code call_plain(struct ob_pg_store *store, enum ob_pg_stmt which, PGresult **res, struct outbox_error *err)
+{
+    struct ob_pg_params params;
+    ob_pg_params_init(&params, &store->scratch);
+    return ob_pg_params_seal(&params) ? ob_pg_call(store, which, &params, res, err) : ob_error_nomem(err);
+}
+
+/* Hooks are foreign code: what they may take is set for this transaction only. */
+ob_code ob_pg_run_hooks(struct ob_store *base, int64_t *taken, struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    PGresult *res = NULL;
+    ob_code code = base->ops->begin(base, err);
+    if (code)
+        return code;
+    code = call_plain(store, OB_PG_hooks_limit, &res, err);
+    PQclear(res);
+    res = NULL;
+    if (!code)
+        code = call_plain(store, OB_PG_hooks, &res, err);
+    *taken = code ? 0 : ob_pg_int4(res, 0, 0);
+    PQclear(res);
+    if (!code)
+        return base->ops->commit(base, err);
+    ob_code ignored = base->ops->rollback(base, NULL);
+    (void)ignored; /* why it failed is known */
+    return code;
+}
+
 ob_code ob_pg_erase_tenant(struct ob_store *base, const char *tenant_id, const struct ob_actor *actor, int64_t *removed,
                            struct outbox_error *err)
 {

@@ -36,6 +36,8 @@
     X(resume, "operator") \
     X(configure, "operator") \
     X(purge, "operator") \
+    X(hooks, "relay") \
+    X(hooks_limit, "relay") \
     X(erase_tenant, "operator") \
     X(list, "auditor") \
     X(list_queued, "auditor") \
@@ -48,7 +50,8 @@
     X(beat, "relay") \
     X(relays, "auditor") \
     X(control, "relay") \
-    X(gauges, "auditor")
+    X(gauges, "auditor") \
+    X(rights, "auditor")
 
 enum ob_pg_stmt {
 #define X(name, role) OB_PG_##name,
@@ -84,6 +87,8 @@ static inline struct ob_pg_store *ob_pg_store_of(struct ob_store *store)
 
 /* The group role of a statement: "relay". */
 const char *ob_pg_stmt_role(enum ob_pg_stmt which);
+/* It calls hooks. */
+bool ob_pg_stmt_hooks(enum ob_pg_stmt which);
 /* Renders a statement's file into *sql, which the caller frees with ob_free. */
 ob_code ob_pg_stmt_render(enum ob_pg_stmt which, const char *schema, char **sql, struct outbox_error *err);
 
@@ -142,7 +147,13 @@ ob_code ob_pg_pause(struct ob_store *, const char *, const char *, const char *,
 ob_code ob_pg_resume(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
                      struct outbox_error *);
 ob_code ob_pg_configure(struct ob_store *, const char *, const char *, const char *, struct outbox_error *);
+ob_code ob_pg_rights(struct ob_store *, ob_rights_fn *, void *ctx, struct outbox_error *);
+/* The names of the outbox's roles, as an array. */
+void ob_pg_put_roles(struct ob_pg_params *, const char *schema);
+/* Refuses what somebody else made under our names, or takes it over. */
+ob_code ob_pg_check_foreign(PGconn *, const char *schema, bool migrated, const struct ob_migrate *, struct outbox_error *);
 ob_code ob_pg_purge(struct ob_store *, int64_t *, struct outbox_error *);
+ob_code ob_pg_run_hooks(struct ob_store *, int64_t *, struct outbox_error *);
 ob_code ob_pg_erase_tenant(struct ob_store *, const char *, const struct ob_actor *, int64_t *, struct outbox_error *);
 ob_code ob_pg_list(struct ob_store *, const struct ob_filter *, ob_message_fn *, void *, struct outbox_error *);
 ob_code ob_pg_attempts(struct ob_store *, const struct outbox_uuid *, ob_attempt_fn *, void *, struct outbox_error *);

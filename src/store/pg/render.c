@@ -11,6 +11,11 @@
 
 static const char *const roles[] = {"owner", "api", "hooks", "nobody", "producer", "relay", "operator", "auditor", "tenant"};
 
+const char *ob_pg_role(size_t i)
+{
+    return i < sizeof roles / sizeof roles[0] ? roles[i] : NULL;
+}
+
 enum outbox_code ob_pg_schema_check(const char *schema, struct outbox_error *err)
 {
     size_t len = strlen(schema);

@@ -1,8 +1,10 @@
 /* stmt.c - the store's statements: rendered once for the schema, prepared once per connection, run.
  *
  * A statement is prepared on its first use. The server forgets prepared statements with the connection, on DISCARD ALL
- * and behind some poolers (26000), and refuses them when a migration changed what they return (0A000); all are met in
- * the same way: prepare everything anew, under other names, and run once more. */
+ * and behind some poolers (26000), refuses them when a migration changed what they return (0A000), and one of somebody
+ * else may have the name (42P05); all are met in the same way: prepare everything anew, under other names, and run once
+ * more. So is a failure of a statement that calls hooks: a hook can prepare statements under our names, and the server
+ * removes those only where the call comes to its end. */
 #include "store/pg/pg.h"
 
 #include "base/alloc.h"
@@ -93,7 +95,12 @@ static PGresult *run(struct ob_pg_store *store, enum ob_pg_stmt which, const str
 static bool forgotten(const PGresult *res)
 {
     const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
-    return state && (strcmp(state, "26000") == 0 || strcmp(state, "0A000") == 0);
+    return state && (strcmp(state, "26000") == 0 || strcmp(state, "0A000") == 0 || strcmp(state, "42P05") == 0);
+}
+
+bool ob_pg_stmt_hooks(enum ob_pg_stmt which)
+{
+    return which == OB_PG_settle || which == OB_PG_retry || which == OB_PG_discard || which == OB_PG_hooks;
 }
 
 ob_code ob_pg_call(struct ob_pg_store *store, enum ob_pg_stmt which, const struct ob_pg_params *params, PGresult **res,
@@ -104,9 +111,8 @@ ob_code ob_pg_call(struct ob_pg_store *store, enum ob_pg_stmt which, const struc
         code = rendered(store, which, err);
     if (code)
         return code;
-    bool was_prepared = store->prepared[which];
     *res = run(store, which, params);
-    if (was_prepared && forgotten(*res) && store->tx == OB_PG_TX_NONE) {
+    if (forgotten(*res) && store->tx == OB_PG_TX_NONE) {
         PQclear(*res);
         ob_pg_unprepare(store);
         *res = run(store, which, params);
@@ -115,6 +121,8 @@ ob_code ob_pg_call(struct ob_pg_store *store, enum ob_pg_stmt which, const struc
         return OUTBOX_OK;
     struct ob_pg_cause cause = cause_of(store, which);
     code = ob_pg_failed(store, &cause, *res, err);
+    if (ob_pg_stmt_hooks(which))
+        ob_pg_unprepare(store);
     PQclear(*res);
     *res = NULL;
     return code;

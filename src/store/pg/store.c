@@ -110,6 +110,7 @@ static const struct ob_store_ops ops = {
     .resume = ob_pg_resume,
     .configure = ob_pg_configure,
     .purge = ob_pg_purge,
+    .run_hooks = ob_pg_run_hooks,
     .erase_tenant = ob_pg_erase_tenant,
     .list = ob_pg_list,
     .attempts = ob_pg_attempts,
@@ -120,6 +121,7 @@ static const struct ob_store_ops ops = {
     .relays = ob_pg_relays,
     .control = ob_pg_control,
     .gauges = ob_pg_gauges,
+    .rights = ob_pg_rights,
     .wait = ob_pg_wait,
 };
 

@@ -259,29 +259,3 @@ begin
     end loop;
 end
 $$;
-
--- Rights, as in 011_rights.sql.
-grant create on schema @schema@ to @owner@, @api@;
-alter table @schema@.relay owner to @owner@;
-alter table @schema@.tuning owner to @owner@;
-alter sequence @schema@.repair owner to @owner@;
-alter view @schema@.relays owner to @api@;
-alter view @schema@.tunings owner to @api@;
-do $$
-declare
-    o record;
-begin
-    for o in select p.oid::regprocedure as signature from pg_proc p where p.pronamespace = '@schema@'::regnamespace
-               and p.proname in ('beat', 'tune', 'gauges', 'oldest_due') loop
-        execute format('alter function %s owner to %I', o.signature, @schema_text@ || '_api');
-        execute format('revoke all on function %s from public', o.signature);
-    end loop;
-end
-$$;
-revoke create on schema @schema@ from @api@;
-grant select, insert, update, delete on @schema@.relay, @schema@.tuning to @api@;
-grant usage, select on sequence @schema@.repair to @api@;
-grant execute on function @schema@.beat to @relay@;
-grant execute on function @schema@.tune to @operator@;
-grant execute on function @schema@.gauges to @relay@, @operator@, @auditor@;
-grant select on @schema@.relays, @schema@.tunings, @schema@.relay, @schema@.tuning to @relay@, @operator@, @auditor@;

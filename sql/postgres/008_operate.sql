@@ -231,7 +231,7 @@ begin
     elsif octet_length(configure.namespace) not between 1 and 63 then
         raise exception 'the namespace has % bytes', octet_length(configure.namespace) using errcode = 'OB001',
             hint = 'It takes 1 to 63 bytes.';
-    elsif configure.namespace <> '*' and configure.namespace ~ '[[:space:][:cntrl:]*?]' then
+    elsif configure.namespace <> '*' and configure.namespace ~ '[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000*?]' then
         raise exception 'the namespace is "%"', configure.namespace using errcode = 'OB001',
             hint = 'Namespaces have no spaces and no "*" or "?".';
     elsif configure.namespace = '*' and configure.value is null and configure.name <> 'attempt_retention' then

@@ -99,7 +99,8 @@ BEGIN
         WHEN length(CAST(NEW.content_type AS BLOB)) NOT BETWEEN 1 AND 255
             THEN RAISE(ABORT, 'OB001: "content_type" takes 1 to 255 bytes')
         WHEN NEW.topic || coalesce(NEW.namespace, '')
-                GLOB '*[' || char(1) || '-' || char(32) || '*?' || char(127) || '-' || char(160) || ']*'
+                GLOB '*[' || char(1) || '-' || char(32) || '*?' || char(127) || '-' || char(160, 5760, 8192) || '-'
+                     || char(8202, 8232, 8233, 8239, 8287, 12288) || ']*'
             THEN RAISE(ABORT, 'OB001: "topic" and "namespace" take no spaces, no control characters, no "*" and no "?"')
         WHEN coalesce(NEW.key, '') || coalesce(NEW.dedupe_key, '') || coalesce(NEW.subject, '')
                 || coalesce(NEW.recipient, '') || coalesce(NEW.correlation_id, '') || coalesce(NEW.content_type, '')

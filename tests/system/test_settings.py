@@ -4,6 +4,9 @@ Proves: V8 M8 (claims go on whatever the database's defaults are).
 """
 import pytest
 
+from support import database
+from support.roles import attempt
+
 HOSTILE = {
     "datestyle": "SQL, DMY",
     "timezone": "Asia/Jakarta",
@@ -26,3 +29,76 @@ def test_claims_go_on(db, style):
     with hostile(db, datestyle=style) as conn:
         taken = [conn.execute("SELECT count(*) FROM outbox.claim('w', 100)").fetchone()[0] for _ in range(3)]
     assert taken == [100, 100, 0]
+
+
+HARMLESS = {
+    **HOSTILE, "bytea_output": "escape", "extra_float_digits": "-15", "standard_conforming_strings": "off",
+    "row_security": "off", "array_nulls": "off", "transform_null_equals": "on", "backslash_quote": "off",
+    "quote_all_identifiers": "on", "xmlbinary": "hex", "search_path": "", "check_function_bodies": "off", "default_tablespace": "",
+}
+
+LIFE = [
+    ("SELECT created, seq FROM outbox.enqueue('t', '{\"a\": 1.5}', key => 'k', dedupe_key => 'd', headers => '{\"a\": \"b\"}')",
+     [(True, 1)]),
+    ("SELECT created FROM outbox.enqueue_bytes('t', decode('28b52ffd240161', 'hex'), encoding => 'zstd', content_type => 'x/y', "
+     "max_attempts => 1)", [(True,)]),
+    ("SELECT created FROM outbox.enqueue_many('[{\"topic\": \"t\", \"payload\": 1, \"deliver_after\": \"2001-02-03 04:05:06+00\", "
+     "\"expires_at\": \"2101-02-03\"}]')", [(True,)]),
+    ("SELECT count(*) FROM outbox.claim('w', lease => '30 s', retry_base => '2 s')", [(3,)]),
+    ("SELECT result FROM outbox.settle((SELECT array_agg(id ORDER BY id) FROM outbox.messages), '{1,1,1}', '{1,3,2}', "
+     "errors => array[NULL, E'back\\\\\\\\slash', 'x'])", [("ok",)] * 3),
+    ("SELECT outbox.retry(before => now())", [(1,)]),
+    ("SELECT outbox.configure('n', 'retry_base', '00:00:02')", [("",)]),
+    ("SELECT outbox.configure('*', 'retention', '8 days')", [("",)]),
+    ("SELECT outbox.beat('w', every => '10 s')", [(True,)]),
+    ("SELECT outbox.tune('poll', '500ms')", [(True,)]),
+    ("SELECT outbox.pause('n', 't'), outbox.resume('n', 't')", [(True, True)]),
+    ("SELECT pending FROM outbox.gauges() WHERE namespace IS NULL", [(2,)]),
+    ("SELECT more FROM outbox.purge()", None),
+    ("SELECT outbox.erase_subject('n', 's')", [(0,)]),
+    ("SELECT outbox.current_tenant()", [(None,)]),
+    ("SELECT count(*) FROM outbox.wrong_rights()", [(0,)]),
+]
+
+
+def test_every_function_has_its_own_settings(db):
+    """S3 V8: a whole life of messages in a session whose settings are anything but ours, row_security too."""
+    with hostile(db, **HARMLESS) as conn:
+        for call, wanted in LIFE:
+            got = conn.execute(call.replace("outbox.messages", "outbox.message") if "settle" in call else call).fetchall()
+            assert wanted is None or got == wanted, call
+    assert db.sql("SELECT retry_base::text FROM outbox.namespace WHERE name = 'n'") == [("00:00:02",)]
+    assert db.sql("SELECT deliver.next_attempt_at IS NOT NULL, expires_at FROM outbox.messages deliver WHERE expires_at IS NOT "
+                  "NULL")[0][1].isoformat() == "2101-02-03T00:00:00+00:00"
+
+
+FIXED = {"search_path", "row_security", "standard_conforming_strings", "DateStyle", "IntervalStyle", "TimeZone", "bytea_output",
+         "extra_float_digits", "array_nulls", "transform_null_equals"}
+
+
+def test_what_others_call_is_fixed(db):
+    """S3: every function that a role may call, and every SECURITY DEFINER one, fixes all that a text's meaning depends on."""
+    rows = db.sql("SELECT p.proname, ARRAY(SELECT split_part(c, '=', 1) FROM unnest(p.proconfig) c) FROM pg_proc p WHERE "
+                  "p.pronamespace = 'outbox'::regnamespace AND (p.prosecdef OR EXISTS (SELECT FROM aclexplode(p.proacl) a "
+                  "WHERE a.grantee <> p.proowner AND pg_get_userbyid(a.grantee) NOT IN ('outbox_owner', 'outbox_api')))")
+    assert len(rows) > 40
+    assert [(name, FIXED - set(settings or [])) for name, settings in rows if FIXED - set(settings or [])] == []
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_spaces_are_the_same_everywhere(pg_server, locale):
+    """M2: a topic has no space of any kind, whatever the database's collation calls one."""
+    pg_server.psql("CREATE DATABASE spaces TEMPLATE template0 ENCODING utf8 LC_COLLATE '%s' LC_CTYPE '%s'" % (locale, locale))
+    db = database.Database(pg_server, "spaces")
+    try:
+        db.cli("migrate")
+        with db.connect(autocommit=True) as conn:
+            for code in (0x20, 0x09, 0x85, 0xa0, 0x1680, 0x2003, 0x2007, 0x2028, 0x202f, 0x3000, 0x2a, 0x3f):
+                for topic, namespace in (("a%cb" % code, "n"), ("t", "a%cb" % code)):
+                    assert attempt(conn, "SELECT outbox.enqueue(%s, '1', namespace => %s)", (topic, namespace)) == "OB001", hex(code)
+                assert attempt(conn, "SELECT outbox.configure(%s, 'max_attempts', '3')", ("a%cb" % code,)) == "OB001", hex(code)
+            for code in (0x01, 0x1f, 0x7f, 0x85, 0x9f):
+                assert attempt(conn, "SELECT outbox.enqueue('t', '1', key => %s)", ("a%cb" % code,)) == "OB001", hex(code)
+            conn.execute("SELECT outbox.enqueue('größe.日本', '1', key => 'a b\u2003c')")
+    finally:
+        database.drop_database(db)

@@ -12,13 +12,15 @@ as $$
         'hex')::uuid
 $$;
 
+-- Three small functions that others call have no search_path of their own: it would keep them from being inlined, and cost
+-- a hundred microseconds. So they say where each name is from.
+
 -- The lowest uuid v7 of a moment: the bound of a partition. There is none before 1970, nor after the year 10889.
 create function @schema@.uuid_at(at timestamptz) returns uuid
     language sql immutable
-    set search_path = pg_catalog, pg_temp
 as $$
-    select (lpad(to_hex(least(281474976710655, greatest(0, floor(extract(epoch from at) * 1000)))::bigint), 12, '0')
-        || '00000000000000000000')::uuid
+    select (pg_catalog.lpad(pg_catalog.to_hex(least(281474976710655, greatest(0, pg_catalog.floor(extract(epoch from at)
+        operator(pg_catalog.*) 1000)))::bigint), 12, '0') operator(pg_catalog.||) '00000000000000000000')::pg_catalog.uuid
 $$;
 
 -- 16 bytes that stand for a text. Several texts are joined by chr(31): control characters are refused in all of them.
@@ -52,15 +54,13 @@ $$;
 -- The doorbell's lock class and channel: one pair per outbox, whatever its schema is called.
 create function @schema@.bell_class() returns int
     language sql stable
-    set search_path = pg_catalog, pg_temp
 as $$
-    select '@schema@.queue'::regclass::oid::bigint::bit(32)::int
+    select '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid::bigint::bit(32)::int
 $$;
 create function @schema@.bell_channel(bell int default 0) returns text
     language sql stable
-    set search_path = pg_catalog, pg_temp
 as $$
-    select 'outbox_' || '@schema@.queue'::regclass::oid || '_' || bell
+    select pg_catalog.concat('outbox_', '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid, '_', bell)
 $$;
 
 -- Spaces and control characters are written out in what follows: [[:space:]] is another set in every collation.

@@ -349,38 +349,36 @@ begin
 end
 $$;
 
+-- These run with the caller's rights and on the caller's path, and say where each name is from: they are inlined.
 create function @schema@.ack(ids uuid[], tokens bigint[], refs text[] default null, latencies bigint[] default null)
     returns table (id uuid, result text)
     language sql
-    set search_path = pg_catalog, pg_temp
 as $$
     select s.id, s.result
-      from @schema@.settle(ids, tokens, array_fill(1, array[coalesce(cardinality(ids), 0)]), null, null, refs, null, null,
-               latencies) s
+      from @schema@.settle(ids, tokens, pg_catalog.array_fill(1, array[coalesce(pg_catalog.cardinality(ids), 0)]), null, null,
+               refs, null, null, latencies) s
 $$;
 
 create function @schema@.nack(ids uuid[], tokens bigint[], errors text[], codes text[] default null,
     delays interval[] default null)
     returns table (id uuid, result text, dead boolean)
     language sql
-    set search_path = pg_catalog, pg_temp
 as $$
     select s.id, s.result, s.dead
-      from @schema@.settle(ids, tokens, array_fill(2, array[coalesce(cardinality(ids), 0)]), codes, errors, null, null,
-               (select array_agg((extract(epoch from d) * 1000000)::bigint order by o)
-                  from unnest(delays) with ordinality u(d, o))) s
+      from @schema@.settle(ids, tokens, pg_catalog.array_fill(2, array[coalesce(pg_catalog.cardinality(ids), 0)]), codes, errors,
+               null, null, (select pg_catalog.array_agg((extract(epoch from d) operator(pg_catalog.*) 1000000)::bigint order by o)
+                  from pg_catalog.unnest(delays) with ordinality u(d, o))) s
 $$;
 
 -- Gives messages back unspent: nothing was sent.
 create function @schema@.release(ids uuid[], tokens bigint[], delay interval default null)
     returns table (id uuid, result text)
     language sql
-    set search_path = pg_catalog, pg_temp
 as $$
     select s.id, s.result
-      from @schema@.settle(ids, tokens, array_fill(8, array[coalesce(cardinality(ids), 0)]), null, null, null, null,
-               array_fill((extract(epoch from coalesce(delay, '0')) * 1000000)::bigint,
-                   array[coalesce(cardinality(ids), 0)])) s
+      from @schema@.settle(ids, tokens, pg_catalog.array_fill(8, array[coalesce(pg_catalog.cardinality(ids), 0)]), null, null,
+               null, null, pg_catalog.array_fill((extract(epoch from coalesce(delay, '0')) operator(pg_catalog.*) 1000000)::bigint,
+                   array[coalesce(pg_catalog.cardinality(ids), 0)])) s
 $$;
 
 create function @schema@.extend(ids uuid[], tokens bigint[], lease interval default '30 s', worker text default null)

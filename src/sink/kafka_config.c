@@ -115,6 +115,7 @@ static enum outbox_code set_all(rd_kafka_conf_t *conf, const struct ob_kafka_con
     SET_INT("topic.metadata.propagation.max.ms", timeout_ms / 2);
     SET_INT("socket.timeout.ms", timeout_ms < 10000 ? 10000 : timeout_ms);
     SET_INT("reconnect.backoff.max.ms", 2000);
+    SET_INT("receive.message.max.bytes", 16 << 20); /* it makes room for whatever length a broker announces */
     const char *key, *value;
     for (size_t i = 0; !code && (value = ob_option_below(options, "kafka", &i, &key));) {
         for (const char *const *own = ours; *own && !code; own++)

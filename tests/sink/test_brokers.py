@@ -104,6 +104,36 @@ def test_kafka_by_a_name_that_is_not_answered(tmp_path):
         assert time.monotonic() - began < 10 * PATIENCE
 
 
+@pytest.mark.skipif(bool(UNDER), reason="a watched program has its own memory")
+def test_kafka_makes_no_room_for_any_length():
+    """S10: a broker that announces 90 MB and sends them."""
+    if not has_kind("kafka"):
+        pytest.skip("this build has no sink kafka")
+
+    def serve(listener):
+        while True:
+            try:
+                conn, _ = listener.accept()
+            except OSError:
+                return
+            with conn, contextlib.suppress(OSError):
+                conn.recv(65536)
+                conn.sendall((90000000).to_bytes(4, "big"))
+                while True:
+                    conn.sendall(bytes(65536))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        with Drive("kafka", {"brokers": place_of(listener), "delivery_timeout": "2s"}, deadline=20) as sink:
+            sink.send(MESSAGE)
+            assert sink.verdict()["outcome"] == "retry"
+            with open("/proc/%d/status" % sink.process.pid) as file:
+                peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+    assert peak < 64 * 1024 or "asan" in os.environ.get("OUTBOX_BUILD", "")
+
+
 class Slow(Amqp):
     def answer(self, method):
         time.sleep(0.25)

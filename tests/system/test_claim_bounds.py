@@ -115,8 +115,8 @@ def test_a_link_too_slow_for_a_whole_claim(pg_shop, tmp_path):
 
 def test_a_crash_loop_takes_nobody_along(shop, tmp_path):
     """M7: one message takes the relay down, again and again, with all that is out beside it. Only that message dies."""
-    shop.enqueue(24, max_attempts=3)
     poison = str(shop.enqueue(1, max_attempts=3)[0].id)
+    shop.enqueue(24, max_attempts=3)
 
     def kill(request, sock):
         if request.header("webhook-id") == poison:
@@ -127,13 +127,13 @@ def test_a_crash_loop_takes_nobody_along(shop, tmp_path):
         return status(204)(request, sock)
 
     hook = Hook(kill)
-    relay = Relay(tmp_path, shop.url, {"out": {"kind": "http", "url": hook.url(), "allow": "127.0.0.0/8", "concurrency": 64}},
+    relay = Relay(tmp_path, shop.url, {"out": {"kind": "http", "url": hook.url(), "allow": "127.0.0.0/8", "concurrency": 8}},
                   [{"sink": "out"}], relay={"lease": "1s", "poll": "50ms"})
     try:
         end = time.monotonic() + 90
         while set(shop.states()) - {"delivered", "dead"} and time.monotonic() < end:
             relay.start("--until-empty")
-            relay.wait()
+            relay.wait(60)
             time.sleep(0.1)
     finally:
         relay.kill()

@@ -158,7 +158,7 @@ struct outbox_claim {
     const struct outbox_lane *skip; /* none of these */
     size_t skip_count;
     size_t max_bytes; /* of payloads, as they are delivered; one message is taken whatever its size. 0: no limit */
-    const struct outbox_lane_rule *rules; /* the first that matches a lane decides; lanes that none matches may be taken */
+    const struct outbox_lane_rule *rules; /* the first that matches decides; lanes that none matches may be taken */
     size_t rule_count;
 };
 #define OUTBOX_CLAIM_INIT \
@@ -171,7 +171,7 @@ enum outbox_fault {
     OUTBOX_FAULT_NONE = 0,
     OUTBOX_FAULT_DAMAGED = 1, /* what is stored cannot be decompressed, and never will: settle it as OUTBOX_FAILED */
     OUTBOX_FAULT_UNSUPPORTED = 2, /* it was compressed in a way that this build does not know */
-    OUTBOX_FAULT_MEMORY = 3, /* there was no memory for it, or the batch would become over 64 MiB by it: release it */
+    OUTBOX_FAULT_MEMORY = 3,   /* there was no memory for it, or the batch would become over 64 MiB by it: release it */
     OUTBOX_FAULT_NOT_JSON = 4, /* it has no content type, but is no JSON either, and never will be: OUTBOX_FAILED */
 };
 

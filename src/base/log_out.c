@@ -47,7 +47,8 @@ static ssize_t push(const struct ob_log_out *out, const char *data, size_t len)
         len = len < PIPE_BUF ? len : PIPE_BUF;
     }
     do
-        sent = out->way == OB_LOG_OUT_SOCKET ? send(out->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) : write(out->fd, data, len);
+        sent = out->way == OB_LOG_OUT_SOCKET ? send(out->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                             : write(out->fd, data, len);
     while (sent < 0 && errno == EINTR);
     return sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) ? 0 : sent;
 }

@@ -170,7 +170,8 @@ static void look_inside(struct exam *exam, const char *name, struct ob_store *st
     if (total.partitions > PARTITIONS_MANY) {
         snprintf(text, sizeof text, "%lld partitions: claims get slower, and locks may run out (53200)",
                  (long long)total.partitions);
-        find(exam, NOTE, "retention", name, text, "let purge run, keep messages for less long, or raise max_locks_per_transaction");
+        find(exam, NOTE, "retention", name, text,
+             "let purge run, keep messages for less long, or raise max_locks_per_transaction");
     }
 }
 

@@ -86,6 +86,7 @@ int cmd_list(struct ob_cli *cli)
     if (!cli->args.json && listing.count == 0)
         ob_cli_note(cli, "No message matches.");
     else if (!cli->args.json && listing.count == (size_t)limit)
-        ob_cli_note(cli, "There may be more: --after %s shows the next ones.", (outbox_uuid_format(&listing.last, last), last));
+        ob_cli_note(cli, "There may be more: --after %s shows the next ones.",
+                    (outbox_uuid_format(&listing.last, last), last));
     return OB_EXIT_OK;
 }

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-static const char *const roles[] = {"producer", "relay", "operator", "auditor", "tenant", "owner", "api", "hooks", "nobody"};
+static const char *const roles[] = {"producer", "relay", "operator", "auditor", "tenant",
+                                    "owner",    "api",   "hooks",    "nobody"};
 
 static const char *schema_of(const struct ob_cli *cli)
 {
@@ -85,7 +86,8 @@ static int run_migrations(struct ob_cli *cli, bool create)
     struct ob_json json = {0};
     struct told told = {.cli = cli, .json = cli->args.json ? &json : NULL};
     struct ob_open open = {.schema = cli->schema, .create = create};
-    struct ob_migrate how = {.dry_run = cli->args.dry_run, .adopt = cli->args.adopt, .adopted = adopted, .applied = applied, .ctx = &told};
+    struct ob_migrate how = {
+        .dry_run = cli->args.dry_run, .adopt = cli->args.adopt, .adopted = adopted, .applied = applied, .ctx = &told};
     ob_json_init(&json, &buf);
     ob_json_object(&json);
     if (ob_url_kind(cli->url) == OB_URL_POSTGRES)

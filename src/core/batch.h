@@ -11,7 +11,7 @@
 struct outbox_batch {
     size_t size;
     struct outbox_delivery *items; /* `size` of them, each with its own .size set; NULL when there are none */
-    bool more; /* there was more than was taken, though there are fewer than asked for */
+    bool more;                     /* there was more than was taken, though there are fewer than asked for */
     void (*free)(struct outbox_batch *batch);
 };
 

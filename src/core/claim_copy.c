@@ -34,8 +34,8 @@ static const char *const *keep_topics(struct ob_arena *arena, const char *const 
     return copy;
 }
 
-static const struct outbox_lane_rule *keep_rules(struct ob_arena *arena, const struct outbox_lane_rule *rules, size_t count,
-                                                 bool *ok)
+static const struct outbox_lane_rule *keep_rules(struct ob_arena *arena, const struct outbox_lane_rule *rules,
+                                                 size_t count, bool *ok)
 {
     if (!count || !*ok)
         return NULL;

@@ -37,12 +37,12 @@ struct ob_dest {
     int room, room_most;
     int64_t shrunk_us;
     int64_t limited_until_us, limited_step_us;
-    uint64_t probe;         /* half open: the handle of the probe; 0 while there is none */
-    bool idle;              /* half open: there was nothing to probe it with; the next that comes is the probe */
-    bool asked;             /* the claim that is out is to bring its probe */
-    int64_t accepted_us;    /* when it accepted something last; -1: it has not yet */
-    int refusals;           /* of the kind that may be the destination's, since then */
-    char code[32];          /* why its breaker is open, cut */
+    uint64_t probe;      /* half open: the handle of the probe; 0 while there is none */
+    bool idle;           /* half open: there was nothing to probe it with; the next that comes is the probe */
+    bool asked;          /* the claim that is out is to bring its probe */
+    int64_t accepted_us; /* when it accepted something last; -1: it has not yet */
+    int refusals;        /* of the kind that may be the destination's, since then */
+    char code[32];       /* why its breaker is open, cut */
     bool paused;
     enum ob_breaker_state told; /* the state of the breaker that was last told to whoever listens */
     bool closed;                /* as of the last look: nothing is to be claimed for it */

@@ -47,8 +47,8 @@ struct ob_relay {
         int dest;
         uint64_t handle;
     } * cancels;
-    int cancel_count;     /* never more than were out */
-    uint64_t alone;       /* a message that goes alone, while it is held: nothing is claimed or handed over beside it ... */
+    int cancel_count; /* never more than were out */
+    uint64_t alone;   /* a message that goes alone, while it is held: nothing is claimed or handed over beside it ... */
     int64_t alone_until_us; /* ... until then */
     struct ob_relay_stats stats;
 };

@@ -93,10 +93,10 @@ struct ob_filter {
     const struct outbox_uuid *ids;
     size_t id_count;
     const char *name_space, *topic, *tenant_id, *key, *subject, *code;
-    int status_plus_1; /* an ob_status + 1 */
-    int64_t before_us; /* created before */
+    int status_plus_1;               /* an ob_status + 1 */
+    int64_t before_us;               /* created before */
     const struct outbox_uuid *after; /* of a list: what comes behind this message, the last of the page before */
-    int limit;         /* 0: 100 */
+    int limit;                       /* 0: 100 */
     bool with_payload;
 };
 

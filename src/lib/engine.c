@@ -66,7 +66,8 @@ static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_err
         OB_CRASH_POINT("claimed");
     if (!engine->filtered || batch->size > 0)
         engine->empty = batch->size == 0 && !batch->more;
-    event(engine, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = batch->items, .count = (int)batch->size, .more = batch->more});
+    event(engine, &(struct ob_event){
+                      .kind = OB_EVENT_CLAIMED, .msgs = batch->items, .count = (int)batch->size, .more = batch->more});
     batch->free(batch);
 }
 

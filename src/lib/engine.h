@@ -24,7 +24,7 @@ struct ob_engine_settings {
     struct ob_relay_settings relay;
     struct ob_line_options line;   /* its host is filled in here */
     struct ob_shared_line *shared; /* a line to use instead of one of its own; NULL: none */
-    const char *worker;          /* unique to this process and its start; copied */
+    const char *worker;            /* unique to this process and its start; copied */
     void *ctx;
     ob_deliver_fn *deliver;
     void (*cancel)(void *ctx, int dest, uint64_t handle); /* NULL: nothing can be cancelled */

@@ -207,9 +207,9 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **c
     }
     const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     const union MHD_ConnectionInfo *from = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    *context = fd ? ob_visitor_came(&admin->visitors, fd->connect_fd, from ? from->client_addr : NULL,
-                                    ob_clock_mono_us())
-                  : NULL;
+    *context =
+        fd ? ob_visitor_came(&admin->visitors, fd->connect_fd, from ? from->client_addr : NULL, ob_clock_mono_us())
+           : NULL;
 }
 
 static void on_answered(void *ctx, struct MHD_Connection *connection, void **state,
@@ -264,11 +264,11 @@ static bool start(struct ob_admin *admin, const union address *address)
     unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
     if (address->any.sa_family == AF_INET6)
         flags |= MHD_USE_IPv6;
-    admin->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, admin, MHD_OPTION_EXTERNAL_LOGGER, on_log, admin, MHD_OPTION_SOCK_ADDR,
-        &address->any, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        admin, MHD_OPTION_NOTIFY_COMPLETED, on_answered, admin, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_BYTES, MHD_OPTION_END);
+    admin->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, on_request, admin, MHD_OPTION_EXTERNAL_LOGGER, on_log, admin,
+                         MHD_OPTION_SOCK_ADDR, &address->any, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+                         MHD_OPTION_NOTIFY_CONNECTION, on_connection, admin, MHD_OPTION_NOTIFY_COMPLETED, on_answered,
+                         admin, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_END);
     if (!admin->daemon)
         return false;
     admin->wake = eventfd(0, EFD_CLOEXEC);

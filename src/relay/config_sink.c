@@ -269,9 +269,11 @@ static void find_adapter(struct ob_loader *ld, struct ob_config_sink *sink, cons
         return;
     }
     if (sink->library && ld->foreign) {
-        ob_loader_problem(ld, true, &place, ob_loader_printf(ld, "%s.library", scope->path), NULL, NULL,
-                          "is not loaded: the file was found in the current folder, and another user owns it; if you trust "
-                          "it, name it: --config %s", ld->file);
+        ob_loader_problem(
+            ld, true, &place, ob_loader_printf(ld, "%s.library", scope->path), NULL, NULL,
+            "is not loaded: the file was found in the current folder, and another user owns it; if you trust "
+            "it, name it: --config %s",
+            ld->file);
         return;
     }
     if (!ld->in->load || !ld->in->load(sink->kind, sink->library, &sink->ops, &err))

@@ -66,11 +66,11 @@ enum outbox_code ob_descriptors_plan(const struct ob_config *config, int64_t lim
         return OUTBOX_OK;
     int64_t least = taken_with(config, 1);
     if (least > limit)
-        return ob_error_set(err, OUTBOX_CONFIG,
-                            "%zu sinks and %zu stores need at least %lld file descriptors, and %lld are allowed: raise the"
-                            " limit (ulimit -n, or LimitNOFILE= of systemd) to %lld",
-                            config->sink_count, config->store_count, (long long)least, (long long)limit,
-                            (long long)plan->needed);
+        return ob_error_set(
+            err, OUTBOX_CONFIG,
+            "%zu sinks and %zu stores need at least %lld file descriptors, and %lld are allowed: raise the"
+            " limit (ulimit -n, or LimitNOFILE= of systemd) to %lld",
+            config->sink_count, config->store_count, (long long)least, (long long)limit, (long long)plan->needed);
     int low = 1, high = 100000; /* low fits, high does not */
     while (high - low > 1) {
         int middle = low + (high - low) / 2;

@@ -7,11 +7,11 @@
 
 struct ob_generation {
     struct ob_generation_settings set;
-    struct ob_outlet **outlets;     /* one a sink */
-    size_t kept;                    /* of these: the generation before has them too */
-    unsigned heir;                  /* number of the generation that took over; 0: none did */
-    int *heirs, *store_heirs;       /* where sinks and stores are in that one; -1: nowhere */
-    int *taken;                     /* of ob_generation_count_out: one a sink */
+    struct ob_outlet **outlets; /* one a sink */
+    size_t kept;                /* of these: the generation before has them too */
+    unsigned heir;              /* number of the generation that took over; 0: none did */
+    int *heirs, *store_heirs;   /* where sinks and stores are in that one; -1: nowhere */
+    int *taken;                 /* of ob_generation_count_out: one a sink */
     bool started, drains;
     struct ob_station **stations;   /* one a store */
     struct ob_keeper **keepers;     /* likewise */

@@ -17,8 +17,8 @@ struct ob_lag {
     struct ob_series *series;
     uint64_t before_ns, waited_ns; /* the clock, and how long the loop had waited in all, at the end of the last turn */
     int64_t told_us;               /* 0: not yet */
-    int64_t worst_us;         /* since the last line */
-    unsigned long_turns;      /* likewise */
+    int64_t worst_us;              /* since the last line */
+    unsigned long_turns;           /* likewise */
 };
 
 /* Before the loop runs, and before its other prepare handles are started: those started last run first, and their work

@@ -25,8 +25,8 @@ static const struct row {
 static const char *const type_names[] = {"counter", "gauge", "histogram"};
 /* By enum outbox_outcome; what has no name is never settled as an attempt. */
 static const char *const outcome_names[OB_METRICS_OUTCOMES] = {
-    [OUTBOX_DELIVERED] = "delivered", [OUTBOX_RETRY] = "retry",     [OUTBOX_FAILED] = "failed",
-    [OUTBOX_LIMITED] = "limited",     [OUTBOX_BLOCKED] = "blocked", [OUTBOX_UNKNOWN] = "unknown",
+    [OUTBOX_DELIVERED] = "delivered",    [OUTBOX_RETRY] = "retry",     [OUTBOX_FAILED] = "failed",
+    [OUTBOX_LIMITED] = "limited",        [OUTBOX_BLOCKED] = "blocked", [OUTBOX_UNKNOWN] = "unknown",
     [OUTBOX_INTERRUPTED] = "interrupted"};
 static const char *const state_names[OB_METRICS_STATES] = {
     [OB_BREAKER_CLOSED] = "closed", [OB_BREAKER_OPEN] = "open", [OB_BREAKER_HALF_OPEN] = "half_open"};

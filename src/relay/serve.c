@@ -44,10 +44,10 @@ struct serve {
     struct ob_health *health;
     struct ob_admin *admin; /* NULL: no HTTP */
     int64_t watchdog_us, barked_us;
-    uint64_t log_dropped; /* lines, as counted so far */
-    bool *drained;             /* one a store: nothing was left there at the last count */
-    int64_t asked_count_us;    /* when the stores were last asked to count */
-    uint64_t looked;           /* messages claimed, of all stores, when they were last told to look again */
+    uint64_t log_dropped;   /* lines, as counted so far */
+    bool *drained;          /* one a store: nothing was left there at the last count */
+    int64_t asked_count_us; /* when the stores were last asked to count */
+    uint64_t looked;        /* messages claimed, of all stores, when they were last told to look again */
 };
 
 static const struct ob_log *log_of(const struct serve *serve)
@@ -183,8 +183,7 @@ static void reload(struct serve *serve)
         serve->config = config;
         adopt_log(serve, config);
         count_reload(serve, true);
-        ob_log(log_of(serve), OB_LOG_INFO, "reloaded",
-               OB_INT("sinks_kept", (int64_t)ob_generation_kept_sinks(next)),
+        ob_log(log_of(serve), OB_LOG_INFO, "reloaded", OB_INT("sinks_kept", (int64_t)ob_generation_kept_sinks(next)),
                OB_INT("sinks_opened", (int64_t)(config->sink_count - ob_generation_kept_sinks(next))),
                OB_INT("configurations_draining", (int64_t)serve->draining_count));
     } else {
@@ -361,7 +360,8 @@ static enum outbox_code handles_init(struct serve *serve, struct outbox_error *e
 {
     int failed = uv_prepare_init(&serve->loop, &serve->prepare);
     serve->prepare.data = serve;
-    failed = failed ? failed : ob_lag_start(&serve->lag, &serve->loop, log_of(serve), ob_metrics_process(serve->metrics));
+    failed =
+        failed ? failed : ob_lag_start(&serve->lag, &serve->loop, log_of(serve), ob_metrics_process(serve->metrics));
     failed = failed ? failed : uv_timer_init(&serve->loop, &serve->timer);
     failed = failed ? failed : uv_timer_init(&serve->loop, &serve->tick);
     serve->tick.data = serve;

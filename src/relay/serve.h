@@ -19,7 +19,7 @@ struct ob_serve_options {
     void *ctx;
     struct ob_log *log;     /* its level and format follow the configuration */
     struct ob_log_out *out; /* where it writes to; NULL: somewhere else */
-    bool until_empty;   /* end when nothing is left to deliver */
+    bool until_empty;       /* end when nothing is left to deliver */
 };
 
 /* From here on the signals above wait until the relay runs, which heeds them before it claims anything. To be called

@@ -415,7 +415,8 @@ enum outbox_code ob_station_open(const struct ob_station_settings *settings, str
     station->items = ob_calloc((size_t)config->relay.window + 1, sizeof *station->items);
     station->chosen = ob_calloc(LANES_FEW + LANES_PER_RULE * config->route_count, sizeof *station->chosen);
     station->rules = ob_calloc(config->route_count + 1, sizeof *station->rules);
-    bool made = station->dests && station->tuned && station->paused && station->items && station->chosen && station->rules;
+    bool made =
+        station->dests && station->tuned && station->paused && station->items && station->chosen && station->rules;
     enum outbox_code code = made ? OUTBOX_OK : ob_error_nomem(err);
     if (made) {
         for (size_t i = 0; i < config->sink_count; i++)

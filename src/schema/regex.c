@@ -45,7 +45,7 @@ struct rewriter {
     struct ob_buf out;
     bool in_class;
     size_t class_out, longest_class; /* where the class began in what is written */
-    const char *why; /* set when the pattern is refused */
+    const char *why;                 /* set when the pattern is refused */
 };
 
 static void *take_memory(size_t size, void *unused)
@@ -101,20 +101,48 @@ static void rewrite_space(struct rewriter *rewriter, bool space)
 static const char *category(const char *name, size_t len)
 {
     static const char *const names[][2] = {
-        {"Cased_Letter", "L&"},        {"Close_Punctuation", "Pe"},     {"Connector_Punctuation", "Pc"},
-        {"Control", "Cc"},             {"cntrl", "Cc"},                 {"Currency_Symbol", "Sc"},
-        {"Dash_Punctuation", "Pd"},    {"Decimal_Number", "Nd"},        {"digit", "Nd"},
-        {"Enclosing_Mark", "Me"},      {"Final_Punctuation", "Pf"},     {"Format", "Cf"},
-        {"Initial_Punctuation", "Pi"}, {"Letter", "L"},                 {"Letter_Number", "Nl"},
-        {"Line_Separator", "Zl"},      {"Lowercase_Letter", "Ll"},      {"Mark", "M"},
-        {"Combining_Mark", "M"},       {"Math_Symbol", "Sm"},           {"Modifier_Letter", "Lm"},
-        {"Modifier_Symbol", "Sk"},     {"Nonspacing_Mark", "Mn"},       {"Number", "N"},
-        {"Open_Punctuation", "Ps"},    {"Other", "C"},                  {"Other_Letter", "Lo"},
-        {"Other_Number", "No"},        {"Other_Punctuation", "Po"},     {"Other_Symbol", "So"},
-        {"Paragraph_Separator", "Zp"}, {"Private_Use", "Co"},           {"Punctuation", "P"},
-        {"punct", "P"},                {"Separator", "Z"},              {"Space_Separator", "Zs"},
-        {"Spacing_Mark", "Mc"},        {"Surrogate", "Cs"},             {"Symbol", "S"},
-        {"Titlecase_Letter", "Lt"},    {"Unassigned", "Cn"},            {"Uppercase_Letter", "Lu"},
+        {"Cased_Letter", "L&"},
+        {"Close_Punctuation", "Pe"},
+        {"Connector_Punctuation", "Pc"},
+        {"Control", "Cc"},
+        {"cntrl", "Cc"},
+        {"Currency_Symbol", "Sc"},
+        {"Dash_Punctuation", "Pd"},
+        {"Decimal_Number", "Nd"},
+        {"digit", "Nd"},
+        {"Enclosing_Mark", "Me"},
+        {"Final_Punctuation", "Pf"},
+        {"Format", "Cf"},
+        {"Initial_Punctuation", "Pi"},
+        {"Letter", "L"},
+        {"Letter_Number", "Nl"},
+        {"Line_Separator", "Zl"},
+        {"Lowercase_Letter", "Ll"},
+        {"Mark", "M"},
+        {"Combining_Mark", "M"},
+        {"Math_Symbol", "Sm"},
+        {"Modifier_Letter", "Lm"},
+        {"Modifier_Symbol", "Sk"},
+        {"Nonspacing_Mark", "Mn"},
+        {"Number", "N"},
+        {"Open_Punctuation", "Ps"},
+        {"Other", "C"},
+        {"Other_Letter", "Lo"},
+        {"Other_Number", "No"},
+        {"Other_Punctuation", "Po"},
+        {"Other_Symbol", "So"},
+        {"Paragraph_Separator", "Zp"},
+        {"Private_Use", "Co"},
+        {"Punctuation", "P"},
+        {"punct", "P"},
+        {"Separator", "Z"},
+        {"Space_Separator", "Zs"},
+        {"Spacing_Mark", "Mc"},
+        {"Surrogate", "Cs"},
+        {"Symbol", "S"},
+        {"Titlecase_Letter", "Lt"},
+        {"Unassigned", "Cn"},
+        {"Uppercase_Letter", "Lu"},
         {"LC", "L&"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -441,8 +441,7 @@ void ob_chat_probe(outbox_sink *sink, uint64_t handle)
     }
     if (!call || curl_easy_setopt(call->curl.easy, CURLOPT_HTTPGET, 1L) != CURLE_OK ||
         curl_easy_setopt(call->curl.easy, CURLOPT_CONNECT_ONLY, call->knock ? 1L : 0L) != CURLE_OK ||
-        !ob_curl_to(&call->curl, call->knock ? sink->url : sink->probe_url) ||
-        !ob_curl_start(&call->curl)) {
+        !ob_curl_to(&call->curl, call->knock ? sink->url : sink->probe_url) || !ob_curl_start(&call->curl)) {
         call_free(call);
         answer_unsent(sink, handle, NULL, OUTBOX_NOMEM, "out of memory");
         return;

@@ -87,7 +87,8 @@ static int connect_to(struct ob_courier *courier, const char *address, int port)
         errno = EHOSTUNREACH;
         return -1;
     }
-    int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), number = fd < 0 ? errno : 0, on = 1;
+    int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), number = fd < 0 ? errno : 0,
+        on = 1;
     socklen_t len = sizeof number;
     if (fd >= 0 && connect(fd, info->ai_addr, info->ai_addrlen) != 0)
         number = errno;

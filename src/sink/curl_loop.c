@@ -18,7 +18,9 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { CACHE = 1024 }; /* connections kept when there is no cap; libcurl's own default follows the calls of the moment */
+enum {
+    CACHE = 1024
+}; /* connections kept when there is no cap; libcurl's own default follows the calls of the moment */
 
 /* ---- the engine ------------------------------------------------------------------------------------------------ */
 

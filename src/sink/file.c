@@ -49,8 +49,9 @@ static const struct outbox_sink_setting settings[] = {
     {.name = "symlinks",
      .type = OUTBOX_OPTION_BOOL,
      .fallback = "false",
-     .doc = "follow a symbolic link at the end of `path`; without it such a path is refused (`file_eloop`), but for those below "
-            "/dev"},
+     .doc =
+         "follow a symbolic link at the end of `path`; without it such a path is refused (`file_eloop`), but for those below "
+         "/dev"},
     {0},
 };
 

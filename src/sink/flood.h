@@ -21,7 +21,7 @@
 /* One user: an engine and its sockets. Embedded; private but for what the functions say. */
 struct ob_flood {
     struct ob_list node, sockets;
-    uint64_t most;         /* bytes of an answer */
+    uint64_t most;     /* bytes of an answer */
     atomic_uint calls; /* odd: within a call */
     unsigned seen;     /* calls, at the last look */
     bool waiting;      /* answers are awaited */

@@ -169,9 +169,15 @@ void ob_headers_verdict(const struct ob_headers *headers, struct outbox_verdict 
 static bool is_attribute(const char *name)
 {
     static const char *const names[] = {
-        "specversion", "id",            "source",        "type",            "subject",      "time",
-        "dataschema",  "datacontenttype", "partitionkey", "sequence",        "sequencetype", "correlationid",
-        "dataref",     "outboxattempt",  "outboxdedupekey", "outboxtenant", "outboxredriven",
+        "specversion",     "id",
+        "source",          "type",
+        "subject",         "time",
+        "dataschema",      "datacontenttype",
+        "partitionkey",    "sequence",
+        "sequencetype",    "correlationid",
+        "dataref",         "outboxattempt",
+        "outboxdedupekey", "outboxtenant",
+        "outboxredriven",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcasecmp(name, names[i]) == 0)

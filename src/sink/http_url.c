@@ -194,7 +194,8 @@ enum outbox_code ob_http_urls_allow(struct ob_http_urls *urls, const char *text,
     urls->count++;
     if (!grown[urls->count - 1].plain)
         return ob_error_set(err, OUTBOX_INVALID,
-                            "url_allow has \"%s\": servers may read its path differently; write it without escapes", text);
+                            "url_allow has \"%s\": servers may read its path differently; write it without escapes",
+                            text);
     return OUTBOX_OK;
 }
 

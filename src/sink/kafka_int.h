@@ -106,8 +106,8 @@ struct ob_kafka_producer {
     int event_fd;
     uv_poll_t poll;
     uv_work_t end;
-    int uses;  /* by probes */
-    int parts; /* of its end that are still to come */
+    int uses;            /* by probes */
+    int parts;           /* of its end that are still to come */
     atomic_bool retired; /* also read by librdkafka's threads */
     bool ending;
     struct ob_list orphans; /* entries whose reports never came: librdkafka may still look at them */

@@ -25,8 +25,7 @@ static bool hear_first(struct ob_mqtt *mqtt, struct ob_mqtt_packet *packet, stru
     ssize_t len = 0;
     bool more;
     while (len == 0 && !why) {
-        if (!ob_courier_wait(mqtt->courier, link->fd,
-                             ob_mqtt_link_wants_write(link) ? POLLIN | POLLOUT : POLLIN)) {
+        if (!ob_courier_wait(mqtt->courier, link->fd, ob_mqtt_link_wants_write(link) ? POLLIN | POLLOUT : POLLIN)) {
             ob_broker_url_place(&mqtt->url, place);
             ob_ruling_silent(mqtt->courier, ruling, place);
             return false;

@@ -258,7 +258,8 @@ void ob_mqtt_put_disconnect(struct ob_buf *buf)
 
 static size_t properties_size(const struct ob_mqtt_publish *publish)
 {
-    size_t size = (*publish->content_type ? 1 + text_size(publish->content_type) : 0) + (publish->expires_s >= 0 ? 5 : 0);
+    size_t size =
+        (*publish->content_type ? 1 + text_size(publish->content_type) : 0) + (publish->expires_s >= 0 ? 5 : 0);
     for (size_t i = 0; i < publish->property_count; i++)
         size += 1 + text_size(publish->properties[i].name) + text_size(publish->properties[i].value);
     return size;

@@ -45,8 +45,8 @@ void ob_mqtt_rule_connect(struct ob_ruling *ruling, int reason, const char *said
 {
     char name[16];
     snprintf(name, sizeof name, "0x%02x", (unsigned)reason);
-    ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "mqtt", name, "the broker refuses us: %s%s%s",
-                  ob_mqtt_reason(reason), *said ? ": " : "", said);
+    ob_ruling_set(ruling, OUTBOX_SINK_BLOCKED, "mqtt", name, "the broker refuses us: %s%s%s", ob_mqtt_reason(reason),
+                  *said ? ": " : "", said);
     switch (reason) {
     case 3: /* of MQTT 3: unavailable */
     case UNSPECIFIED:

@@ -256,8 +256,8 @@ static bool find_servers(struct nats *nats, struct ob_ruling *ruling)
     nats->guard.peer_count = 0;
     for (int i = 0; i < nats->server_count; i++) {
         struct ob_addresses found;
-        courier->connect_until_us = until_us - ob_courier_left_us(courier) * (nats->server_count - i - 1) /
-                                                   (nats->server_count - i);
+        courier->connect_until_us =
+            until_us - ob_courier_left_us(courier) * (nats->server_count - i - 1) / (nats->server_count - i);
         bool known = ob_courier_resolve(courier, nats->servers[i].host, nats->places, &found, ruling);
         if (known)
             add_dialled(nats, &nats->servers[i], &found);

@@ -337,8 +337,8 @@ static void damage_is_a_fault(struct fx *fx)
 /* What comes out of a frame without a content type is pasted into documents: it must be one JSON value, no more, no less. */
 static void json_inside_is_checked(struct fx *fx)
 {
-    static const char *const bad[] = {"{}},\"id\":\"forged\",\"x\":{\"y\":1", "{\"a\":1", "", "{} {}", "\"\xff\"",
-                                      "{\"a\":1,}", "nul", "[1]\n,"};
+    static const char *const bad[] = {
+        "{}},\"id\":\"forged\",\"x\":{\"y\":1", "{\"a\":1", "", "{} {}", "\"\xff\"", "{\"a\":1,}", "nul", "[1]\n,"};
     static const char good[] = " {\"deep\": [\"\\u0000 \\ud800\", 1e9999]}\n";
     unsigned char frame[256];
     size_t count = sizeof bad / sizeof bad[0];
@@ -371,6 +371,7 @@ const struct contract_test compress_tests[] = {
     {"Y7: what a claim decompresses is bounded; the rest comes with the next", a_claim_is_bounded},
     {"Y7: a payload over that bound goes alone", a_giant_goes_alone},
     {"Y7: what cannot be decompressed is a fault of that message alone", damage_is_a_fault},
-    {"Y7, Y12: a frame without a content type that holds no JSON is a fault, however it came in", json_inside_is_checked},
+    {"Y7, Y12: a frame without a content type that holds no JSON is a fault, however it came in",
+     json_inside_is_checked},
     {NULL, NULL, 0},
 };

@@ -19,10 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     char code[OB_SMTP_CODE], reference[256];
     struct outbox_verdict verdict = {0};
-    struct ob_smtp_end how = {.curl = data[1] % 100,
-                              .stage = ob_smtp_reply_stage(&reply, data[0] & 2),
-                              .reply = &reply,
-                              .error = ""};
+    struct ob_smtp_end how = {
+        .curl = data[1] % 100, .stage = ob_smtp_reply_stage(&reply, data[0] & 2), .reply = &reply, .error = ""};
     ob_smtp_judge(&how, code, &verdict);
     ob_smtp_reference(&reply, reference, sizeof reference);
     return 0;

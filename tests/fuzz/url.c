@@ -11,7 +11,8 @@ static void http_urls(const char *allowed, const char *text)
     struct ob_http_urls urls = {0};
     struct outbox_error err;
     char *normal = NULL, *again = NULL;
-    if (ob_http_urls_allow(&urls, allowed, &err) == OUTBOX_OK && ob_http_url_admit(&urls, text, &normal, &err) == OUTBOX_OK) {
+    if (ob_http_urls_allow(&urls, allowed, &err) == OUTBOX_OK &&
+        ob_http_url_admit(&urls, text, &normal, &err) == OUTBOX_OK) {
         if (ob_http_url_admit(&urls, normal, &again, &err) != OUTBOX_OK || strcmp(normal, again) != 0)
             abort(); /* what was checked must be what is used */
         (void)ob_http_url_same_origin(normal, allowed);

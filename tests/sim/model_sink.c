@@ -82,8 +82,7 @@ void sink_cancel(struct world *world, struct life *life, uint64_t handle)
             continue;
         parcel->cancelled = true;
         struct attempt *attempt = attempt_of(world, parcel->msg, parcel->attempt);
-        attempt->interrupted =
-            life_now(world, life) - attempt->handed_us < world->plan.dest[parcel->dest].timeout_us;
+        attempt->interrupted = life_now(world, life) - attempt->handed_us < world->plan.dest[parcel->dest].timeout_us;
         sink_answered(world, life, parcel);
         return;
     }

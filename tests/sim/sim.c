@@ -233,7 +233,8 @@ static void claimed(struct world *world, struct life *life, struct sim_event *re
                                            .lost = reply->claimed[i].lost};
         memcpy(msgs[i].id.bytes, &msg->index, sizeof msg->index);
     }
-    tell(world, life, &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = msgs, .count = reply->count, .more = reply->more});
+    tell(world, life,
+         &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = msgs, .count = reply->count, .more = reply->more});
     free(msgs);
 }
 

@@ -24,7 +24,7 @@ struct plan {
     struct ob_dest_settings dest[DESTS];
     int blind_percent; /* messages whose destination a claim cannot tell */
     int unrouted_percent;
-    int poison_percent; /* messages that every sink finds wrong */
+    int poison_percent;  /* messages that every sink finds wrong */
     int refused_percent; /* messages that every sink forbids, as if the destination did */
     int fail_percent, unreachable_percent, unknown_percent, limited_percent, blocked_percent, hang_percent,
         slow_percent;
@@ -49,9 +49,9 @@ struct attempt {
     bool probe, probed;          /* handed over by a half open breaker, which still is; or was */
     int verdict;                 /* what the relay was told: an outbox_sink_outcome, or -1 */
     bool verdict_unreachable;
-    bool verdict_own;     /* blocked, and the message's own fault: it failed before, and the last one was accepted */
-    bool verdict_alone;   /* blocked or limited for its recipient only */
-    int spent, deferred;  /* when it was claimed; spent with this one */
+    bool verdict_own;    /* blocked, and the message's own fault: it failed before, and the last one was accepted */
+    bool verdict_alone;  /* blocked or limited for its recipient only */
+    int spent, deferred; /* when it was claimed; spent with this one */
     int64_t not_before_us;
     int64_t lease_until_us; /* by the clock of its relay */
     int failures;           /* of the store, seen by its relay when it was claimed */
@@ -60,7 +60,7 @@ struct attempt {
 struct msg {
     int index, dest, key; /* -1: unrouted; no key */
     int64_t seq;
-    int prev; /* the message before it in its key; -1 */
+    int prev;                                               /* the message before it in its key; -1 */
     int max_attempts, spent, lost, deferred, attempt_count; /* lost: of the spent ones */
     bool blind, poison, refused;
     bool local; /* of poison: the sink sees it by itself */

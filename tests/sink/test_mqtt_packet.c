@@ -66,16 +66,16 @@ static void what_is_no_answer_is_refused(void **state)
 {
     (void)state;
     struct ob_mqtt_packet packet;
-    assert_int_equal(DECODE("H", &packet), -1);                                  /* text */
-    assert_int_equal(DECODE("\x41\x02\x00\x01", &packet), -1);                   /* flags */
-    assert_int_equal(DECODE("\x30\x02\x00\x01", &packet), -1);                   /* a message for us */
-    assert_int_equal(DECODE("\x40\xff\xff\xff\x7f", &packet), -1);               /* 256 MB */
-    assert_int_equal(DECODE("\x40\xff\xff\xff\xff\x01", &packet), -1);           /* no length */
-    assert_int_equal(DECODE("\x40\x02\x00\x00", &packet), -1);                   /* no message */
-    assert_int_equal(DECODE("\x40\x01\x00", &packet), -1);                       /* half a number */
-    assert_int_equal(DECODE("\x20\x05\x00\x00\x02\x7f\x00", &packet), -1);       /* an unknown property */
-    assert_int_equal(DECODE("\x20\x06\x00\x00\x03\x1f\xff\xff", &packet), -1);   /* a text longer than its packet */
-    assert_int_equal(DECODE("\x20\x04\x00\x00\x7f\x00", &packet), -1);           /* properties longer than theirs */
+    assert_int_equal(DECODE("H", &packet), -1);                                /* text */
+    assert_int_equal(DECODE("\x41\x02\x00\x01", &packet), -1);                 /* flags */
+    assert_int_equal(DECODE("\x30\x02\x00\x01", &packet), -1);                 /* a message for us */
+    assert_int_equal(DECODE("\x40\xff\xff\xff\x7f", &packet), -1);             /* 256 MB */
+    assert_int_equal(DECODE("\x40\xff\xff\xff\xff\x01", &packet), -1);         /* no length */
+    assert_int_equal(DECODE("\x40\x02\x00\x00", &packet), -1);                 /* no message */
+    assert_int_equal(DECODE("\x40\x01\x00", &packet), -1);                     /* half a number */
+    assert_int_equal(DECODE("\x20\x05\x00\x00\x02\x7f\x00", &packet), -1);     /* an unknown property */
+    assert_int_equal(DECODE("\x20\x06\x00\x00\x03\x1f\xff\xff", &packet), -1); /* a text longer than its packet */
+    assert_int_equal(DECODE("\x20\x04\x00\x00\x7f\x00", &packet), -1);         /* properties longer than theirs */
     assert_int_equal(DECODE("\xd0\x01\x00", &packet), -1);
 }
 
@@ -83,8 +83,9 @@ static void what_is_no_answer_is_refused(void **state)
 static void anything_may_come(void **state)
 {
     (void)state;
-    static const char seeds[][32] = {"\x20\x18\x00\x87\x15\x21\x00\x14\x27\x00\x00\x07\xd0\x24\x01\x25\x00\x13\x00\x09\x1f\x00\x03why",
-                                     "\x40\x0a\x01\x02\x97\x06\x1f\x00\x03why", "\xe0\x0a\x8b\x08\x26\x00\x01k\x00\x02vv"};
+    static const char seeds[][32] = {
+        "\x20\x18\x00\x87\x15\x21\x00\x14\x27\x00\x00\x07\xd0\x24\x01\x25\x00\x13\x00\x09\x1f\x00\x03why",
+        "\x40\x0a\x01\x02\x97\x06\x1f\x00\x03why", "\xe0\x0a\x8b\x08\x26\x00\x01k\x00\x02vv"};
     uint32_t chance = 1;
     for (int i = 0; i < 200000; i++) {
         struct ob_mqtt_packet packet;
@@ -105,8 +106,16 @@ static void a_message_is_written_as_the_standard_says(void **state)
 {
     (void)state;
     static const struct ob_mqtt_property properties[] = {{"k", "vv"}};
-    struct ob_mqtt_publish publish = {.topic = "a/b", .topic_len = 3, .content_type = "t", .body = "xyz", .body_len = 3,
-                                      .id = 0x102, .qos = 1, .retain = true, .expires_s = 60, .properties = properties,
+    struct ob_mqtt_publish publish = {.topic = "a/b",
+                                      .topic_len = 3,
+                                      .content_type = "t",
+                                      .body = "xyz",
+                                      .body_len = 3,
+                                      .id = 0x102,
+                                      .qos = 1,
+                                      .retain = true,
+                                      .expires_s = 60,
+                                      .properties = properties,
                                       .property_count = 1};
     static const char wanted[] = "\x33\x1c\x00\x03"
                                  "a/b\x01\x02\x11\x03\x00\x01t\x02\x00\x00\x00\x3c\x26\x00\x01k\x00\x02vvxyz";
@@ -117,7 +126,8 @@ static void a_message_is_written_as_the_standard_says(void **state)
     assert_memory_equal(buf.data, wanted, buf.len);
     ob_buf_reset(&buf);
     ob_mqtt_put_connect(&buf, &(struct ob_mqtt_login){.username = "u", .password = "p", .keepalive = 30});
-    static const char hello[] = "\x10\x18\x00\x04MQTT\x05\xc2\x00\x1e\x05\x27\x00\x01\x00\x00\x00\x00\x00\x01u\x00\x01p";
+    static const char hello[] =
+        "\x10\x18\x00\x04MQTT\x05\xc2\x00\x1e\x05\x27\x00\x01\x00\x00\x00\x00\x00\x01u\x00\x01p";
     assert_int_equal(buf.len, sizeof hello - 1);
     assert_memory_equal(buf.data, hello, buf.len);
     ob_buf_fini(&buf);
@@ -136,9 +146,12 @@ static void texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_greeting_says_what_is_allowed),   cmocka_unit_test(an_answer_names_its_message),
-        cmocka_unit_test(what_is_not_whole_is_waited_for),   cmocka_unit_test(what_is_no_answer_is_refused),
-        cmocka_unit_test(anything_may_come),                 cmocka_unit_test(a_message_is_written_as_the_standard_says),
+        cmocka_unit_test(a_greeting_says_what_is_allowed),
+        cmocka_unit_test(an_answer_names_its_message),
+        cmocka_unit_test(what_is_not_whole_is_waited_for),
+        cmocka_unit_test(what_is_no_answer_is_refused),
+        cmocka_unit_test(anything_may_come),
+        cmocka_unit_test(a_message_is_written_as_the_standard_says),
         cmocka_unit_test(texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

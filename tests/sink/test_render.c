@@ -110,8 +110,9 @@ static void attributes_are_not_forged(void **state)
 {
     static const enum ob_format formats[] = {OB_FORMAT_PLAIN, OB_FORMAT_BINARY};
     struct outbox_delivery msg =
-        HARNESS_MESSAGE("t", "{}", .headers = "{\"outboxtenant\": \"forged\", \"Subject\": \"forged\", \"id\": \"forged\", "
-                                              "\"PartitionKey\": \"forged\", \"x-team\": \"red\"}");
+        HARNESS_MESSAGE("t", "{}",
+                        .headers = "{\"outboxtenant\": \"forged\", \"Subject\": \"forged\", \"id\": \"forged\", "
+                                   "\"PartitionKey\": \"forged\", \"x-team\": \"red\"}");
     struct ob_headers headers;
     (void)state;
     ob_headers_init(&headers);

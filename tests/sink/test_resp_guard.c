@@ -37,7 +37,6 @@ static void what_is_too_much_does_not(void **state)
     assert_false(passes(line)); /* a line without its end */
     assert_false(passes("$1073741824\r\n"));
     assert_false(passes("$1001\r\n"));
-
 }
 
 static void what_is_no_reply_does_not(void **state)

@@ -152,7 +152,8 @@ static void connected(struct ob_pg_aconn *aconn)
     aconn->step = OB_PG_SETTING_UP;
     aconn->connects++;
     if (PQsetnonblocking(conn, 1) != 0 || !PQenterPipelineMode(conn) || !send_text(conn, "session.sql") ||
-        (aconn->home->relaxed && !send_text(conn, "session_relaxed.sql")) || !send_limit(aconn) || !PQpipelineSync(conn)) {
+        (aconn->home->relaxed && !send_text(conn, "session_relaxed.sql")) || !send_limit(aconn) ||
+        !PQpipelineSync(conn)) {
         lost_with(aconn, NULL);
         return;
     }

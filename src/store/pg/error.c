@@ -97,8 +97,10 @@ enum outbox_code ob_pg_error(const struct ob_pg_cause *cause, const PGresult *re
     const char *hint = field(res, PG_DIAG_MESSAGE_HINT), *detail = field(res, PG_DIAG_MESSAGE_DETAIL);
     bool names_fix = code == OUTBOX_FORBIDDEN || code == OUTBOX_SCHEMA;
     if (strcmp(field(res, PG_DIAG_SOURCE_FUNCTION), "check_enable_rls") == 0) /* no grant would help */
-        ob_buf_puts(&todo, "row_security is off in this session: set it on, in PGOPTIONS, in the URL's options, or by ALTER ROLE "
-                           "... RESET row_security");
+        ob_buf_puts(
+            &todo,
+            "row_security is off in this session: set it on, in PGOPTIONS, in the URL's options, or by ALTER ROLE "
+            "... RESET row_security");
     else if (*hint && !names_fix)
         ob_buf_puts(&todo, hint);
     else

@@ -186,8 +186,7 @@ static void tell_claimed(struct line *line)
     ob_pg_ask_reset(&line->claim);
     line->looked_us = ob_clock_boot_us();
     if (batch)
-        ob_pg_bell_claimed(line->bell, batch->size, batch->more || batch->size == (size_t)line->limit,
-                           line->filtered);
+        ob_pg_bell_claimed(line->bell, batch->size, batch->more || batch->size == (size_t)line->limit, line->filtered);
     line->host.claimed(line->host.ctx, err.code, &err, batch);
 }
 

@@ -151,7 +151,8 @@ ob_code ob_pg_rights(struct ob_store *, ob_rights_fn *, void *ctx, struct outbox
 /* The names of the outbox's roles, as an array. */
 void ob_pg_put_roles(struct ob_pg_params *, const char *schema);
 /* Refuses what somebody else made under our names, or takes it over. */
-ob_code ob_pg_check_foreign(PGconn *, const char *schema, bool migrated, const struct ob_migrate *, struct outbox_error *);
+ob_code ob_pg_check_foreign(PGconn *, const char *schema, bool migrated, const struct ob_migrate *,
+                            struct outbox_error *);
 ob_code ob_pg_purge(struct ob_store *, int64_t *, struct outbox_error *);
 ob_code ob_pg_run_hooks(struct ob_store *, int64_t *, struct outbox_error *);
 ob_code ob_pg_erase_tenant(struct ob_store *, const char *, const struct ob_actor *, int64_t *, struct outbox_error *);

@@ -11,8 +11,7 @@ static const char *const status_names[OB_STATUS_COUNT] = {
 };
 
 static const char *const outcome_names[] = {
-    "processing", "delivered", "retry",   "failed",   "lost",
-    "limited",    "blocked",   "unknown", "released", "interrupted",
+    "processing", "delivered", "retry", "failed", "lost", "limited", "blocked", "unknown", "released", "interrupted",
 };
 
 /* The index of a name in a list; 0 when it is not there. */

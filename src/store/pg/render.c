@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-static const char *const roles[] = {"owner", "api", "hooks", "nobody", "producer", "relay", "operator", "auditor", "tenant"};
+static const char *const roles[] = {"owner", "api",      "hooks",   "nobody", "producer",
+                                    "relay", "operator", "auditor", "tenant"};
 
 const char *ob_pg_role(size_t i)
 {

@@ -48,15 +48,15 @@ struct claim {
     struct ob_sqlite_taken *taken;
     struct span *spans; /* plain messages that are taken, and leased at the end */
     size_t span_count, span_cap;
-    size_t count;       /* taken so far */
-    int64_t bytes;      /* of them */
-    bool more;          /* something was left, though there was room */
-    bool alone;         /* what was taken goes alone */
-    bool died;          /* something was buried: there may be others behind it */
-    int64_t single;     /* one that is to go alone now; 0: none */
-    int64_t later;      /* the first that must, and was left; 0: none */
-    bool pressed;       /* there is more than it can take, as far as it knows */
-    bool turns;         /* what is being taken goes out of turn */
+    size_t count;   /* taken so far */
+    int64_t bytes;  /* of them */
+    bool more;      /* something was left, though there was room */
+    bool alone;     /* what was taken goes alone */
+    bool died;      /* something was buried: there may be others behind it */
+    int64_t single; /* one that is to go alone now; 0: none */
+    int64_t later;  /* the first that must, and was left; 0: none */
+    bool pressed;   /* there is more than it can take, as far as it knows */
+    bool turns;     /* what is being taken goes out of turn */
     int64_t start_bytes;
     size_t start, room; /* of this write transaction: what was taken before it, and what may be after it */
 };
@@ -276,8 +276,8 @@ static ob_code lease(struct claim *claim, const struct ob_sqlite_entry *entry, s
 
 static bool is_plain(const struct claim *claim, const struct ob_sqlite_entry *entry)
 {
-    return entry->state == OB_SQLITE_READY && !entry->sid && !claim->tenant && !claim->turns && !is_dying(claim, entry) &&
-           !is_alone(claim, entry) && !ob_sqlite_pick_wide(claim->pick);
+    return entry->state == OB_SQLITE_READY && !entry->sid && !claim->tenant && !claim->turns &&
+           !is_dying(claim, entry) && !is_alone(claim, entry) && !ob_sqlite_pick_wide(claim->pick);
 }
 
 static ob_code take_plain(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
@@ -450,8 +450,9 @@ static ob_code take_single(struct claim *claim, struct outbox_error *err)
     struct ob_sqlite_entry entry;
     sqlite3_stmt *stmt;
     bool row = false;
-    ob_code code = ob_sqlite_start(claim->store, OB_SQLITE_entry, OB_ARGS(OB_NUM(claim->single), OB_NUM(claim->now), OB_TEXT(claim->tenant)),
-                                   &stmt, err);
+    ob_code code =
+        ob_sqlite_start(claim->store, OB_SQLITE_entry,
+                        OB_ARGS(OB_NUM(claim->single), OB_NUM(claim->now), OB_TEXT(claim->tenant)), &stmt, err);
     if (!code)
         code = ob_sqlite_step(claim->store, stmt, &row, err);
     if (code || !row)
@@ -547,7 +548,8 @@ static ob_code take_chunks(struct claim *claim, bool has, struct outbox_error *e
     int64_t until = ob_clock_mono_us() + BURY_MAX_US;
     ob_code code = OUTBOX_OK;
     claim->single = claim->store->alone ? 0 : claim->store->alone_next;
-    while (!code && has && claim->count < (size_t)claim->want->limit && !claim->alone && !(claim->more && claim->count)) {
+    while (!code && has && claim->count < (size_t)claim->want->limit && !claim->alone &&
+           !(claim->more && claim->count)) {
         code = take_chunk(claim, err);
         has = claim->pressed = !code && claim->count == claim->room;
         if (!code && claim->count == 0 && claim->died) {

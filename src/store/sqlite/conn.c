@@ -8,11 +8,11 @@
 #include "store/sqlite/migrate.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { BUSY_MS = 10000, BUSY_MAX_MS = 3600000, SQLITE_OLDEST = 3038000 };
 
@@ -90,7 +90,8 @@ static ob_code cannot_open(const char *path, bool create, int rc, sqlite3 *db, s
 /* A new file is for its owner only; SQLite gives its log and its index the same rights. One that is there stays as it is. */
 static void make_private(const char *path)
 {
-    int fd = *path == ':' || strncmp(path, "file:", 5) == 0 ? -1 : open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd =
+        *path == ':' || strncmp(path, "file:", 5) == 0 ? -1 : open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0)
         close(fd);
 }

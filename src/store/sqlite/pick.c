@@ -100,11 +100,11 @@ static ob_code read_lanes(struct ob_sqlite_pick *pick, const struct ob_sqlite_sc
     sqlite3_stmt *stmt;
     size_t cap = 0;
     bool row = true;
-    ob_code code = ob_sqlite_start(
-        pick->store, OB_SQLITE_lanes,
-        OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only), OB_TEXT(scope->skip),
-                OB_TEXT(scope->rules), OB_NUM(pick->tenant ? -1 : LANES_FEW + 1)),
-        &stmt, err);
+    ob_code code =
+        ob_sqlite_start(pick->store, OB_SQLITE_lanes,
+                        OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only),
+                                OB_TEXT(scope->skip), OB_TEXT(scope->rules), OB_NUM(pick->tenant ? -1 : LANES_FEW + 1)),
+                        &stmt, err);
     while (!code) {
         code = ob_sqlite_step(pick->store, stmt, &row, err);
         if (code || !row)
@@ -133,11 +133,10 @@ static ob_code read_memo(struct ob_sqlite_pick *pick, struct memo *memo, struct 
 {
     const struct ob_sqlite_scope *scope = pick->scope;
     sqlite3_stmt *stmt;
-    ob_code code =
-        ob_sqlite_start(pick->store, OB_SQLITE_lane_allowed,
-                        OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only),
-                                OB_TEXT(scope->skip), OB_TEXT(scope->rules), OB_NUM(memo->lane.n)),
-                        &stmt, err);
+    ob_code code = ob_sqlite_start(pick->store, OB_SQLITE_lane_allowed,
+                                   OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only),
+                                           OB_TEXT(scope->skip), OB_TEXT(scope->rules), OB_NUM(memo->lane.n)),
+                                   &stmt, err);
     if (!code)
         code = ob_sqlite_step(pick->store, stmt, &memo->allowed, err);
     if (!code && memo->allowed) {
@@ -223,9 +222,8 @@ static ob_code lower_prio(struct ob_sqlite_pick *pick, struct cursor *cursor, st
     int64_t prio;
     const struct ob_sqlite_arg args[] = {OB_NUM(cursor->lane), OB_NUM(cursor->prio), OB_TEXT(pick->tenant)};
     ob_code code = pick->wide ? ob_sqlite_number(pick->store, OB_SQLITE_lower_prio_wide, args + 1, 1, -1, &prio, err)
-                   : pick->tenant
-                       ? ob_sqlite_number(pick->store, OB_SQLITE_lower_prio_tenant, args, 3, -1, &prio, err)
-                       : ob_sqlite_number(pick->store, OB_SQLITE_lower_prio, args, 2, -1, &prio, err);
+                   : pick->tenant ? ob_sqlite_number(pick->store, OB_SQLITE_lower_prio_tenant, args, 3, -1, &prio, err)
+                                  : ob_sqlite_number(pick->store, OB_SQLITE_lower_prio, args, 2, -1, &prio, err);
     if (!code)
         cursor->prio = (int)prio;
     return code;

@@ -125,8 +125,8 @@ static ob_code purge_messages(struct ob_sqlite_store *store, struct purge *purge
         sqlite3_stmt *stmt;
         bool row = false;
         code = ob_sqlite_start(store, OB_SQLITE_purge_window,
-                               OB_ARGS(OB_NUM(after), OB_NUM(before), OB_NUM(WINDOW), OB_NUM(ob_clock_wall_us())), &stmt,
-                               err);
+                               OB_ARGS(OB_NUM(after), OB_NUM(before), OB_NUM(WINDOW), OB_NUM(ob_clock_wall_us())),
+                               &stmt, err);
         if (!code)
             code = ob_sqlite_step(store, stmt, &row, err);
         if (code)

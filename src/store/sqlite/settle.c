@@ -47,8 +47,7 @@ struct settle {
 static ob_code check(const struct outbox_settle *items, size_t count, struct outbox_error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        if (items[i].outcome < OUTBOX_DELIVERED || items[i].outcome > OUTBOX_SILENT ||
-            items[i].outcome == OUTBOX_LOST)
+        if (items[i].outcome < OUTBOX_DELIVERED || items[i].outcome > OUTBOX_SILENT || items[i].outcome == OUTBOX_LOST)
             return ob_error_set(err, OUTBOX_INVALID, "item %zu: the outcome %d is none that a worker can give", i + 1,
                                 (int)items[i].outcome);
         if (items[i].delay_us > DELAY_MAX_US)
@@ -440,11 +439,10 @@ static ob_code extend_all(struct ob_sqlite_store *store, void *ctx, struct outbo
         outbox_uuid_format(&item->id, id);
         item->dead = false;
         item->result = OUTBOX_SETTLED;
-        code = ob_sqlite_run(
-            store, OB_SQLITE_extend,
-            OB_ARGS(OB_NUM(n), OB_NUM(item->token - ob_sqlite_token(n, 0)), OB_NUM(until), OB_TEXT(id),
-                    OB_TEXT(store->worker)),
-            &changed, err);
+        code = ob_sqlite_run(store, OB_SQLITE_extend,
+                             OB_ARGS(OB_NUM(n), OB_NUM(item->token - ob_sqlite_token(n, 0)), OB_NUM(until), OB_TEXT(id),
+                                     OB_TEXT(store->worker)),
+                             &changed, err);
         if (!code && !changed)
             code = refuse(store, item, err);
     }

@@ -67,15 +67,15 @@ struct ob_sqlite_scope {
 
 /* What wait.c remembers of the last claim. */
 struct ob_sqlite_watch {
-    int fd, directory, file;                 /* inotify and its two watches; -1: none */
-    int interrupt;                           /* ends a wait by being readable; -1: none. Borrowed. */
-    char *wal_path;                          /* what is watched */
-    const char *wal_name;                    /* its last component, within wal_path */
+    int fd, directory, file;                         /* inotify and its two watches; -1: none */
+    int interrupt;                                   /* ends a wait by being readable; -1: none. Borrowed. */
+    char *wal_path;                                  /* what is watched */
+    const char *wal_name;                            /* its last component, within wal_path */
     char *name_space, *topics, *only, *skip, *rules; /* the scope of the last claim */
-    int64_t version;                         /* data_version when it looked */
-    int64_t looked_us;                       /* up to when it saw what was due; wall clock */
-    bool full;                               /* it took as much as it was allowed to */
-    bool stale;                              /* it may have left something, or we have written since */
+    int64_t version;                                 /* data_version when it looked */
+    int64_t looked_us;                               /* up to when it saw what was due; wall clock */
+    bool full;                                       /* it took as much as it was allowed to */
+    bool stale;                                      /* it may have left something, or we have written since */
 };
 
 /* Where there are many lanes: how far the rows reach, at the front of each priority, that no claim may take; the next look from
@@ -101,7 +101,7 @@ struct ob_sqlite_store {
     sqlite3 *db;
     char *path;
     const char *worker; /* borrowed; only claims under a name that begins so are settled and renewed; NULL: all */
-    bool open_tx; /* the caller's */
+    bool open_tx;       /* the caller's */
     int64_t schema_version;
     bool hooked;          /* the application has triggers on outbox_event, as of schema_version */
     bool hooks_muted;     /* a trigger has rolled our transaction back: keep the events, call nobody */

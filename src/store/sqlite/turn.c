@@ -76,9 +76,9 @@ static ob_code read_ready(struct choice *choice, const char *tenant, int64_t lan
                                          OB_NUM(most),
                                          OB_TEXT(tenant)};
     sqlite3_stmt *stmt;
-    ob_code code = tenant      ? ob_sqlite_start(choice->store, OB_SQLITE_ready_tenant, args, 7, &stmt, err)
-                   : wide      ? ob_sqlite_start(choice->store, OB_SQLITE_ready_wide, args + 1, 5, &stmt, err)
-                               : ob_sqlite_start(choice->store, OB_SQLITE_ready, args, 6, &stmt, err);
+    ob_code code = tenant ? ob_sqlite_start(choice->store, OB_SQLITE_ready_tenant, args, 7, &stmt, err)
+                   : wide ? ob_sqlite_start(choice->store, OB_SQLITE_ready_wide, args + 1, 5, &stmt, err)
+                          : ob_sqlite_start(choice->store, OB_SQLITE_ready, args, 6, &stmt, err);
     return code ? code : read_rows(choice, stmt, err);
 }
 

@@ -193,11 +193,10 @@ static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struc
         return code;
     }
     sooner(look, when);
-    code = ob_sqlite_start(
-        store, OB_SQLITE_lanes,
-        OB_ARGS(OB_TEXT(watch->name_space), OB_TEXT(watch->topics), OB_TEXT(watch->only), OB_TEXT(watch->skip),
-                OB_TEXT(watch->rules), OB_NUM(LANES_FEW + 1)),
-        &stmt, err);
+    code = ob_sqlite_start(store, OB_SQLITE_lanes,
+                           OB_ARGS(OB_TEXT(watch->name_space), OB_TEXT(watch->topics), OB_TEXT(watch->only),
+                                   OB_TEXT(watch->skip), OB_TEXT(watch->rules), OB_NUM(LANES_FEW + 1)),
+                           &stmt, err);
     while (!code && !look->due) {
         code = ob_sqlite_step(store, stmt, &row, err);
         if (code || !row)

@@ -120,8 +120,9 @@ static void valid(void **state)
 {
     (void)state;
     static const char *const good[] = {"\"\\u0000\"", "\"\\ud800\"", "1e99999", " {\"a\": [1, {}]} ", "\"\xc3\xa9\""};
-    static const char *const bad[] = {"", "{},", "{}}", "\"\\u00g0\"", "\"\xff\"", "\"\xed\xa0\x80\"", "\xef\xbb\xbf{}",
-                                      "01", "{'a': 1}", "{a: 1}", "[1,]", "/**/1", "Infinity", "\"a\tb\""};
+    static const char *const bad[] = {
+        "",   "{},",      "{}}",    "\"\\u00g0\"", "\"\xff\"", "\"\xed\xa0\x80\"", "\xef\xbb\xbf{}",
+        "01", "{'a': 1}", "{a: 1}", "[1,]",        "/**/1",    "Infinity",         "\"a\tb\""};
     static char deep[20002];
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         if (!ob_json_valid(good[i], strlen(good[i])))
@@ -139,11 +140,8 @@ static void valid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good),
-        cmocka_unit_test(bad),
-        cmocka_unit_test(depth),
-        cmocka_unit_test(cuts),
-        cmocka_unit_test(valid),
+        cmocka_unit_test(good), cmocka_unit_test(bad),   cmocka_unit_test(depth),
+        cmocka_unit_test(cuts), cmocka_unit_test(valid),
     };
     return cmocka_run_group_tests_name("json_check", tests, NULL, NULL);
 }

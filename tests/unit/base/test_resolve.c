@@ -1,8 +1,8 @@
 /* test_resolve.c - names are looked up while the caller goes on. Proves: S10, S11 (one receiver that hangs is in nobody else's way).
  *
  * getaddrinfo is our own here: "slow-N" hangs until it is let go, "name" has two addresses, "gone" does not exist. */
-#include "base/resolve.h"
 #include "base/clock.h"
+#include "base/resolve.h"
 #include "ob_test.h"
 
 #include <arpa/inet.h>
@@ -22,8 +22,8 @@ static struct addrinfo *make(const char *text, struct addrinfo *next)
     struct sockaddr_in *address = (void *)(info + 1);
     address->sin_family = AF_INET;
     inet_pton(AF_INET, text, &address->sin_addr);
-    *info = (struct addrinfo){.ai_family = AF_INET, .ai_addr = (void *)address, .ai_addrlen = sizeof *address,
-                              .ai_next = next};
+    *info = (struct addrinfo){
+        .ai_family = AF_INET, .ai_addr = (void *)address, .ai_addrlen = sizeof *address, .ai_next = next};
     return info;
 }
 

@@ -656,10 +656,10 @@ static void unreadable_payloads_y7(void **state)
     struct rig rig = {0};
     rig_new(&rig);
     expect(&rig, OB_ACTION_CLAIM);
-    struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0), msg(3, NULL, 0, 0), msg(4, "k", 1, 0),
-                                     msg(5, "k", 2, 0), msg(6, NULL, 0, 0)};
-    static const enum outbox_fault faults[] = {OUTBOX_FAULT_DAMAGED, OUTBOX_FAULT_MEMORY, OUTBOX_FAULT_UNSUPPORTED,
-                                               OUTBOX_FAULT_NONE, OUTBOX_FAULT_DAMAGED, OUTBOX_FAULT_NOT_JSON};
+    struct outbox_delivery msgs[] = {msg(1, NULL, 0, 0), msg(2, NULL, 0, 0), msg(3, NULL, 0, 0),
+                                     msg(4, "k", 1, 0),  msg(5, "k", 2, 0),  msg(6, NULL, 0, 0)};
+    static const enum outbox_fault faults[] = {OUTBOX_FAULT_DAMAGED, OUTBOX_FAULT_MEMORY,  OUTBOX_FAULT_UNSUPPORTED,
+                                               OUTBOX_FAULT_NONE,    OUTBOX_FAULT_DAMAGED, OUTBOX_FAULT_NOT_JSON};
     static const enum outbox_outcome wanted[] = {OUTBOX_FAILED,   OUTBOX_RELEASED, OUTBOX_BLOCKED, 0,
                                                  OUTBOX_RELEASED, OUTBOX_FAILED};
     for (size_t i = 0; i < OB_COUNT(msgs); i++) {

@@ -229,7 +229,8 @@ static void probes_of_silence_n5(void **state)
 static void all_down(struct rig *rig, int dests)
 {
     for (int i = 0; i < dests; i++)
-        rig->dests[i].breaker = (struct ob_breaker_settings){.threshold = 1, .base_us = 10 * SECOND, .cap_us = 10 * SECOND};
+        rig->dests[i].breaker =
+            (struct ob_breaker_settings){.threshold = 1, .base_us = 10 * SECOND, .cap_us = 10 * SECOND};
     rig_new(rig, dests);
     for (int i = 0; i < dests - 1; i++)
         is(rig, msg(i, 1, 0), refused, OUTBOX_BLOCKED);

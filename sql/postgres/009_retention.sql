@@ -578,10 +578,15 @@ begin
         union
         select d.id from @schema@.dead d where d.subject = erase_subject.subject
            and d.namespace = erase_subject.namespace and (v_tenant is null or d.tenant_id = v_tenant));
-    delete from @schema@.dead d where d.id = any (v_ids); -- first: an open retry puts into the queue what it takes from there
-    delete from @schema@.queue q where q.id = any (v_ids) and q.sid is null;
-    update @schema@.queue q set expires_at = '-infinity', held = false, due = least(q.due, clock_timestamp())
-     where q.id = any (v_ids);
+    -- An open retry puts into the queue what it takes from the dead letters, an open settle the other way round. Each is waited
+    -- for, and then there is another look.
+    for v_round in 1..10 loop
+        delete from @schema@.dead d where d.id = any (v_ids);
+        delete from @schema@.queue q where q.id = any (v_ids) and q.sid is null;
+        update @schema@.queue q set expires_at = '-infinity', held = false, due = least(q.due, clock_timestamp())
+         where q.id = any (v_ids);
+        exit when not exists (select from @schema@.dead d where d.id = any (v_ids));
+    end loop;
     perform @schema@.wake_successors(array_agg(q.sid), array_agg(q.seq - 1))
        from @schema@.queue q
       where q.id = any (v_ids) and q.parked

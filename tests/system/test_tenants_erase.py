@@ -2,7 +2,9 @@
 
 Proves: V14 S6 (how erasure passes the append-only guard) T4 (the act is on record) N2 (the rest of a key keeps its
 order). """
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -264,3 +266,24 @@ def test_failed_hook_events_go_too(db):
     assert db.sql("SELECT count(*) FROM outbox.hook_failure") == [(2,)]
     db.sql("SELECT outbox.erase_subject('default', 'gone')")
     assert db.sql("SELECT event ->> 'subject' FROM outbox.hook_failure") == [("other",)]
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("act", ["settle", "retry"])
+def test_it_waits_for_who_has_the_message(db, act, key):
+    """V14: while a worker gives the message up, or an operator sends it again, it is erased when they are done."""
+    enqueue(db, "x", None, subject="gone", **({"key": key} if key else {}))
+    if act == "retry":
+        settle(db, 3)
+    with db.connect() as other, db.connect(autocommit=True) as conn, ThreadPoolExecutor() as pool:
+        if act == "retry":
+            assert other.execute("SELECT outbox.retry(before => now())").fetchone() == (1,)
+        else:
+            other.execute("SELECT outbox.settle(ARRAY[id], ARRAY[token], ARRAY[3]) FROM outbox.claim('w', 1)")
+        erased = pool.submit(conn.execute, "SELECT outbox.erase_subject('default', 'gone')")
+        time.sleep(0.3)
+        assert not erased.done()
+        other.commit()
+        assert erased.result(30).fetchone() == (1,)
+    assert holding(db, "gone") == {}
+    assert drain(db) == []

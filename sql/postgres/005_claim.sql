@@ -35,9 +35,10 @@
 
 -- dear: the last sweep, which took so long, walked over many dead entries. full: the last claim took all it could. depth: of how many of a key a batch is to be made, where there are as many.
 -- low_at: since when no lower priority had its turn; turn_at: when tenants have theirs, beginning after turn. wide_until: so
--- long it is not asked whether many lanes have rows. stepped: the last claim met many rows that it may not take. alone: the last batch was of one that goes alone.
+-- long it is not asked whether many lanes have rows. stepped: the last claim met many rows that it may not take.
+-- walking: it did not come to their end. alone: the last batch was of one that goes alone.
 create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, dear boolean, busy boolean, "full" boolean,
-    depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, wide_until timestamptz, stepped boolean, alone boolean,
+    depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, wide_until timestamptz, stepped boolean, walking boolean, alone boolean,
     marks @schema@.mark[]);
 
 -- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md. stream: where seq counts; a
@@ -347,6 +348,8 @@ declare
     v_calm @schema@.mark[];  -- of probes that had nothing when they were swept
     v_steps int;             -- rows that a wide probe may step over at once
     v_bounded boolean;       -- some probes did not look at all that is due
+    v_walked_on boolean := false;
+    v_last int;              -- the last probe that gave any
     v_read bigint;
     v_turns @schema@.turn[];
     v_first @schema@.locked; -- what is taken by turns
@@ -416,7 +419,11 @@ begin
         if v_memory.scope is distinct from v_name or v_memory.swept_at > v_now + interval '1 min' then
             v_memory := null; -- of another scope, or of a clock that was ahead
         end if;
-        v_wide := coalesce(v_memory.wide_until > v_now, false) and v_scope.lanes is null;
+        if v_scope.open and v_memory.stepped then
+            v_memory.swept_at := null; -- what was stepped over may go now
+            v_memory.walking := false;
+        end if;
+        v_wide := coalesce(v_memory.wide_until > v_now or v_memory.walking, false) and v_scope.lanes is null;
         if not v_wide and cardinality(v_memory.marks) > 0 and v_memory.marks[1].lane is null then
             v_memory.marks := null;
             v_memory.swept_at := null;
@@ -432,7 +439,8 @@ begin
     v_depth := least(coalesce(v_memory.depth, 1), run, "limit");
     v_width := "limit" / v_depth;
     v_steps := greatest(5 * v_width, 500);
-    v_sweep := not coalesce(v_now < v_memory.swept_at + case when v_memory.busy then greatest('0.5 s', v_memory.cost * 20)
+    v_sweep := not coalesce(v_now < v_memory.swept_at + case when v_memory.walking then interval '10 s'
+        when v_memory.busy then greatest('0.5 s', v_memory.cost * 20)
         when v_memory.dear then v_memory.cost * 20 end, false);
 
     loop
@@ -506,12 +514,17 @@ begin
         v_read := case when v_wide and not v_scope.open then @schema@.entries_read() end;
         v_got := @schema@.lock_due(v_marks, v_scope, tenant, v_first.tids,
             v_width - coalesce(cardinality(v_first.tids), 0), claim.max_attempts, v_now);
+        v_last := case when v_bounded then (select max(p) from unnest(v_got.probes) p) end;
         if v_first.tids is not null then
             v_got := @schema@.together(v_got, v_first);
         end if;
         v_count := cardinality(v_got.tids);
         v_memory.stepped := v_read is not null and (v_bounded and v_count < v_width
             or @schema@.entries_read() - v_read > v_steps);
+        v_memory.walking := v_bounded and (v_count < v_width or exists (
+            select from unnest(v_marks) with ordinality m
+             where m.high is not null and m.ordinality < v_last and m.ordinality <> all (v_got.probes)));
+        v_walked_on := v_walked_on or v_memory.walking;
 
         v_take := v_got.tids;
         if v_got.keyed and not v_got.loose then
@@ -563,7 +576,8 @@ begin
             -- Where rows were stepped over, the mark is behind what has been looked at; where some were left, before them.
             v_memory.marks := array(
                 select row (m.lane, m.prio, m.shard, least(greatest(m.low, g.due, case when m.high is not null
-                               and v_count < v_width and coalesce(g.count, 0) <= v_width / 8 then m.high + interval '1 us' end), l.due),
+                               and (v_count < v_width and coalesce(g.count, 0) <= v_width / 8
+                                    or g.count is null and m.ordinality < v_last) then m.high + interval '1 us' end), l.due),
                                null)::@schema@.mark as mark
                   from unnest(v_marks) with ordinality m
                   left join (select g.probe, max(g.due) as due, count(*) from unnest(v_got.probes, v_got.dues) g(probe, due)
@@ -590,7 +604,8 @@ begin
         elsif v_bounded then
             v_steps := least(v_steps * 2, 10000);
         else
-            exit when v_sweep or tenant is not null or not v_memory.busy;
+            exit when v_sweep or tenant is not null or not v_memory.busy or v_walked_on
+                or v_wide and v_memory.dear;
         end if;
         v_sweep := v_count = 0 and not v_bounded;
         if clock_timestamp() > v_start + interval '0.2 s' then
@@ -600,6 +615,14 @@ begin
         v_now := clock_timestamp();
     end loop;
 
+    -- A walk over what may not be taken goes on with the next claim. It is part of the cost of its sweep: otherwise the next
+    -- sweep would begin it anew before it comes to its end, and nothing behind would ever be found.
+    if v_walked_on then
+        v_left := v_left or v_memory.walking;
+        v_memory.dear := true;
+        v_memory.cost := least(v_memory.cost + (clock_timestamp() - v_start), interval '0.5 s');
+        v_memory.wide_until := greatest(v_memory.wide_until, v_memory.swept_at + v_memory.cost * 20);
+    end if;
     v_kept := set_config('outbox.more', case when v_left then 'on' else '' end, true);
     if tenant is null then
         v_memory.full := v_count >= v_width or v_left;

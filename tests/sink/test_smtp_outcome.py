@@ -362,7 +362,9 @@ def test_no_descriptor_for_an_attachment(server, tmp_path):
     env = preload(tmp_path, "starved", """
         #include <errno.h>
         int openat(int at, const char *path, int flags, ...) { errno = EMFILE; return -1; }
-        int openat64(int at, const char *path, int flags, ...) { errno = EMFILE; return -1; }""")
+        int openat64(int at, const char *path, int flags, ...) { errno = EMFILE; return -1; }
+        int __openat_2(int at, const char *path, int flags) { errno = EMFILE; return -1; } /* as FORTIFY calls them */
+        int __openat64_2(int at, const char *path, int flags) { errno = EMFILE; return -1; }""")
     verdict, = drive("smtp", server.options(attachments_dir=tmp_path), [mail], env=env)
     assert (*short(verdict), verdict["unreachable"]) == ("not_sent", "smtp_attachment_unreadable", False)
     assert verdict["not_before_ms"] > 0 and server.connections == 0

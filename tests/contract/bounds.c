@@ -3,6 +3,8 @@
 
 #include "core/batch.h"
 
+#include <pthread.h>
+
 enum { SIZE = 1000 };
 
 static const char *payload_of(char text[SIZE + 1])
@@ -159,6 +161,39 @@ static void behind_the_dead(struct fx *fx)
     }
 }
 
+static void *claim_all(void *arg)
+{
+    struct fx *fx = arg;
+    outbox_batch *batch;
+    do
+        batch = claim(fx);
+    while (outbox_batch_size(batch) == 0 && batch->more);
+    return (void *)(uintptr_t)outbox_batch_size(batch);
+}
+
+/* A claim of them takes no more of the stack than one of a few. */
+static void a_key_that_expired(struct fx *fx)
+{
+    enum { COUNT = 3000, STACK = 256 * 1024 };
+    int64_t expiry = now_us() + 2 * SECOND;
+    pthread_attr_t attr;
+    pthread_t thread;
+    void *size;
+    int made = 0;
+    for (; made < COUNT && now_us() < expiry - SECOND / 2; made++)
+        put(fx, .key = "k", .expires_at_us = expiry);
+    struct outbox_uuid id = put(fx, .key = "k").id;
+    until_us(expiry + 1000);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    assert_int_equal(pthread_create(&thread, &attr, claim_all, fx), 0);
+    pthread_join(thread, &size);
+    pthread_attr_destroy(&attr);
+    assert_int_equal((int)(uintptr_t)size, 1);
+    assert_int_equal(look(fx, id)->status, OB_PROCESSING);
+    assert_int_equal(count_status(fx, OB_DEAD), made);
+}
+
 const struct contract_test bounds_tests[] = {
     {"V15 M6: a claim ends before its payloads are too many bytes, and says that there is more", by_bytes},
     {"V15 N2: what does not fit stays as it was, in order", by_bytes_in_order},
@@ -169,5 +204,6 @@ const struct contract_test bounds_tests[] = {
     {"M7 M9: those that go alone and others take turns", alone_by_turns},
     {"M7 M12: an attempt that was answered is not lost, and a retry begins anew", not_alone},
     {"M9 M12: a claim finds what stands behind many that are buried", behind_the_dead},
+    {"N2 N10: a key of which many expired goes on", a_key_that_expired},
     {NULL, NULL, 0},
 };

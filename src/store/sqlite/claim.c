@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORKER_MAX = 200, LIMIT_MAX = 10000, ATTEMPTS_MAX = 1000, CHUNK = 500 };
+enum { WORKER_MAX = 200, LIMIT_MAX = 10000, ATTEMPTS_MAX = 1000, CHUNK = 500, BURY_CHUNK = 500 };
 #define LEASE_MIN_US 100000LL
 #define LEASE_MAX_US 86400000000LL
 #define BASE_MAX_US 86400000000LL
@@ -59,6 +59,7 @@ struct claim {
     bool turns;     /* what is being taken goes out of turn */
     int64_t start_bytes;
     size_t start, room; /* of this write transaction: what was taken before it, and what may be after it */
+    size_t buried;      /* by it */
 };
 
 /* ---- what is asked for ------------------------------------------------------------------------------------------- */
@@ -379,45 +380,54 @@ static ob_code take_run(struct claim *claim, const struct ob_sqlite_entry *head,
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
-static ob_code take(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err);
-
 /* After a death in a key its next row may be due: it was not, when the choice began. */
-static ob_code take_heir(struct claim *claim, int64_t sid, struct outbox_error *err)
+static ob_code find_heir(struct claim *claim, int64_t sid, struct ob_sqlite_entry *heir, bool *has,
+                         struct outbox_error *err)
 {
-    struct ob_sqlite_entry heir;
     sqlite3_stmt *stmt;
-    bool row = false;
+    *has = false;
     ob_code code =
         ob_sqlite_start(claim->store, OB_SQLITE_follow, OB_ARGS(OB_NUM(sid), OB_NUM(0), OB_NUM(1)), &stmt, err);
     if (!code)
-        code = ob_sqlite_step(claim->store, stmt, &row, err);
-    if (code || !row)
+        code = ob_sqlite_step(claim->store, stmt, has, err);
+    if (code || !*has)
         return code;
-    ob_sqlite_entry_read(stmt, &heir);
+    ob_sqlite_entry_read(stmt, heir);
     ob_sqlite_done(stmt);
-    if (heir.state != OB_SQLITE_READY || heir.due > claim->now || !ob_sqlite_pick_lane(claim->pick, heir.lane))
-        return OUTBOX_OK;
-    return take(claim, &heir, err);
+    *has = heir->state == OB_SQLITE_READY && heir->due <= claim->now && ob_sqlite_pick_lane(claim->pick, heir->lane);
+    return OUTBOX_OK;
+}
+
+static ob_code bury(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
+{
+    ob_code code = entry->state == OB_SQLITE_LEASED ? record_lost(claim, entry, err) : OUTBOX_OK;
+    claim->died = true;
+    claim->buried++;
+    return code ? code : die(claim, entry, err);
 }
 
 static ob_code take(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
 {
-    struct place place = {0};
-    ob_code code = entry->sid ? place_of(claim, entry, &place, err) : OUTBOX_OK;
-    if (code)
-        return code;
-    if (place.behind && !(place.own && claim->want->prefetch)) {
-        if (place.spoken || entry->state != OB_SQLITE_READY)
-            return OUTBOX_OK;
-        return ob_sqlite_run(claim->store, OB_SQLITE_park, OB_ARGS(OB_NUM(entry->n)), NULL, err);
-    }
-    if (is_dying(claim, entry)) {
-        if (entry->state == OB_SQLITE_LEASED)
-            code = record_lost(claim, entry, err);
-        if (!code)
-            code = die(claim, entry, err);
-        claim->died = true;
-        return !code && entry->sid && claim->count < claim->room ? take_heir(claim, entry->sid, err) : code;
+    struct ob_sqlite_entry heir;
+    ob_code code;
+    for (bool has;; entry = &heir) { /* a whole key may have expired */
+        struct place place = {0};
+        code = entry->sid ? place_of(claim, entry, &place, err) : OUTBOX_OK;
+        if (code)
+            return code;
+        if (place.behind && !(place.own && claim->want->prefetch)) {
+            if (place.spoken || entry->state != OB_SQLITE_READY)
+                return OUTBOX_OK;
+            return ob_sqlite_run(claim->store, OB_SQLITE_park, OB_ARGS(OB_NUM(entry->n)), NULL, err);
+        }
+        if (!is_dying(claim, entry))
+            break;
+        code = bury(claim, entry, err);
+        if (code || !entry->sid || claim->count >= claim->room || claim->buried >= BURY_CHUNK)
+            return code;
+        code = find_heir(claim, entry->sid, &heir, &has, err);
+        if (code || !has)
+            return code;
     }
     if (!may_join(claim, entry))
         return OUTBOX_OK;
@@ -476,6 +486,7 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
     struct claim *claim = ctx;
     claim->count = claim->start;
     claim->bytes = claim->start_bytes;
+    claim->buried = 0;
     claim->died = claim->alone = false;
     claim->span_count = claim->span_cap = 0;
     claim->now = ob_clock_wall_us();
@@ -489,7 +500,7 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
     if (!code && claim->pressed && !claim->tenant)
         code = take_turns(claim, err);
     bool turned = claim->count > claim->start;
-    while (!code && claim->count < claim->room) {
+    while (!code && claim->count < claim->room && claim->buried < BURY_CHUNK) {
         struct ob_sqlite_entry entry;
         bool has;
         code = ob_sqlite_pick_next(claim->pick, &entry, &has, err);
@@ -499,6 +510,7 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
     }
     for (size_t i = 0; i < claim->span_count && !code; i++)
         code = lease_plain(claim, &claim->spans[i], err);
+    claim->more = claim->more || (claim->buried >= BURY_CHUNK && claim->count > 0);
     if (!code && turned)
         code = ob_sqlite_turn_sort(&claim->arena, claim->taken + claim->start, claim->count - claim->start, err);
     return code;
@@ -524,7 +536,7 @@ static ob_code look(struct claim *claim, bool *has, struct outbox_error *err)
     return code;
 }
 
-/* One write transaction: at most CHUNK messages, so that a large claim keeps nobody out for long. */
+/* One write transaction: at most CHUNK messages and about as many deaths, so that a large claim keeps nobody out for long. */
 static ob_code take_chunk(struct claim *claim, struct outbox_error *err)
 {
     size_t left = (size_t)claim->want->limit - claim->count;

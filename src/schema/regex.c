@@ -45,6 +45,7 @@ struct rewriter {
     struct ob_buf out;
     bool in_class;
     size_t class_out, longest_class; /* where the class began in what is written */
+    size_t hyphen;                   /* where what is written ends with a bare hyphen of a class */
     const char *why;                 /* set when the pattern is refused */
 };
 
@@ -86,7 +87,7 @@ static void rewrite_space(struct rewriter *rewriter, bool space)
         ob_buf_printf(out, "[%s]", space ? SPACES : OTHERS);
         return;
     }
-    if (out->len > rewriter->class_out && out->data[out->len - 1] == '-') {
+    if (out->len > rewriter->class_out && out->len == rewriter->hyphen) {
         out->len--;
         ob_buf_puts(out, "\\-");
     }
@@ -235,6 +236,7 @@ static void rewrite_one(struct rewriter *rewriter)
             ob_buf_putc(&rewriter->out, '\\'); /* or [:alpha:] would be a class of its own */
         rewriter->in_class = c != ']';
         copy(rewriter, 1);
+        rewriter->hyphen = c == '-' ? rewriter->out.len : rewriter->hyphen;
         if (rewriter->out.len - rewriter->class_out > rewriter->longest_class)
             rewriter->longest_class = rewriter->out.len - rewriter->class_out;
     } else if (c == '[') {

@@ -5,6 +5,7 @@
 #include "core/dest.h"
 #include "relay/visitors.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -12,6 +13,15 @@
 /* OWN: the loop, the log, threads that look names up. STORE: three connections and a keeper's, or a file with its journal
  * twice; what watches them; and one for each configuration that drains. */
 enum { REASONABLE = 65536, OWN = 32, STORE = 24, GUESS = 4, GUESS_EACH = 1 };
+
+static struct rlimit given; /* as it was before it was raised */
+
+/* In the child of a fork. What a sink runs gets what we were given: programs that use select() or close all descriptors up
+ * to the limit count on that. */
+static void give_back(void)
+{
+    (void)setrlimit(RLIMIT_NOFILE, &given);
+}
 
 int64_t ob_descriptors_raise(void)
 {
@@ -21,7 +31,8 @@ int64_t ob_descriptors_raise(void)
     if (limit.rlim_cur < REASONABLE && limit.rlim_cur < limit.rlim_max) {
         struct rlimit more = limit;
         more.rlim_cur = limit.rlim_max < REASONABLE ? limit.rlim_max : REASONABLE;
-        if (setrlimit(RLIMIT_NOFILE, &more) == 0)
+        given = limit;
+        if (pthread_atfork(NULL, NULL, give_back) == 0 && setrlimit(RLIMIT_NOFILE, &more) == 0)
             limit = more;
     }
     return limit.rlim_cur > INT32_MAX ? INT32_MAX : (int64_t)limit.rlim_cur;

@@ -8,7 +8,8 @@
 
 #include "relay/config.h"
 
-/* Raises the soft limit as far as the hard one allows, within reason. Returns what it is now. */
+/* Raises the soft limit as far as the hard one allows, within reason; programs that are run get the old one. Returns what it
+ * is now. Once in a process. */
 int64_t ob_descriptors_raise(void);
 
 struct ob_descriptors {

@@ -156,6 +156,22 @@ def test_the_limit_is_raised(shop, tmp_path):
             relay.kill()
 
 
+def test_programs_get_the_limit_that_was_given(shop, tmp_path):
+    """S10: a program that the relay runs does not inherit what the relay raised for itself."""
+    told = tmp_path / "told"
+    sinks = {"run": {"kind": "exec", "command": ["/bin/sh", "-c", "ulimit -Sn > %s; ulimit -Hn >> %s" % (told, told)]}}
+    relay = Relay(tmp_path, shop.url, sinks, [{"sink": "run"}])
+    process = start(relay, preexec_fn=limited(200, 4096))
+    try:
+        shop.enqueue(1)
+        shop.wait(delivered=1)
+        assert told.read_text().split() == ["200", "4096"]
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (4096, 4096)
+        relay.stop()
+    finally:
+        relay.kill()
+
+
 def test_sinks_leave_descriptors_to_the_stores(shop, tmp_path):
     """S10 N5: forty sinks may have 640 connections, and there are 300 descriptors. That is said, fewer are out at once, and
     every message is delivered once."""

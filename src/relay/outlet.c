@@ -157,8 +157,8 @@ static void on_closed(uv_handle_t *handle)
 static void mask(const struct ob_config_sink *sink, struct outbox_error *err)
 {
     for (size_t i = 0; err && i < sink->mask_count; i++)
-        for (char *at = err->text; (at = strstr(at, sink->masks[i]));)
-            at = memset(at, '*', strlen(sink->masks[i]));
+        for (char *at = err->text; (at = strstr(at, sink->masks[i])); at += strlen(sink->masks[i]))
+            memset(at, '*', strlen(sink->masks[i]));
 }
 
 enum outbox_code ob_outlet_open(const struct ob_outlet_settings *settings, struct ob_outlet **out,

@@ -4,6 +4,7 @@
 
 #include "ob_test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct outbox_sink {
@@ -106,11 +107,40 @@ static void what_did_not_open_is_not_closed(void **state)
     assert_int_equal(closed, 0);
 }
 
+static enum outbox_code open_and_quote(const struct outbox_sink_option *options, size_t count,
+                                       const struct outbox_sink_host *host, outbox_sink **sink,
+                                       struct outbox_error *err)
+{
+    (void)options, (void)count, (void)host, (void)sink;
+    snprintf(err->text, sizeof err->text, "no \"hunter22\", not even hunter22hunter22, nor ****");
+    return err->code = OUTBOX_INVALID;
+}
+
+/* Also one that somebody has masked already, and copied so. */
+static void secrets_are_not_repeated(void **state)
+{
+    (void)state;
+    static const struct outbox_sink_ops ops = {
+        .abi = OUTBOX_SINK_ABI, .open = open_and_quote, .deliver = deliver, .close = close_it};
+    static const char *masks[] = {"****", "hunter22"};
+    const struct ob_config_sink config = {.name = "x", .masks = masks, .mask_count = 2};
+    uv_loop_t loop;
+    struct ob_outlet *outlet;
+    struct outbox_error err;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    const struct ob_outlet_settings settings = {.loop = &loop, .ops = &ops, .sink = &config, .done = done};
+    assert_int_equal(ob_outlet_open(&settings, &outlet, &err), OUTBOX_INVALID);
+    assert_string_equal(err.text, "no \"********\", not even ****************, nor ****");
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts_of_any_size_are_taken),
         cmocka_unit_test(what_did_not_open_is_not_closed),
+        cmocka_unit_test(secrets_are_not_repeated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -249,6 +249,8 @@ void ob_generation_close(struct ob_generation *generation)
     const struct ob_config *config = generation->set.config;
     if (generation->started)
         ob_generation_tick(generation);
+    if (generation->keepers && generation->set.before)
+        ob_generation_leave_keepers(generation, generation->set.before->set.config);
     for (size_t i = 0; generation->keepers && i < config->store_count; i++)
         ob_keeper_dismiss(generation->keepers[i]);
     for (size_t i = 0; generation->keepers && i < config->store_count; i++)
@@ -281,6 +283,17 @@ int64_t ob_generation_turn(struct ob_generation *generation)
     int64_t due = INT64_MAX;
     for (size_t i = 0; i < generation->set.config->store_count; i++) {
         int64_t at = generation->stations[i] ? ob_station_turn(generation->stations[i]) : INT64_MAX;
+        due = at < due ? at : due;
+    }
+    return due;
+}
+
+int64_t ob_generation_due(const struct ob_generation *generation)
+{
+    int64_t due = INT64_MAX;
+    for (size_t i = 0; i < generation->set.config->store_count; i++) {
+        struct ob_station *station = generation->stations[i];
+        int64_t at = station ? ob_engine_due_us(ob_station_engine(station)) : INT64_MAX;
         due = at < due ? at : due;
     }
     return due;

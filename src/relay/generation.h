@@ -47,6 +47,8 @@ bool ob_generation_stopped(const struct ob_generation *generation);
 void ob_generation_close(struct ob_generation *generation);
 
 int64_t ob_generation_turn(struct ob_generation *generation); /* as ob_station_turn */
+/* When there is something to do again. */
+int64_t ob_generation_due(const struct ob_generation *generation);
 /* What these, which drain, have out takes places at the sinks of this one. */
 void ob_generation_count_out(struct ob_generation *generation, struct ob_generation *const *draining, size_t count);
 /* About once a second: what is counted and told is brought up to date. */

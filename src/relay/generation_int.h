@@ -33,6 +33,9 @@ struct ob_shared_line *ob_generation_same_line(const struct ob_generation *gener
 /* Its keeper that can go on for this store; NULL. */
 struct ob_keeper **ob_generation_same_keeper(struct ob_generation *generation, size_t i);
 struct ob_keeper_settings ob_generation_keeper(struct ob_generation *generation, size_t i);
+/* Its keepers go, and nobody waits for them; silently where the other configuration has the store too, for its keeper lives
+ * under the same name. */
+void ob_generation_leave_keepers(struct ob_generation *generation, const struct ob_config *other);
 /* The series of this generation are shown, and no others. */
 void ob_generation_show_series(struct ob_generation *generation);
 /* This one claims from now on, and the one before, if there is one, drains. */

@@ -119,6 +119,15 @@ static void take_over_keeper(struct ob_generation *generation, size_t i)
         ob_heed(generation->stations[i], generation->set.config, wishes, generation->set.log);
 }
 
+void ob_generation_leave_keepers(struct ob_generation *generation, const struct ob_config *other)
+{
+    const struct ob_config *config = generation->set.config;
+    for (size_t i = 0; i < config->store_count; i++) {
+        ob_keeper_leave(generation->keepers[i], find_store(other, config->stores[i].name) < 0);
+        generation->keepers[i] = NULL;
+    }
+}
+
 /* Claims no more, and finishes what is out: no delivery takes longer than the timeout of its sink. */
 static void drain(struct ob_generation *generation, const struct ob_config *heir)
 {
@@ -128,9 +137,8 @@ static void drain(struct ob_generation *generation, const struct ob_config *heir
     for (size_t i = 0; i < config->store_count; i++) {
         if (generation->observers[i])
             ob_observer_retire(generation->observers[i]);
-        ob_keeper_leave(generation->keepers[i], find_store(heir, config->stores[i].name) < 0);
-        generation->keepers[i] = NULL;
     }
+    ob_generation_leave_keepers(generation, heir);
     for (size_t i = 0; i < config->sink_count; i++) {
         int64_t timeout_us = ob_dest_settings(&config->sinks[i].dest).timeout_us;
         longest_us = timeout_us > longest_us ? timeout_us : longest_us;

@@ -305,21 +305,29 @@ static void on_tick(uv_timer_t *timer)
     }
 }
 
-/* As ob_generation_turn, for what drains; what is through goes. */
-static int64_t turn_draining(struct serve *serve)
+/* What drains does what is due; what is through goes. */
+static void turn_draining(struct serve *serve)
 {
-    int64_t due = INT64_MAX;
     if (serve->draining_count == 0)
-        return due;
+        return;
     for (size_t i = serve->draining_count; i-- > 0;) {
-        int64_t at = ob_generation_turn(serve->draining[i]);
-        due = at < due ? at : due;
+        ob_generation_turn(serve->draining[i]);
         if (serve->phase == RUNNING && ob_generation_stopped(serve->draining[i]))
             end_draining(serve, i);
     }
     if (serve->phase == RUNNING && serve->again && serve->draining_count < DRAINING)
         reload(serve);
     ob_generation_count_out(serve->now, serve->draining, serve->draining_count);
+}
+
+/* Told when all had their turn: where they share a line, the turn of one may bring an answer for another. */
+static int64_t draining_due(const struct serve *serve)
+{
+    int64_t due = INT64_MAX;
+    for (size_t i = 0; i < serve->draining_count; i++) {
+        int64_t at = ob_generation_due(serve->draining[i]);
+        due = at < due ? at : due;
+    }
     return due;
 }
 
@@ -334,9 +342,9 @@ static bool all_stopped(const struct serve *serve)
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct serve *serve = prepare->data;
-    int64_t draining_due = turn_draining(serve);
-    int64_t due = ob_generation_turn(serve->now), now = ob_clock_boot_us();
-    due = draining_due < due ? draining_due : due;
+    turn_draining(serve);
+    int64_t due = ob_generation_turn(serve->now), others = draining_due(serve), now = ob_clock_boot_us();
+    due = others < due ? others : due;
     if (serve->phase == RUNNING && serve->set.until_empty && all_done(serve, now)) {
         stop(serve, serve->config->grace_us);
         due = 0;

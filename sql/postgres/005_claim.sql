@@ -363,6 +363,7 @@ declare
     v_got @schema@.locked;
     v_take tid[] := '{}';
     v_die tid[] := '{}';
+    v_stuck tid[]; -- what waits for a message that somebody has locked: it cannot be parked
     v_all tid[]; -- what could be taken
     v_left boolean := false; -- there is more than was taken
     v_sweep boolean;
@@ -512,7 +513,7 @@ begin
         end if;
 
         v_read := case when v_wide and not v_scope.open then @schema@.entries_read() end;
-        v_got := @schema@.lock_due(v_marks, v_scope, tenant, v_first.tids,
+        v_got := @schema@.lock_due(v_marks, v_scope, tenant, v_stuck || v_first.tids,
             v_width - coalesce(cardinality(v_first.tids), 0), claim.max_attempts, v_now);
         v_last := case when v_bounded then (select max(p) from unnest(v_got.probes) p) end;
         if v_first.tids is not null then
@@ -599,7 +600,10 @@ begin
         -- that is not dear.
         exit when cardinality(v_take) > 0;
         if v_count > 0 then
-            exit when v_parked = 0 and cardinality(v_die) = 0;
+            if v_parked = 0 and cardinality(v_die) = 0 then
+                exit when cardinality(v_stuck) >= 1000;
+                v_stuck := v_stuck || v_got.tids;
+            end if;
             v_width := least(v_width * 2, "limit");
         elsif v_bounded then
             v_steps := least(v_steps * 2, 10000);

@@ -249,6 +249,24 @@ def test_work_behind_a_paused_topic(db, each):
         wait_for(lambda: ("flood",) in conn.execute("select topic from outbox.claim('w', 1000)").fetchall(), 5)
 
 
+@pytest.mark.parametrize("limit", [1, 3])
+def test_work_behind_an_open_settle(db, limit):
+    """M20 N5: what waits for messages that somebody is just settling stands in front. It cannot be taken, nor parked; claims
+    bring what is behind it."""
+    with db.connect(autocommit=True) as conn, db.connect() as slow:
+        conn.execute("select count(outbox.enqueue('t', '1', key => 'k' || i % 5)) from generate_series(1, 10) i")
+        first = conn.execute("select array_agg(id), array_agg(token) from outbox.claim('w', 5)").fetchone()
+        conn.execute("select count(outbox.enqueue('t', '1')) from generate_series(1, 9)")
+        assert slow.execute("select count(*) from outbox.ack(%s, %s)", first).fetchone() == (5,)
+        left = 9
+        while left > 0:
+            brought = len(conn.execute("select id from outbox.claim('w', %s)", (limit,)).fetchall())
+            assert brought > 0, left
+            left -= brought
+        slow.commit()
+        assert len(conn.execute("select id from outbox.claim('w', 10)").fetchall()) == 5
+
+
 def test_small_claims_over_dead_entries(db):
     """M20: an old transaction keeps the entries of what was delivered. Small claims, and looks in vain, do not walk over them
     each time; what comes now is found at once, and what was committed late before long."""

@@ -194,6 +194,29 @@ static void a_key_that_expired(struct fx *fx)
     assert_int_equal(count_status(fx, OB_DEAD), made);
 }
 
+/* What waits in front for a destination that is shut does not slow down a key behind it. */
+static void among_many_lanes(struct fx *fx)
+{
+    enum { LANES = 40, COUNT = 6 };
+    static const struct outbox_lane shut = {"default", "shut"};
+    char topic[16];
+    for (int i = 0; i < LANES; i++) {
+        snprintf(topic, sizeof topic, "t%d", i);
+        put(fx, .topic = topic);
+    }
+    ack_all(fx, claim_n(fx, LANES));
+    for (int i = 0; i < COUNT; i++) {
+        put(fx, .topic = "t0", .key = "k");
+        put(fx, .topic = "shut");
+    }
+    for (int i = 1; i <= COUNT; i++) {
+        outbox_batch *batch = claim_n(fx, 1, .skip = &shut, .skip_count = 1);
+        assert_int_equal(outbox_batch_at(batch, 0)->seq, i);
+        claim_none(fx, .skip = &shut, .skip_count = 1);
+        ack_all(fx, batch);
+    }
+}
+
 const struct contract_test bounds_tests[] = {
     {"V15 M6: a claim ends before its payloads are too many bytes, and says that there is more", by_bytes},
     {"V15 N2: what does not fit stays as it was, in order", by_bytes_in_order},
@@ -204,6 +227,7 @@ const struct contract_test bounds_tests[] = {
     {"M7 M9: those that go alone and others take turns", alone_by_turns},
     {"M7 M12: an attempt that was answered is not lost, and a retry begins anew", not_alone},
     {"M9 M12: a claim finds what stands behind many that are buried", behind_the_dead},
+    {"M9 N2: a key goes on at once among many topics, some of which are left out", among_many_lanes},
     {"N2 N10: a key of which many expired goes on", a_key_that_expired},
     {NULL, NULL, 0},
 };

@@ -374,7 +374,7 @@ static ob_code take_run(struct claim *claim, const struct ob_sqlite_entry *head,
         seq = run[i].seq;
     }
     if (!code && claim->want->prefetch)
-        code = ob_sqlite_run(claim->store, OB_SQLITE_wake_next, OB_ARGS(OB_NUM(head->sid), OB_NUM(seq)), NULL, err);
+        code = ob_sqlite_wake(claim->store, OB_SQLITE_wake_next, OB_ARGS(OB_NUM(head->sid), OB_NUM(seq)), err);
     return code;
 }
 

@@ -106,7 +106,7 @@ static ob_code discard(struct ob_sqlite_store *store, const struct dead_letter *
     if (code || !letter->sid)
         return code;
     code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(letter->n), OB_NUM(letter->n)), NULL, err);
-    return code ? code : ob_sqlite_run(store, OB_SQLITE_wake_head, OB_ARGS(OB_NUM(letter->sid)), NULL, err);
+    return code ? code : ob_sqlite_wake(store, OB_SQLITE_wake_head, OB_ARGS(OB_NUM(letter->sid)), err);
 }
 
 static ob_code record(struct ob_sqlite_store *store, const struct sweep *sweep, const struct dead_letter *letter,

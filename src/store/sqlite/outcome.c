@@ -11,16 +11,18 @@ ob_code ob_sqlite_bury(struct ob_sqlite_store *store, int64_t n, int64_t sid, in
                        const char *code_text, const char *error, const char *worker, int64_t now,
                        struct outbox_error *err)
 {
-    int64_t held = 0;
+    int64_t held = 0, died = 0;
     ob_code code =
         ob_sqlite_run(store, OB_SQLITE_bury,
-                      OB_ARGS(OB_NUM(n), OB_TEXT(reason), OB_TEXT(code_text), OB_TEXT(error), OB_NUM(now)), NULL, err);
+                      OB_ARGS(OB_NUM(n), OB_TEXT(reason), OB_TEXT(code_text), OB_TEXT(error), OB_NUM(now)), &died, err);
+    if (code || !died) /* a claim may meet it twice: as the heir of another, and where it read ahead */
+        return code;
     if (!code && sid)
         code = ob_sqlite_run(store, OB_SQLITE_hold, OB_ARGS(OB_NUM(n)), &held, err);
     if (!code && !held)
         code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(n), OB_NUM(n)), NULL, err);
     if (!code && !held && sid)
-        code = ob_sqlite_run(store, OB_SQLITE_wake_head, OB_ARGS(OB_NUM(sid)), NULL, err);
+        code = ob_sqlite_wake(store, OB_SQLITE_wake_head, OB_ARGS(OB_NUM(sid)), err);
     if (code)
         return code;
     return ob_sqlite_fire(store,

@@ -7,7 +7,8 @@
  *
  * Where there are many lanes that would be a cursor for each. Then one cursor goes over all of them, by an index without the
  * lane, and rows that the claim may not take are left out as they come. Those at the front would be read by every claim, so the
- * store remembers how far they reach, and looks at them again twice a second, or less often where they are very many. */
+ * store remembers how far they reach, and looks at them again twice a second, or less often where they are very many. A row
+ * that we wake there meanwhile, the next of a key, is remembered by itself. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -47,7 +48,7 @@ struct ob_sqlite_pick {
     struct ob_sqlite_lane *lanes;
     struct cursor *cursors;
     size_t lane_count;
-    struct cursor expired; /* all leases that have ended, sorted */
+    struct cursor expired; /* all leases that have ended, and rows that we woke, sorted */
     bool begun;
     bool wide;
     const struct ob_sqlite_scope *scope;
@@ -306,6 +307,66 @@ static ob_code push(struct ob_sqlite_pick *pick, struct cursor *cursor, struct o
     return OUTBOX_OK;
 }
 
+static bool is_led(const struct ob_sqlite_lead *lead, int prio, int64_t due, int64_t n)
+{
+    return due < lead->at[prio].due || (due == lead->at[prio].due && n <= lead->at[prio].n);
+}
+
+/* Once, for it may have been parked again. */
+static void note_woken(struct ob_sqlite_lead *lead, int64_t n)
+{
+    size_t i = 0;
+    while (i < lead->woken_count && lead->woken[i] != n)
+        i++;
+    if (i == OB_SQLITE_WOKEN)
+        lead->until_us = 0; /* too many: look from the beginning */
+    else if (i == lead->woken_count)
+        lead->woken[lead->woken_count++] = n;
+}
+
+ob_code ob_sqlite_wake(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
+                       size_t count, struct outbox_error *err)
+{
+    struct ob_sqlite_lead *lead = &store->lead;
+    sqlite3_stmt *stmt;
+    ob_code code = ob_sqlite_start(store, which, args, count, &stmt, err);
+    for (bool row = true; !code && row;) {
+        code = ob_sqlite_step(store, stmt, &row, err);
+        if (code || !row ||
+            !is_led(lead, sqlite3_column_int(stmt, 1), sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 0)))
+            continue;
+        note_woken(lead, sqlite3_column_int64(stmt, 0));
+    }
+    return code;
+}
+
+/* Those that can still be taken. */
+static ob_code read_woken(struct ob_sqlite_pick *pick, struct cursor *cursor, struct outbox_error *err)
+{
+    struct ob_sqlite_lead *lead = &pick->store->lead;
+    size_t kept = 0;
+    ob_code code = OUTBOX_OK;
+    for (size_t i = 0; i < lead->woken_count && !code; i++) {
+        size_t before = cursor->filled;
+        sqlite3_stmt *stmt;
+        code = ob_sqlite_start(pick->store, OB_SQLITE_entry,
+                               OB_ARGS(OB_NUM(lead->woken[i]), OB_NUM(pick->now), OB_TEXT(pick->tenant)), &stmt, err);
+        if (!code)
+            code = read_rows(pick, stmt, cursor, err);
+        if (code || cursor->filled == before)
+            continue;
+        const struct ob_sqlite_entry *entry = &cursor->buffer[before];
+        bool ready = entry->state == OB_SQLITE_READY && is_led(lead, entry->prio, entry->due, entry->n);
+        if (ready)
+            lead->woken[kept++] = entry->n;
+        if (!ready || !ob_sqlite_pick_lane(pick, entry->lane))
+            cursor->filled = before;
+    }
+    if (!code)
+        lead->woken_count = kept;
+    return code;
+}
+
 /* Leases that have ended, in pages: those of lanes that the claim may not take from do not hide the others. */
 static ob_code read_expired(struct ob_sqlite_pick *pick, struct outbox_error *err)
 {
@@ -330,6 +391,8 @@ static ob_code read_expired(struct ob_sqlite_pick *pick, struct outbox_error *er
         }
         cursor->filled = kept;
     }
+    if (!code && pick->wide)
+        code = read_woken(pick, cursor, err);
     if (!code && cursor->filled)
         qsort(cursor->buffer, cursor->filled, sizeof *cursor->buffer, compare_entries);
     return code ? code : push(pick, cursor, err);

@@ -378,7 +378,7 @@ static ob_code wake_heads(struct ob_sqlite_store *store, struct settle *settle, 
     qsort(settle->sids, settle->sid_count, sizeof *settle->sids, compare);
     for (size_t i = 0; i < settle->sid_count && !code; i++)
         if (i == 0 || settle->sids[i] != settle->sids[i - 1])
-            code = ob_sqlite_run(store, OB_SQLITE_wake_head, OB_ARGS(OB_NUM(settle->sids[i])), NULL, err);
+            code = ob_sqlite_wake(store, OB_SQLITE_wake_head, OB_ARGS(OB_NUM(settle->sids[i])), err);
     return code;
 }
 

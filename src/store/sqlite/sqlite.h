@@ -78,6 +78,8 @@ struct ob_sqlite_watch {
     bool stale;                                      /* it may have left something, or we have written since */
 };
 
+enum { OB_SQLITE_WOKEN = 256 };
+
 /* Where there are many lanes: how far the rows reach, at the front of each priority, that no claim may take; the next look from
  * the beginning is then. See pick.c. */
 struct ob_sqlite_lead {
@@ -85,6 +87,9 @@ struct ob_sqlite_lead {
     struct {
         int64_t due, n;
     } at[10];
+    int64_t
+        woken[OB_SQLITE_WOKEN]; /* numbers of rows among them that were parked when we looked, and are not any more */
+    size_t woken_count;
 };
 
 /* Whose turn is next: turn.c. */
@@ -282,6 +287,9 @@ ob_code ob_sqlite_pick_next(struct ob_sqlite_pick *pick, struct ob_sqlite_entry 
 const struct ob_sqlite_lane *ob_sqlite_pick_lane(struct ob_sqlite_pick *pick, int64_t lane);
 /* There are many lanes: what it gives is of any of them. */
 bool ob_sqlite_pick_wide(const struct ob_sqlite_pick *pick);
+/* Runs wake_head or wake_next; claims will see the row. */
+ob_code ob_sqlite_wake(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
+                       size_t count, struct outbox_error *err);
 
 /* All that it may take from, in the order of their numbers; where there are many, one of number 0 stands for them. */
 const struct ob_sqlite_lane *ob_sqlite_pick_lanes(const struct ob_sqlite_pick *pick, size_t *count);

@@ -125,18 +125,25 @@ begin
 end
 $$;
 
--- Whether nothing is left in a table that was put aside; nothing ever comes into one.
-create function @schema@.aside_is_empty(aside oid) returns boolean
+-- Whether nothing is left in a table that was put aside, or nothing that is wanted; nothing ever comes into one. Messages leave
+-- one by one. Attempts leave with their table, each for itself: a dead letter of another time keeps none but its own. old: all
+-- of them ended before the time that attempts are kept for.
+create function @schema@.aside_is_over(aside oid, old boolean, attempts_before timestamptz) returns boolean
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
 as $$
 begin
     return not exists (select from @schema@.message_kept k where k.tableoid = aside)
-        and not exists (select from @schema@.attempt_kept k where k.tableoid = aside);
+        and (not exists (select from @schema@.attempt_kept k where k.tableoid = aside)
+          or old and not exists (
+              select from (select d.id from @schema@.dead d
+                           union all
+                           select q.id from @schema@.queue q where q.id < @schema@.uuid_at(attempts_before)) w,
+                     lateral (select from @schema@.attempt_kept a where a.message_id = w.id and a.tableoid = aside offset 0) a));
 end
 $$;
 
-create function @schema@.drop_aside() returns void
+create function @schema@.drop_aside(attempts_before timestamptz) returns void
     language plpgsql
 as $$
 declare
@@ -144,7 +151,8 @@ declare
 begin
     for v_aside in select i.inhrelid as id, c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
                     where i.inhparent in ('@schema@.message_kept'::regclass, '@schema@.attempt_kept'::regclass) loop
-        if @schema@.aside_is_empty(v_aside.id) then
+        if @schema@.aside_is_over(v_aside.id, v_aside.relname < 'attempt_aside_'
+                || to_char(attempts_before at time zone 'UTC', 'YYYYMMDD_HH24MISS_US'), attempts_before) then
             execute format('drop table %I.%I', @schema_text@, v_aside.relname);
         end if;
     end loop;
@@ -440,7 +448,7 @@ begin
             end if;
         end if;
     end loop;
-    perform @schema@.drop_aside();
+    perform @schema@.drop_aside(attempts_before);
     return @schema@.sweep_leftovers(messages_before, attempts_before);
 end
 $$;

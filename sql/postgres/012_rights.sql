@@ -22,7 +22,7 @@ as $$
         ('relation', 'repair', 'api', 'USAGE SELECT'),
         ('function', 'call_hook fire_deferred', 'api', 'EXECUTE'),
         -- owner: what retention and erasure call.
-        ('function', 'uuid_at default_in_the_way aside_is_empty keep_messages count_messages keep_attempts check_isolation '
+        ('function', 'uuid_at default_in_the_way aside_is_over keep_messages count_messages keep_attempts check_isolation '
             'period_width repair_times sweep_leftovers attempts_needed record append_only current_tenant sees_all', 'owner', 'EXECUTE'),
 
         ('function', 'enqueue enqueue_bytes enqueue_many', 'producer', 'EXECUTE'),

@@ -128,6 +128,31 @@ def test_what_was_put_aside_leaves(db, conn):
     assert conn.execute(aside).fetchone() == (0,)
 
 
+def test_a_dead_letter_keeps_no_other_attempts(db, conn):
+    """Y7: attempts that were put aside leave when their time is over, though a dead letter of another time is kept."""
+    for what in ("dead", "delivered"):
+        for suffix, in conn.execute("SELECT suffix FROM outbox.period").fetchall():
+            for parent in ("message", "attempt"):
+                conn.execute("DROP TABLE outbox.%s_%s" % (parent, suffix))
+        conn.execute("DELETE FROM outbox.period")
+        send(db, what)
+        settle(db, 3 if what == "dead" else 1)
+        past.purge(conn)
+    assert len(partitions(conn, "attempt_kept")) == 2
+    past.purge(conn)
+    assert len(db.sql("SELECT * FROM outbox.attempts")) == 2
+    conn.execute("SELECT outbox.configure('*', 'retention', '0')")
+    past.purge(conn)
+    past.purge(conn)
+    assert db.sql("SELECT outcome FROM outbox.attempts") == [("failed",)]
+    assert len(partitions(conn, "attempt_kept")) == 1
+    assert db.sql("SELECT count(*) FROM outbox.wrong_rights()") == [(0,)]
+    db.sql("SELECT outbox.discard(before => now())")
+    past.purge(conn)
+    past.purge(conn)
+    assert partitions(conn, "attempt_kept") == partitions(conn, "message_kept") == set()
+
+
 def test_the_default_partition_is_cleaned_too(db, conn):
     """Y7 S1: what fell into it leaves when its time is over, but for what is wanted."""
     send(db, "delivered")

@@ -31,6 +31,26 @@ begin
 end
 $$;
 
+-- The dead letters of these queue rows.
+create function @schema@.write_dead(ids uuid[], reasons text[], codes text[], errors text[], v_now timestamptz) returns void
+    language plpgsql
+    set plan_cache_mode = force_custom_plan -- see spans_of
+as $$
+#variable_conflict use_column
+declare
+    v_spans constant record := @schema@.spans_of(array(select i from unnest(ids) i order by i));
+begin
+    insert into @schema@.dead
+    select m.*, q.attempts, q.spent, t.reason, t.code, t.error, v_now,
+           q.sid is not null and coalesce(n.on_dead, s.on_dead) = 'hold'
+      from unnest(ids, reasons, codes, errors) t(id, reason, code, error)
+      join @schema@.queue q on q.id = t.id
+     cross join lateral (select * from @schema@.stored x where x.id = t.id and @schema@.within(x.id, v_spans.low, v_spans.high) offset 0) m
+      join @schema@.namespace s on s.name = '*'
+      left join @schema@.namespace n on n.name = m.namespace;
+end
+$$;
+
 -- Turns queue rows into dead letters. The caller holds their locks. A row whose message was erased just goes.
 create function @schema@.bury(ids uuid[], reasons text[], codes text[], errors text[], v_now timestamptz) returns void
     language plpgsql
@@ -40,15 +60,7 @@ declare
     v_sids bigint[];
     v_seqs bigint[];
 begin
-    insert into @schema@.dead
-    select m.*, q.attempts, q.spent, t.reason, t.code, t.error, v_now,
-           q.sid is not null and coalesce(n.on_dead, s.on_dead) = 'hold'
-      from unnest(ids, reasons, codes, errors) t(id, reason, code, error)
-      join @schema@.queue q on q.id = t.id
-     cross join lateral (select * from @schema@.stored x where x.id = t.id offset 0) m
-      join @schema@.namespace s on s.name = '*'
-      left join @schema@.namespace n on n.name = m.namespace;
-
+    perform @schema@.write_dead(ids, reasons, codes, errors, v_now);
     update @schema@.queue q
        set held = true, parked = true, until = null, holder = null, since = v_now
       from @schema@.dead d
@@ -64,23 +76,37 @@ begin
 end
 $$;
 
--- What a claim finds at its end: no attempts left, or expired.
-create function @schema@.bury_claimed(tids tid[], v_now timestamptz) returns void
+-- Why each of these is at its end: no attempts left, or expired.
+create function @schema@.ends_of(tids tid[], v_now timestamptz, out ids uuid[], out reasons text[], out codes text[],
+    out errors text[])
     language plpgsql
+    set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
-    r record;
+    v_spans constant record := @schema@.spans_of(array(
+        select q.id from @schema@.queue q where q.ctid = any (tids) order by q.id));
 begin
-    select array_agg(q.id) as ids,
-           array_agg(case when q.expires_at <= v_now then 'expired' else 'attempts' end) as reasons,
-           array_agg(case when q.expires_at <= v_now then 'expired' else a.code end) as codes,
-           array_agg(case when q.expires_at <= v_now then format('expired at %s', q.expires_at) else a.error end) as errors
-      into r
+    select array_agg(q.id),
+           array_agg(case when q.expires_at <= v_now then 'expired' else 'attempts' end),
+           array_agg(case when q.expires_at <= v_now then 'expired' else a.code end),
+           array_agg(case when q.expires_at <= v_now then format('expired at %s', q.expires_at) else a.error end)
+      into ids, reasons, codes, errors
       from @schema@.queue q
-      left join lateral (select a.code, a.error from @schema@.attempt a where a.message_id = q.id
+      left join lateral (select a.code, a.error from @schema@.attempt a
+                          where a.message_id = q.id and @schema@.within(a.message_id, v_spans.low, v_spans.high)
                           order by a.attempt_no desc limit 1) a on true
      where q.ctid = any (tids);
+end
+$$;
+
+-- What a claim finds at its end.
+create function @schema@.bury_claimed(tids tid[], v_now timestamptz) returns void
+    language plpgsql
+as $$
+declare
+    r constant record := @schema@.ends_of(tids, v_now);
+begin
     perform @schema@.bury(r.ids, r.reasons, r.codes, r.errors, v_now);
     perform @schema@.fire('dead', r.ids, null, later => true);
 end
@@ -134,6 +160,29 @@ begin
 end
 $$;
 
+-- Which of them are limited or blocked just as their last attempt was, with the same code.
+create function @schema@.put_off_again(ids uuid[], outcomes int[], codes text[]) returns uuid[]
+    language plpgsql
+    set plan_cache_mode = force_custom_plan
+as $$
+declare
+    v_spans constant record := @schema@.spans_of(array(
+        select q.id from @schema@.queue q where q.id = any (ids) and q.deferred > 0 order by q.id));
+begin
+    if cardinality(v_spans.low) = 0 then
+        return '{}';
+    end if;
+    return array(
+        select t.id
+          from unnest(ids, outcomes, codes) t(id, outcome, code)
+          join @schema@.queue q on q.id = t.id and q.deferred > 0
+         cross join lateral (select a.outcome, a.code from @schema@.attempt_stored a
+                              where a.message_id = t.id and @schema@.within(a.message_id, v_spans.low, v_spans.high)
+                              order by a.attempt_no desc limit 1) a
+         where t.outcome in (5, 6) and a.outcome = t.outcome and a.code is not distinct from left(t.code, 1000));
+end
+$$;
+
 -- The others; the caller holds their locks. Those that go on get a due time; the ids to be buried come back in dying.
 -- What is back at once (released, interrupted) keeps its place in the line: sent to the end of it, the first of a key would
 -- have everything behind it walked over, and parked, before it is found again.
@@ -144,6 +193,8 @@ create function @schema@.settle_others(ids uuid[], tokens bigint[], outcomes int
     language plpgsql
 as $$
 #variable_conflict use_column
+declare
+    v_again constant uuid[] := case when outcomes && '{5,6}' then @schema@.put_off_again(ids, outcomes, codes) end;
 begin
     with t as (
         select * from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies)
@@ -153,10 +204,7 @@ begin
                t.latency, case when t.outcome = 10 then 7 else t.outcome end as outcome, t.outcome = 3 or (t.outcome in (2, 7) and (q.spent >= q.ceiling
                    or coalesce(t.delay = '-9223372036854775808', false))) as dying,
                t.outcome in (5, 6, 8, 9, 10) as unspent, t.outcome in (5, 6, 10) as put_off,
-               case when t.outcome in (5, 6) and q.deferred > 0
-                    then (select a.outcome = t.outcome and a.code is not distinct from left(t.code, 1000)
-                            from @schema@.attempt_stored a where a.message_id = q.id order by a.attempt_no desc limit 1)
-               end as again,
+               t.id in (select unnest(v_again)) as again,
                coalesce(case when t.delay >= 0 then t.delay * interval '1 microsecond' end,
                         case when t.outcome in (8, 9) then interval '0' end,
                         (0.5 + random() / 2) * least(q.retry_base * 2.0 ^ least(case when t.outcome in (5, 6, 10)
@@ -182,6 +230,21 @@ begin
         returning q.id
     )
     select array_agg(id), array_agg(id) filter (where dying) into done, dying from mine;
+end
+$$;
+
+-- Those that there are, or were: somebody else has them now, or they are at their end.
+create function @schema@.known(ids uuid[]) returns uuid[]
+    language plpgsql
+    set plan_cache_mode = force_custom_plan
+as $$
+declare
+    v_spans constant record := @schema@.spans_of(array(select i from unnest(ids) i where i is not null order by i));
+begin
+    return array(
+        select t.id from unnest(ids) t(id)
+         where exists (select from @schema@.stored m where m.id = t.id and @schema@.within(m.id, v_spans.low, v_spans.high))
+            or exists (select from @schema@.dead d where d.id = t.id));
 end
 $$;
 
@@ -222,6 +285,7 @@ declare
     v_done uuid[];
     v_dying uuid[];
     v_missing uuid[];
+    v_known uuid[];
     v_sids bigint[];
     v_seqs bigint[];
     r record;
@@ -336,11 +400,13 @@ begin
         return query select t.ordinality::int, t.id, 'ok', false from unnest(ids) with ordinality t(id, ordinality);
         return;
     end if;
+    if cardinality(v_done) is distinct from v_count then
+        v_known := @schema@.known(array(select t.id from unnest(ids) t(id) where t.id <> all (coalesce(v_done, '{}'))));
+    end if;
     return query
         select t.ordinality::int, t.id,
                case when t.id = any (v_done) then 'ok'
-                    when exists (select from @schema@.stored m where m.id = t.id)
-                      or exists (select from @schema@.dead d where d.id = t.id) then 'lost'
+                    when t.id in (select unnest(v_known)) then 'lost'
                     else 'unknown' end,
                t.id = any (coalesce(v_dying, '{}'))
           from unnest(ids) with ordinality t(id, ordinality)
@@ -392,6 +458,7 @@ as $$
 declare
     v_fine boolean;
     v_done uuid[];
+    v_known uuid[];
 begin
     v_fine := @schema@.check_isolation() and @schema@.check_own(ids)
         and @schema@.check_range('lease', extract(epoch from lease)::numeric, 0.1, 86400, ' s');
@@ -407,11 +474,13 @@ begin
         returning q.id
     )
     select array_agg(id) into v_done from longer;
+    if cardinality(v_done) is distinct from cardinality(ids) then
+        v_known := @schema@.known(array(select t.id from unnest(ids) t(id) where t.id <> all (coalesce(v_done, '{}'))));
+    end if;
     return query
         select t.ordinality::int, t.id,
                case when t.id = any (v_done) then 'ok'
-                    when exists (select from @schema@.stored m where m.id = t.id)
-                      or exists (select from @schema@.dead d where d.id = t.id) then 'lost'
+                    when t.id in (select unnest(v_known)) then 'lost'
                     else 'unknown' end
           from unnest(ids) with ordinality t(id, ordinality)
          order by 1;

@@ -221,8 +221,11 @@ $$;
 -- What a hook is told of these messages; null: they are none of its own.
 create function @schema@.events_for(h @schema@.hook, event text, ids uuid[], outputs jsonb) returns jsonb
     language plpgsql
+    set plan_cache_mode = force_custom_plan -- see spans_of
 as $$
 #variable_conflict use_column
+declare
+    v_spans constant record := @schema@.spans_of(array(select i from unnest(ids) i order by i));
 begin
     return (select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('event', events_for.event, 'id', m.id,
                'namespace', m.namespace, 'topic', m.topic, 'tenant_id', m.tenant_id, 'key', m.key, 'seq', m.seq,
@@ -235,12 +238,13 @@ begin
       from unnest(ids) t(id)
      cross join lateral (
            select s.id, s.namespace, s.topic, s.tenant_id, s.key, s.seq, s.subject, s.recipient, s.correlation_id,
-                  s.dedupe_key from @schema@.stored s where s.id = t.id
+                  s.dedupe_key from @schema@.stored s where s.id = t.id and @schema@.within(s.id, v_spans.low, v_spans.high)
            union all
            select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.subject, d.recipient, d.correlation_id,
                   d.dedupe_key from @schema@.dead d where d.id = t.id
             limit 1) m
-      left join lateral (select * from @schema@.attempt_stored a where a.message_id = t.id
+      left join lateral (select * from @schema@.attempt_stored a
+                          where a.message_id = t.id and @schema@.within(a.message_id, v_spans.low, v_spans.high)
                           order by a.attempt_no desc limit 1) a on true
       left join @schema@.dead d on d.id = t.id
      where (h.namespace is null or h.namespace = m.namespace) and (h.topic is null or h.topic = m.topic));

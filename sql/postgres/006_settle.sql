@@ -45,7 +45,8 @@ begin
            q.sid is not null and coalesce(n.on_dead, s.on_dead) = 'hold'
       from unnest(ids, reasons, codes, errors) t(id, reason, code, error)
       join @schema@.queue q on q.id = t.id
-     cross join lateral (select * from @schema@.stored x where x.id = t.id and @schema@.within(x.id, v_spans.low, v_spans.high) offset 0) m
+     cross join lateral (select * from @schema@.stored x
+                          where x.id = t.id and @schema@.within(x.id, v_spans.low, v_spans.high) offset 0) m
       join @schema@.namespace s on s.name = '*'
       left join @schema@.namespace n on n.name = m.namespace;
 end

@@ -168,7 +168,7 @@ static void look_inside(struct exam *exam, const char *name, struct ob_store *st
          : total.dead ? "decide about dead letters: outbox list --status dead"
                       : NULL);
     if (total.partitions > PARTITIONS_MANY) {
-        snprintf(text, sizeof text, "%lld partitions: claims get slower, and locks may run out (53200)",
+        snprintf(text, sizeof text, "%lld partitions: lists and views get slower, and their locks may run out (53200)",
                  (long long)total.partitions);
         find(exam, NOTE, "retention", name, text,
              "let purge run, keep messages for less long, or raise max_locks_per_transaction");

@@ -309,6 +309,8 @@ static ob_code push(struct ob_sqlite_pick *pick, struct cursor *cursor, struct o
 
 static bool is_led(const struct ob_sqlite_lead *lead, int prio, int64_t due, int64_t n)
 {
+    if (prio < 0 || prio >= TOP) /* a foreign hand wrote it */
+        return false;
     return due < lead->at[prio].due || (due == lead->at[prio].due && n <= lead->at[prio].n);
 }
 

@@ -563,17 +563,22 @@ begin
         v_read := case when v_wide and not v_scope.open then @schema@.entries_read() end;
         v_got := @schema@.lock_due(v_marks, v_scope, tenant, v_stuck || v_first.tids,
             v_width - coalesce(cardinality(v_first.tids), 0), claim.max_attempts, v_now);
-        v_last := case when v_bounded then (select max(p) from unnest(v_got.probes) p) end;
+        if v_bounded then
+            v_last := (select max(p) from unnest(v_got.probes) p);
+        end if;
         if v_first.tids is not null then
             v_got := @schema@.together(v_got, v_first);
         end if;
         v_count := cardinality(v_got.tids);
         v_memory.stepped := v_read is not null and (v_bounded and v_count < v_width
             or @schema@.entries_read() - v_read > v_steps);
-        v_memory.walking := v_bounded and (v_count < v_width or exists (
-            select from unnest(v_marks) with ordinality m
-             where m.high is not null and m.ordinality < v_last and m.ordinality <> all (v_got.probes)));
-        v_walked_on := v_walked_on or v_memory.walking;
+        v_memory.walking := v_bounded;
+        if v_bounded then
+            v_memory.walking := v_count < v_width or exists (
+                select from unnest(v_marks) with ordinality m
+                 where m.high is not null and m.ordinality < v_last and m.ordinality <> all (v_got.probes));
+            v_walked_on := v_walked_on or v_memory.walking;
+        end if;
 
         v_take := v_got.tids;
         if v_got.keyed and not v_got.loose then

@@ -341,9 +341,10 @@ static void *run(void *ctx)
 
 enum outbox_code outbox_dispatcher_start(outbox_dispatcher *dispatcher, struct outbox_error *err)
 {
-    if (dispatcher->running || dispatcher->ended)
-        return ob_error_set(err, OUTBOX_INVALID, "the dispatcher %s",
-                            dispatcher->running ? "runs already" : "has ended");
+    if (dispatcher->running) /* then `ended` belongs to the thread */
+        return ob_error_set(err, OUTBOX_INVALID, "the dispatcher runs already");
+    if (dispatcher->ended)
+        return ob_error_set(err, OUTBOX_INVALID, "the dispatcher has ended");
     int failed = pthread_create(&dispatcher->thread, NULL, run, dispatcher);
     if (failed)
         return ob_error_set(err, OUTBOX_INTERNAL, "cannot start a thread: %s", strerror(failed));

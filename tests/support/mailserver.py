@@ -9,6 +9,7 @@ RESET, HANG, a list of these for one call after the other (the last stays; None 
 recipient.
 """
 import asyncio
+import contextlib
 import email
 import email.policy
 import socket
@@ -196,16 +197,19 @@ class MailServer:
     def close(self):
         if self.loop.is_closed():
             return
-        asyncio.run_coroutine_threadsafe(self._end(), self.loop).result(10)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
+        try:
+            asyncio.run_coroutine_threadsafe(self._end(), self.loop).result(10)
+        finally:  # a loop that goes on would keep the whole run of tests from ending
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join()
+            self.loop.close()
 
     async def _end(self):
         self._server.close()
         for session in self.sessions:
-            if session.transport:
-                session.transport.abort()
+            with contextlib.suppress(AttributeError):  # Python 3.11: a TLS transport that was closed already
+                if session.transport:
+                    session.transport.abort()
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()

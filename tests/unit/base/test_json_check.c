@@ -115,7 +115,7 @@ static void cuts(void **state)
     }
 }
 
-/* Y12: what is valid stands in a JSON document as it is, also where a store would refuse it. */
+/* N8: what is valid stands in a JSON document as it is, also where a store would refuse it. */
 static void valid(void **state)
 {
     (void)state;

@@ -158,8 +158,9 @@ def test_disk_full(tmp_path):
             delivered_after(tmp_path, 100)
             server.fill()
             wait_for(lambda: "does not answer" in relay.log() and "No space left" in relay.log(), 30, "a full disk")
-            with pytest.raises(psycopg.OperationalError):
-                shop.enqueue(3000, payload="x" * 500)
+            with pytest.raises(psycopg.errors.DiskFull):
+                watcher.execute("SELECT outbox.enqueue('orders', jsonb_build_object('x', repeat('x', 500)))"
+                                " FROM generate_series(1, 3000)")
             time.sleep(1.5)  # the fault lasts
             assert relay.process.poll() is None
             done, = watcher.execute("SELECT count(*) FROM outbox.messages WHERE status = 'delivered'").fetchone()

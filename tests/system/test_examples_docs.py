@@ -5,13 +5,14 @@ changed on purpose: /usr/bin/python3 tests/support/transcript.py docs/NAME.md, a
 """
 import os
 import re
+import subprocess
 
 import pytest
 
 from support import transcript
 from support.database import ROOT
 
-PLAYED = ["sql.md", "worker.md", "hooks.md", "retention.md", "roles.md", "configuration.md", "relay.md"]
+DOCUMENTS = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
 
 def text_of(path):
@@ -19,24 +20,41 @@ def text_of(path):
         return file.read()
 
 
-@pytest.mark.parametrize("name", PLAYED)
-def test_examples(pg_server, name):
-    """M6 S5 Y4 V11 V14"""
-    steps, wrong = transcript.play(text_of("docs/" + name), pg_server)
-    assert any(step.expected for step in steps)
-    assert not wrong, "\n".join("docs/%s:%d prints\n%s\nbut there came\n%s" % (name, step.line, step.expected, step.got)
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if re.search("^```", text_of(path), re.MULTILINE)])
+def test_examples(pg_server, path):
+    """M6 S5 Y4 V11 V14: of every document with examples. A block that cannot be played says so, and why."""
+    _, wrong = transcript.play(text_of(path), pg_server)
+    assert not wrong, "\n".join("%s:%d prints\n%s\nbut there came\n%s" % (path, step.line, step.expected, step.got)
                                 for step in wrong)
 
 
 def test_a_wrong_example_is_seen(pg_server):
-    """M6: this file can fail: by another text, by an error, by ids that are one here and two there."""
+    """M6: this file can fail: by another text, by an error, by ids that are one here and two there, by a word more or less."""
     same, other = "01a1e003-d7fc-76b7-afe4-6a4e428fd820", "01a1e003-d810-73d1-a1ff-1f0c2b478601"
     block = "```sql\n%s;\n```\n"
-    ids = block % "select gen_random_uuid() as a, gen_random_uuid() as b" + "```text\n a | b\n---+---\n %s | %s\n```\n"
+    ids = block % "select gen_random_uuid() as a, gen_random_uuid() as b" + "```text\na|b\n%s|%s\n```\n"
     page = (block % "select 1 as a" + "```text\n a\n---\n 1\n```\n" + block % "select 1 as b" + "```text\n a\n---\n 1\n```\n"
-            + block % "select 1 / 0" + ids % (same, other) + ids % (same, same))
+            + block % "select 1 / 0" + "<!-- sql\n\\pset format unaligned\n-->\n"
+            + ids % (same, other) + ids % (same, same)
+            + "```console\n$ echo applied 001_roles\napplied 001_roles\napplied 002_tables\n```\n"
+            + "```console\n$ echo 'a b'\na  b\n```\n" + "```console\n$ false\n```\n"
+            + "```yaml\nsinks: {a: {kind: pigeon}}\n```\n" + "```sh\nmake tea\n```\n```sh\noutbox send --sugar\n```\n")
     steps, wrong = transcript.play(page, pg_server)
-    assert [steps.index(step) for step in wrong] == [1, 2, 4]
+    assert [steps.index(step) for step in wrong] == [1, 2, 5, 6, 7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("page", [
+    "```\nanything\n```\n",
+    "```haskell\nmain\n```\n",
+    "```text\nwho prints this?\n```\n",
+    "```sql\nselect 1;\n```\n```text\n1\n```\n```text\n1\n```\n",
+    "```console\noutbox status\n```\n",
+])
+def test_a_block_that_nobody_plays_is_refused(page):
+    """M6: what a document shows is played, or says why not."""
+    with pytest.raises(transcript.Unplayed):
+        transcript.read(page)
+    assert transcript.read("<!-- not played: a drawing -->\n```\nanything\n```\n") == []
 
 
 def test_every_column_is_described(db):
@@ -54,19 +72,29 @@ def test_every_column_is_described(db):
     assert described == set(found)
 
 
-@pytest.mark.parametrize("name", PLAYED + ["views.md"])
-def test_links_lead_somewhere(name):
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_links_lead_somewhere(path):
     """M6: files and headings that a document points at are there."""
+    assert lost_links(path, text_of(path)) == []
+
+
+def test_a_lost_link_is_seen():
+    """M6: this file can fail: by a file that is not there, by a heading that is not there."""
+    page = "# Here\n[a](sql.md) [b](sql.md#enqueue) [c](#here) [d](../README.md)\n[e](none.md) [f](sql.md#none)\n[g](#none)\n"
+    assert lost_links("docs/x.md", page) == ["none.md", "sql.md#none", "#none"]
+
+
+def lost_links(path, text):
     lost = []
-    for target, _, anchor in re.findall(r"\]\(([^)#\s]*)(#([^)\s]*))?\)", text_of("docs/" + name)):
+    for target, _, anchor in re.findall(r"\]\(([^)#\s]*)(#([^)\s]*))?\)", text):
         if target.startswith("http"):
             continue
-        path = os.path.normpath(os.path.join("docs", target or name))
-        if not os.path.exists(os.path.join(ROOT, path)):
+        found = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+        if target and not os.path.exists(os.path.join(ROOT, found)):
             lost.append(target)
-        elif anchor and anchor not in headings(text_of(path)):
+        elif anchor and anchor not in headings(text_of(found) if target else text):
             lost.append(target + "#" + anchor)
-    assert not lost
+    return lost
 
 
 def headings(text):

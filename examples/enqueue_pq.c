@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     msg.key = order; /* what happens to one order is delivered in order */
     snprintf(key, sizeof key, "paid-%ld", number);
     msg.dedupe_key = key;
-    struct outbox_receipt receipt;
+    struct outbox_receipt receipt = OUTBOX_RECEIPT_INIT;
     struct outbox_error err;
     if (outbox_pq_enqueue(conn, NULL, &msg, &receipt, &err)) {
         fprintf(stderr, "%s: %s\n", outbox_code_name(err.code), err.text);

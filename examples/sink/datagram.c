@@ -87,13 +87,8 @@ static void sink_close(outbox_sink *sink)
 OUTBOX_API outbox_sink_entry outbox_sink_ops; /* the one name that the relay looks for */
 const struct outbox_sink_ops *outbox_sink_ops(void)
 {
-    static const struct outbox_sink_ops ops = {.abi = OUTBOX_SINK_ABI,
-                                               .kind = "datagram",
-                                               .open = sink_open,
-                                               .deliver = sink_deliver,
-                                               .cancel = sink_cancel,
-                                               .close = sink_close,
-                                               .settings = settings,
-                                               .summary = "one datagram per message"};
+    static const struct outbox_sink_ops ops = {
+        OUTBOX_SINK_OPS_HEAD,  .kind = "datagram",  .open = sink_open,    .deliver = sink_deliver,
+        .cancel = sink_cancel, .close = sink_close, .settings = settings, .summary = "one datagram per message"};
     return &ops; /* keeps_order is false: it is never given two messages of one key at once */
 }

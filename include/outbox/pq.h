@@ -6,12 +6,13 @@
  *     msg.topic = "orders.paid";
  *     msg.payload = "{\"id\":42}";
  *     msg.payload_len = 9;
+ *     struct outbox_receipt receipt = OUTBOX_RECEIPT_INIT;
  *     if (outbox_pq_enqueue(conn, NULL, &msg, &receipt, &err)) { PQexec(conn, "ROLLBACK"); ... }
  *     PQexec(conn, "COMMIT");
  *
  * The connection is borrowed: the library never begins, commits, rolls back or closes. Outside of a transaction the
- * enqueue is a transaction of its own. After any error inside a transaction PostgreSQL has failed that transaction:
- * roll it back. OUTBOX_CONFLICT (40001, 40P01) means: run the whole transaction again. */
+ * enqueue is a transaction of its own. After an error inside a transaction PostgreSQL refuses everything but a rollback:
+ * roll back. After OUTBOX_CONFLICT (40001, 40P01) run the whole transaction again. */
 #ifndef OUTBOX_PQ_H
 #define OUTBOX_PQ_H
 
@@ -22,7 +23,9 @@
 extern "C" {
 #endif
 
-/* schema: NULL for "outbox". receipt and err may be NULL. */
+/* Enqueues one message. schema: where the outbox is; NULL for "outbox". receipt and err may be NULL. Fails with OUTBOX_INVALID,
+ * OUTBOX_TENANT, OUTBOX_DEDUPE, OUTBOX_TOO_LARGE, OUTBOX_FAILED_TRANSACTION, OUTBOX_CONFLICT, and what the database can
+ * answer (see outbox.h). */
 OUTBOX_API enum outbox_code outbox_pq_enqueue(PGconn *conn, const char *schema, const struct outbox_message *msg,
                                               struct outbox_receipt *receipt,
                                               struct outbox_error *err) OUTBOX_MUST_CHECK;

@@ -1,22 +1,25 @@
-/* sink.h - the interface of an adapter: something that delivers messages to the world and says how it went.
+/* sink.h - the interface of a sink: something that delivers messages to a receiver and reports the outcome.
  *
- * A sink is asynchronous and batched. deliver hands it some messages and returns at once; later the sink calls
+ * A sink is asynchronous and works on batches. deliver passes it messages and returns at once; later the sink calls
  * host->done once for each of them, in any order. It may do so before deliver returns.
  *
- * Order: an item with `follows` set belongs to the same key as the item before it. It must not be sent before that one
- * was accepted, and when that one was not, the sink says OUTBOX_SINK_NOT_SENT for it. A sink that cannot promise this
- * leaves keeps_order false: then it is never given two messages of one key at once.
+ * Order: an item with `follows` set has the same key as the item before it. The sink must not send it before that one was
+ * accepted; if that one was not accepted, it reports OUTBOX_SINK_NOT_SENT. A sink that cannot promise this leaves keeps_order
+ * false; then it never gets two messages of one key at the same time.
  *
- * Time: the host watches the clock. When a delivery takes too long, or must not go on, it calls cancel: from then on the
- * sink does nothing more for that handle, and need not answer. An answer that comes all the same does no harm.
+ * Time limits: the host watches the clock. When a delivery takes too long or must not continue, it calls cancel. From then
+ * on the sink does nothing more for that handle and need not report an outcome; if it does so, the host ignores it.
  *
- * The end: close comes when the host is done with the sink, never from within one of its calls of host->done: after done
- * returns the sink is still there. Nor does it come after an open that failed: open itself cleans up.
+ * Closing: the host calls close when it no longer needs the sink, but never from within host->done: when done returns, the
+ * sink still exists. It does not call close after an open that failed: open itself must clean up.
  *
- * Threads: all calls are made on the thread of the host's loop, and so are the sink's calls of host->done. A sink with
- * threads of its own calls host->wake, from any thread; its step is then called on the loop's thread.
+ * Threads: the host makes all calls on the thread of its loop, and the sink calls host->done on that thread only. A sink with
+ * threads of its own calls host->wake, from any thread; the host then calls step on the thread of its loop.
  *
- * Versions: structs begin with their size; new fields are added at the end only. */
+ * Versions: see outbox.h. A sink built with an older or newer header runs on this host: the host converts arrays to the
+ * element sizes that the sink was built with, and ignores members that it does not know. A sink reads a member of the host or
+ * of a message that its oldest host may lack only if OUTBOX_HAS says that it is there. OUTBOX_SINK_ABI changes only when this
+ * is impossible; such a sink must be built again. */
 #ifndef OUTBOX_SINK_H
 #define OUTBOX_SINK_H
 
@@ -30,64 +33,65 @@ enum { OUTBOX_SINK_ABI = 1 };
 
 enum outbox_log_level { OUTBOX_LOG_DEBUG, OUTBOX_LOG_INFO, OUTBOX_LOG_WARN, OUTBOX_LOG_ERROR };
 
-/* How a delivery ended, as the adapter sees it. Adapters decide by codes, never by the text of a reply. */
+/* How a delivery ended. Decide by codes, never by the text of a reply. */
 enum outbox_sink_outcome {
     OUTBOX_SINK_ACCEPTED, /* the receiver has it */
-    OUTBOX_SINK_RETRY,    /* it certainly has not, and may take it later */
-    OUTBOX_SINK_LIMITED,  /* told to slow down */
-    OUTBOX_SINK_TERMINAL, /* this message is wrong: it will never be taken */
-    OUTBOX_SINK_BLOCKED,  /* not the message, but what `scope` names is wrong: credentials, address, account */
-    OUTBOX_SINK_UNKNOWN,  /* bytes left, no verdict came: it may have been taken */
-    OUTBOX_SINK_NOT_SENT, /* nothing was tried; costs nothing */
-    OUTBOX_SINK_OUTCOME_COUNT
+    OUTBOX_SINK_RETRY,    /* the receiver certainly does not have it and may take it later */
+    OUTBOX_SINK_LIMITED,  /* the receiver asked to slow down */
+    OUTBOX_SINK_TERMINAL, /* the message itself is wrong: no receiver will ever take it */
+    OUTBOX_SINK_BLOCKED,  /* not the message is wrong but what `scope` names: credentials, address, account */
+    OUTBOX_SINK_UNKNOWN,  /* bytes were sent, no answer came: the receiver may have it */
+    OUTBOX_SINK_NOT_SENT, /* nothing was sent; no attempt is spent */
 };
 
-/* How far a limit or a block reaches. */
+/* What a limit or a block applies to. */
 enum outbox_sink_scope {
-    OUTBOX_SCOPE_MESSAGE,     /* only this message */
-    OUTBOX_SCOPE_RECIPIENT,   /* this recipient; others of the destination go on */
-    OUTBOX_SCOPE_DESTINATION, /* everything that goes this way */
+    OUTBOX_SCOPE_MESSAGE,     /* this message only */
+    OUTBOX_SCOPE_RECIPIENT,   /* this recipient; messages to others continue */
+    OUTBOX_SCOPE_DESTINATION, /* everything that goes through this sink */
 };
 
+/* The outcome of a delivery. Initialise it with OUTBOX_VERDICT_INIT. */
 struct outbox_verdict {
     size_t size;
     enum outbox_sink_outcome outcome;
-    enum outbox_sink_scope scope; /* of limited and blocked; of not sent: how far a shortage on this side reaches */
-    bool unreachable;      /* of retry and unknown: the destination itself seems to be down; counts for its breaker */
-    const char *code;      /* explicit and stable, such as "http_503"; NULL for none */
-    const char *text;      /* for people; NULL for none. Cut at 4000 bytes. */
-    int64_t not_before_us; /* the receiver asks for so much patience, from now; -1: it did not say */
-    const char *reference; /* the receiver's own id for what it accepted */
-    const char *output;    /* JSON for outcome hooks */
-    bool local;            /* decided here, without a word from the destination: tells nothing about whether it lives */
+    enum outbox_sink_scope scope; /* of LIMITED and BLOCKED; of NOT_SENT: what a shortage on this side applies to */
+    bool unreachable;             /* of RETRY and UNKNOWN: the receiver seems to be down; counts for the breaker */
+    bool local;            /* decided here, without an answer of the receiver: says nothing about whether it is up */
+    const char *code;      /* stable, for programs, such as "http_503"; NULL for none */
+    const char *text;      /* for people, cut at 4000 bytes; NULL for none */
+    int64_t not_before_us; /* how long the receiver asks us to wait, from now; -1: it did not say */
+    const char *reference; /* the receiver's own id for what it accepted; NULL for none */
+    const char *output;    /* JSON for outcome hooks; NULL for none */
 };
 #define OUTBOX_VERDICT_INIT \
     { \
         .size = sizeof(struct outbox_verdict), .not_before_us = -1 \
     }
 
-/* One message to deliver. msg is borrowed until done or cancel. */
+/* One message to deliver. msg is borrowed until done or cancel is called for the handle. */
 struct outbox_sink_item {
     uint64_t handle;
     const struct outbox_delivery *msg;
-    bool follows; /* see above */
+    bool follows;              /* see the top of this file */
+    unsigned char reserved[7]; /* zero */
 };
 
-/* What the relay offers a sink. Valid until close returns. */
+/* What the host offers a sink. Valid until close returns; after an open that failed, until open returns. */
 struct outbox_sink_host {
     size_t size;
-    void *ctx;
-    void *loop; /* the uv_loop_t to put one's own handles into */
-    void (*done)(void *ctx, uint64_t handle, const struct outbox_verdict *verdict); /* copies what it is given */
-    void (*wake)(void *ctx);                                                        /* from any thread: call my step */
-    int64_t (*now_us)(void *ctx);                                                   /* the host's monotonic clock */
-    void (*log)(void *ctx, enum outbox_log_level level, const char *text);          /* one line, no secrets */
-    const char *name;   /* of the destination, as configured */
-    int64_t timeout_us; /* how long a delivery may take before it is cancelled; 0: the host does not say */
+    void *ctx;  /* to be passed to the functions below */
+    void *loop; /* the uv_loop_t of the host, for handles of the sink's own */
+    void (*done)(void *ctx, uint64_t handle, const struct outbox_verdict *verdict); /* copies what verdict points to */
+    void (*wake)(void *ctx);                                                        /* asks for step; from any thread */
+    int64_t (*now_us)(void *ctx);                                                   /* a monotonic clock */
+    void (*log)(void *ctx, enum outbox_log_level level, const char *text);          /* one line, without secrets */
+    const char *name;   /* of this sink in the configuration */
+    int64_t timeout_us; /* a delivery that takes longer is cancelled; 0: unknown */
 };
 
-/* A setting of the sink, as text. Nested settings have dotted names ("tls.ca"); a list comes as one option per element,
- * all of the same name. References to secrets are resolved. */
+/* An option of the sink, as text. Nested options have dotted names ("tls.ca"). A list is one option per element, all with the
+ * same name. References to secrets are resolved. Borrowed until open returns. */
 struct outbox_sink_option {
     const char *name, *value;
 };
@@ -96,54 +100,70 @@ enum outbox_option_type {
     OUTBOX_OPTION_TEXT,
     OUTBOX_OPTION_INT,      /* decimal */
     OUTBOX_OPTION_BOOL,     /* "true" or "false" */
-    OUTBOX_OPTION_DURATION, /* given as "10s" and the like; handed over in microseconds, decimal */
-    OUTBOX_OPTION_SIZE,     /* given as "64KiB" and the like; handed over in bytes, decimal */
+    OUTBOX_OPTION_DURATION, /* written as "10s"; passed to open in microseconds, decimal */
+    OUTBOX_OPTION_SIZE,     /* written as "64KiB"; passed to open in bytes, decimal */
     OUTBOX_OPTION_ENUM,     /* one of the words in `choices` */
     OUTBOX_OPTION_LIST,     /* of text */
-    OUTBOX_OPTION_MAP,      /* any names below this one: "headers.X-Team", handed over with the full dotted name */
-    OUTBOX_OPTION_FILE,     /* text: a file that open reads. When it changed, a reload opens the sink anew. */
+    OUTBOX_OPTION_MAP,      /* any names below this one: "headers.X-Team", passed to open with the full dotted name */
+    OUTBOX_OPTION_FILE,     /* text: a file that open reads. When the file changed, a reload opens the sink again. */
 };
 
-/* A setting that a kind of sink knows: the host checks names, types and ranges, fills in defaults, hides secrets and
- * writes the reference from it. A table ends with a row without a name. */
+/* An option that a kind of sink knows. From this table the host checks names, types and ranges, fills in defaults, hides
+ * secrets and writes the reference. A table ends with a row without a name. */
 struct outbox_sink_setting {
     const char *name;
     enum outbox_option_type type;
-    const char *fallback; /* the default as a user would write it; NULL: none */
-    const char *choices;  /* ENUM: words separated by spaces */
+    const char *fallback; /* the default, as a user would write it; NULL: none */
+    const char *choices;  /* of ENUM: words separated by spaces */
     int64_t least, most;  /* of numbers; both 0: any */
     bool required, secret;
-    const char *doc;
-    bool hidden; /* may hold a secret, such as a header: shown only to who asks (outbox config --reveal) */
+    bool hidden;     /* may contain a secret, such as a header: shown only on request (outbox config --reveal) */
+    const char *doc; /* for the reference */
 };
 
-typedef struct outbox_sink outbox_sink;
+typedef struct outbox_sink outbox_sink; /* the sink's own data; it defines the struct */
 
+/* A kind of sink. Begin the initialiser with OUTBOX_SINK_OPS_HEAD. Members marked (optional) may be NULL or 0. */
 struct outbox_sink_ops {
-    int abi;          /* OUTBOX_SINK_ABI */
-    const char *kind; /* "http" */
-    bool keeps_order; /* see above */
+    size_t size;
+    int abi;             /* OUTBOX_SINK_ABI */
+    bool keeps_order;    /* see the top of this file */
+    size_t item_size;    /* of an element of deliver's items */
+    size_t option_size;  /* of an element of open's options */
+    size_t setting_size; /* of a row of settings */
+    const char *kind;    /* the name in the configuration, such as "http" */
+    /* Makes a sink: returns OUTBOX_OK and sets *sink, or fills err and returns its code. Connecting can wait for the first
+     * message. host stays valid until close returns. */
     enum outbox_code (*open)(const struct outbox_sink_option *options, size_t count,
                              const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err);
+    /* Delivers messages; the array is borrowed until it returns. */
     void (*deliver)(outbox_sink *sink, const struct outbox_sink_item *items, size_t count);
+    /* Drops one delivery. Must accept a handle that is done already. */
     void (*cancel)(outbox_sink *sink, uint64_t handle);
-    void (*step)(outbox_sink *sink);            /* NULL when the sink never calls wake */
-    void (*close)(outbox_sink *sink);           /* forgets what is out; accepts NULL */
-    const struct outbox_sink_setting *settings; /* what open understands; see above. NULL: anything goes */
-    /* Looks whether the destination would take messages, without sending one; answers host->done with this handle, as
-     * for a delivery. NULL: there is no way to tell. */
+    /* (optional) Called on the thread of the loop after host->wake; several wakes may cause one step. */
+    void (*step)(outbox_sink *sink);
+    /* Frees the sink and drops all its deliveries. Must accept NULL. */
+    void (*close)(outbox_sink *sink);
+    /* (optional) The options that open knows. NULL: any name is accepted, as text. */
+    const struct outbox_sink_setting *settings;
+    /* (optional) Tests whether the receiver would take messages, without sending one; reports to host->done with this handle,
+     * as for a delivery. */
     void (*probe)(outbox_sink *sink, uint64_t handle);
-    const char *summary; /* one line for `outbox version` and the reference */
-    /* The setting, a DURATION, after which the sink ends a delivery by itself, when it may have reason to be more patient
-     * than hosts are: the default of the host's timeout is then above it. NULL: none. */
+    const char *summary; /* (optional) one line for `outbox version` and the reference */
+    /* (optional) The name of a DURATION setting after which the sink ends a delivery by itself. The host's default time limit
+     * is then longer than that. */
     const char *limit;
-    /* Descriptors that it takes: so many for itself, and so many for each connection. There are as many of these as messages
-     * are out, or as the INT setting named here allows, if it is fewer and not 0. Both 0: the host guesses. */
+    /* (optional) File descriptors in use: a fixed number, and a number per connection. There are as many connections as
+     * messages in flight, but no more than the INT setting named by `connections` if there is one and it is not 0. Both 0: the
+     * host estimates. */
     int descriptors, descriptors_each;
     const char *connections;
 };
+#define OUTBOX_SINK_OPS_HEAD \
+    .size = sizeof(struct outbox_sink_ops), .abi = OUTBOX_SINK_ABI, .item_size = sizeof(struct outbox_sink_item), \
+    .option_size = sizeof(struct outbox_sink_option), .setting_size = sizeof(struct outbox_sink_setting)
 
-/* What a shared object exports under the name "outbox_sink_ops". */
+/* The function that a shared object exports under the name "outbox_sink_ops". What it returns must stay valid. */
 typedef const struct outbox_sink_ops *outbox_sink_entry(void);
 
 #ifdef __cplusplus

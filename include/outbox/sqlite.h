@@ -6,18 +6,18 @@
  *     msg.topic = "orders.paid";
  *     msg.payload = "{\"id\":42}";
  *     msg.payload_len = 9;
+ *     struct outbox_receipt receipt = OUTBOX_RECEIPT_INIT;
  *     if (outbox_sqlite_enqueue(db, &msg, &receipt, &err)) { sqlite3_exec(db, "ROLLBACK", 0, 0, 0); ... }
  *     sqlite3_exec(db, "COMMIT", 0, 0, 0);
  *
- * The database must have an outbox in it: `outbox init --store sqlite:PATH`, once. The connection is borrowed: it is
- * never closed and none of its settings is changed; inside a transaction the library never begins, commits or rolls
- * back. Outside of one the enqueue is a transaction of its own. After an error inside a transaction nothing of the
- * message is left and the transaction is as it was before; roll it back, or go on without the message. OUTBOX_BUSY
- * means that another process writes: give the connection a busy timeout (sqlite3_busy_timeout), and begin with BEGIN
- * IMMEDIATE, so that waiting happens there.
+ * The database must contain an outbox: run `outbox init sqlite:PATH` once. The connection is borrowed: the library never
+ * closes it and changes none of its settings; inside a transaction it never begins, commits or rolls back. Outside of one the
+ * enqueue is a transaction of its own. After an error inside a transaction the transaction is as it was before the call: roll
+ * it back, or continue without the message. OUTBOX_BUSY means that another process is writing: set a busy timeout
+ * (sqlite3_busy_timeout) and begin with BEGIN IMMEDIATE, so that the wait happens there.
  *
- * The same can be done in plain SQL from any language: INSERT INTO outbox (topic, payload) VALUES (...); see
- * docs/sqlite.md. That is also the faster way for many messages, since you can keep the statement prepared. */
+ * You can also use plain SQL, from any language: INSERT INTO outbox (topic, payload) VALUES (...); see docs/sqlite.md. For
+ * many messages that is faster, because you can keep the statement prepared. */
 #ifndef OUTBOX_SQLITE_H
 #define OUTBOX_SQLITE_H
 
@@ -28,7 +28,8 @@
 extern "C" {
 #endif
 
-/* receipt and err may be NULL. */
+/* Enqueues one message. receipt and err may be NULL. Fails with OUTBOX_INVALID, OUTBOX_DEDUPE, OUTBOX_TOO_LARGE and what the
+ * database can answer (see outbox.h). */
 OUTBOX_API enum outbox_code outbox_sqlite_enqueue(sqlite3 *db, const struct outbox_message *msg,
                                                   struct outbox_receipt *receipt,
                                                   struct outbox_error *err) OUTBOX_MUST_CHECK;

@@ -11,9 +11,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/list.h"
+#include "base/versioned.h"
 #include "core/message_copy.h"
+#include "core/verdict.h"
 #include "lib/engine.h"
-#include "lib/versioned.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -59,13 +60,7 @@ static void task_free(struct outbox_task *task)
 
 void outbox_task_done(struct outbox_task *task, const struct outbox_verdict *verdict)
 {
-    struct outbox_verdict given = OUTBOX_VERDICT_INIT;
-    if (verdict && !ob_take_versioned(&given, sizeof given, verdict)) {
-        given = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
-        given.outcome = OUTBOX_SINK_UNKNOWN;
-        given.code = "bad_verdict";
-        given.text = "the verdict has no size; initialise it with OUTBOX_VERDICT_INIT";
-    }
+    const struct outbox_verdict given = ob_verdict_take(verdict);
     if (task->dispatcher && task->handle)
         ob_engine_verdict(task->dispatcher->engine, task->handle, &given);
     task_free(task);
@@ -373,7 +368,6 @@ void outbox_dispatcher_stats(outbox_dispatcher *dispatcher, struct outbox_dispat
     pthread_mutex_lock(&dispatcher->lock);
     struct outbox_dispatcher_stats now = dispatcher->stats;
     pthread_mutex_unlock(&dispatcher->lock);
-    size_t size = stats->size < sizeof now ? stats->size : sizeof now;
-    if (size > sizeof now.size) /* less is no struct that was initialised */
-        memcpy((char *)stats + sizeof stats->size, (char *)&now + sizeof now.size, size - sizeof now.size);
+    if (ob_size_is_sane(stats->size))
+        ob_give_versioned(stats, &now, sizeof now);
 }

@@ -2,10 +2,13 @@
  *
  * Below this file arguments are trusted; here a NULL is the caller's mistake and gets a name. */
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/error.h"
+#include "base/versioned.h"
 #include "core/batch.h"
 #include "lib/open.h"
-#include "lib/versioned.h"
+
+#include <string.h>
 
 struct outbox_store {
     struct ob_store *store;
@@ -56,14 +59,55 @@ enum outbox_code outbox_send(outbox_store *store, const struct outbox_message *m
                              struct outbox_error *err)
 {
     struct outbox_message given = OUTBOX_MESSAGE_INIT;
-    struct outbox_receipt unused;
+    struct outbox_receipt made = OUTBOX_RECEIPT_INIT;
     if (!store)
         return missing("store", err);
     if (!msg)
         return missing("msg", err);
     if (!ob_take_versioned(&given, sizeof given, msg))
         return not_initialised("msg", "OUTBOX_MESSAGE_INIT", err);
-    return store->store->ops->enqueue(store->store, &given, receipt ? receipt : &unused, err);
+    if (receipt && !ob_size_is_sane(receipt->size))
+        return not_initialised("receipt", "OUTBOX_RECEIPT_INIT", err);
+    ob_code code = store->store->ops->enqueue(store->store, &given, &made, err);
+    if (!code && receipt)
+        ob_give_versioned(receipt, &made, sizeof made);
+    return code;
+}
+
+/* The caller's array in the shape of ours; the arena keeps a copy when elements have another size. */
+static const void *elements(struct ob_arena *arena, const void *theirs, size_t their_size, size_t size, size_t count)
+{
+    if (!theirs || their_size == size)
+        return theirs;
+    void *ours = ob_arena_calloc(arena, count + 1, size);
+    if (ours)
+        ob_copy_elements(ours, size, theirs, their_size, count);
+    return ours;
+}
+
+static ob_code take_lanes(struct ob_arena *arena, struct outbox_claim *want, struct outbox_error *err)
+{
+    if (!ob_size_is_sane(want->lane_size) || !ob_size_is_sane(want->rule_size))
+        return not_initialised("want", "OUTBOX_CLAIM_INIT", err);
+    const struct outbox_claim given = *want;
+    want->only = elements(arena, given.only, given.lane_size, sizeof *want->only, given.only_count);
+    want->skip = elements(arena, given.skip, given.lane_size, sizeof *want->skip, given.skip_count);
+    want->rules = elements(arena, given.rules, given.rule_size, sizeof *want->rules, given.rule_count);
+    if ((given.only && !want->only) || (given.skip && !want->skip) || (given.rules && !want->rules))
+        return ob_error_nomem(err);
+    return OUTBOX_OK;
+}
+
+static ob_code claim_some(struct ob_store *store, const struct outbox_claim *want, outbox_batch **batch,
+                          struct outbox_error *err)
+{
+    for (;;) {
+        ob_code code = store->ops->claim(store, want, batch, err);
+        if (code || (*batch)->size > 0 || !(*batch)->more)
+            return code;
+        outbox_batch_free(*batch); /* all that it met was buried, or not to be taken: others stand behind */
+        *batch = NULL;
+    }
 }
 
 enum outbox_code outbox_claim(outbox_store *store, const struct outbox_claim *want, outbox_batch **batch,
@@ -81,13 +125,13 @@ enum outbox_code outbox_claim(outbox_store *store, const struct outbox_claim *wa
         return not_initialised("want", "OUTBOX_CLAIM_INIT", err);
     if (!given.worker)
         return missing("worker", err);
-    for (;;) {
-        enum outbox_code code = store->store->ops->claim(store->store, &given, batch, err);
-        if (code || (*batch)->size > 0 || !(*batch)->more)
-            return code;
-        outbox_batch_free(*batch); /* all that it met was buried, or not to be taken: others stand behind */
-        *batch = NULL;
-    }
+    struct ob_arena arena;
+    ob_arena_init(&arena, 0);
+    ob_code code = take_lanes(&arena, &given, err);
+    if (!code)
+        code = claim_some(store->store, &given, batch, err);
+    ob_arena_fini(&arena);
+    return code;
 }
 
 size_t outbox_batch_size(const outbox_batch *batch)
@@ -106,12 +150,43 @@ void outbox_batch_free(outbox_batch *batch)
         batch->free(batch);
 }
 
+/* Settles elements of another size than ours. */
+static ob_code settle_others(struct ob_store *store, char *theirs, size_t stride, size_t count,
+                             struct outbox_error *err)
+{
+    struct outbox_settle *items = ob_calloc(count, sizeof *items);
+    if (!items)
+        return ob_error_nomem(err);
+    for (size_t i = 0; i < count; i++) {
+        items[i] = (struct outbox_settle)OUTBOX_SETTLE_INIT;
+        ob_take_versioned(&items[i], sizeof *items, theirs + i * stride);
+    }
+    ob_code code = store->ops->settle(store, items, count, err);
+    for (size_t i = 0; i < count && !code; i++)
+        ob_give_versioned(theirs + i * stride, &items[i], sizeof *items);
+    ob_free(items);
+    return code;
+}
+
 enum outbox_code outbox_settle(outbox_store *store, struct outbox_settle *items, size_t count, struct outbox_error *err)
 {
     if (!store)
         return missing("store", err);
     if (!items && count)
         return missing("items", err);
+    size_t stride = count ? items->size : sizeof *items;
+    if (!ob_size_is_sane(stride))
+        return not_initialised("items[0]", "OUTBOX_SETTLE_INIT", err);
+    for (size_t i = 0, size; i < count; i++) {
+        memcpy(&size, (const char *)items + i * stride, sizeof size);
+        if (size != stride)
+            return ob_error_set(err, OUTBOX_INVALID,
+                                "items[%zu] has size %zu, items[0] has %zu; initialise each with "
+                                "OUTBOX_SETTLE_INIT",
+                                i, size, stride);
+    }
+    if (stride != sizeof *items)
+        return settle_others(store->store, (char *)items, stride, count, err);
     return store->store->ops->settle(store->store, items, count, err);
 }
 
@@ -133,8 +208,11 @@ static ob_code verdict(const struct outbox_settle *item, struct outbox_error *er
 
 static struct outbox_settle claim_of(const struct outbox_delivery *msg, enum outbox_outcome outcome)
 {
-    return (struct outbox_settle){
-        .id = msg->id, .token = msg->token, .outcome = outcome, .delay_us = -1, .latency_us = -1};
+    struct outbox_settle item = OUTBOX_SETTLE_INIT;
+    item.id = msg->id;
+    item.token = msg->token;
+    item.outcome = outcome;
+    return item;
 }
 
 static ob_code settle_one(outbox_store *store, struct outbox_settle *item, struct outbox_error *err)

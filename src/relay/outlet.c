@@ -5,7 +5,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "lib/versioned.h"
+#include "core/verdict.h"
+#include "sink/plugin.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -36,13 +37,7 @@ struct ob_outlet {
 static void on_done(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
 {
     struct ob_outlet *outlet = ctx;
-    struct outbox_verdict given = OUTBOX_VERDICT_INIT;
-    if (!ob_take_versioned(&given, sizeof given, verdict)) {
-        given = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
-        given.outcome = OUTBOX_SINK_UNKNOWN;
-        given.code = "bad_verdict";
-        given.text = "the verdict of the sink has no size; it begins as OUTBOX_VERDICT_INIT";
-    }
+    const struct outbox_verdict given = ob_verdict_take(verdict);
     outlet->set.done(outlet->set.ctx, handle, &given);
 }
 
@@ -69,7 +64,8 @@ static void on_log(void *ctx, enum outbox_log_level level, const char *text)
 {
     static const enum ob_log_level levels[] = {OB_LOG_DEBUG, OB_LOG_INFO, OB_LOG_WARN, OB_LOG_ERROR};
     const struct ob_outlet *outlet = ctx;
-    ob_log(outlet->set.log, levels[level], text, OB_STR("destination", outlet->name));
+    bool known = (unsigned)level < sizeof levels / sizeof levels[0];
+    ob_log(outlet->set.log, known ? levels[level] : OB_LOG_ERROR, text, OB_STR("destination", outlet->name));
 }
 
 /* ---- what it was opened with ---- */
@@ -189,7 +185,7 @@ enum outbox_code ob_outlet_open(const struct ob_outlet_settings *settings, struc
     }
     outlet->wake.data = outlet;
     enum outbox_code code =
-        settings->ops->open(outlet->options, outlet->option_count, &outlet->host, &outlet->sink, err);
+        ob_sink_open(settings->ops, outlet->options, outlet->option_count, &outlet->host, &outlet->sink, err);
     if (code) {
         mask(settings->sink, err);
         outlet->sink = NULL; /* whatever it was set to: there is nothing to close */
@@ -218,7 +214,12 @@ void ob_outlet_close(struct ob_outlet *outlet)
 
 void ob_outlet_deliver(struct ob_outlet *outlet, const struct outbox_sink_item *items, size_t count)
 {
-    outlet->set.ops->deliver(outlet->sink, items, count);
+    struct outbox_verdict no_memory = OUTBOX_VERDICT_INIT;
+    no_memory.outcome = OUTBOX_SINK_NOT_SENT;
+    no_memory.not_before_us = 100000;
+    if (!ob_sink_deliver(outlet->set.ops, outlet->sink, items, count))
+        for (size_t i = 0; i < count; i++)
+            on_done(outlet, items[i].handle, &no_memory);
 }
 
 void ob_outlet_cancel(struct ob_outlet *outlet, uint64_t handle)

@@ -141,8 +141,9 @@ struct ob_courier {
 
 /* For ops of sinks, whose handle is the courier. */
 #define OB_COURIER_OPS \
-    .abi = OUTBOX_SINK_ABI, .keeps_order = true, .deliver = ob_courier_deliver, .cancel = ob_courier_cancel, \
-    .step = ob_courier_step, .close = ob_courier_close, .probe = ob_courier_probe, .descriptors = 8
+    OUTBOX_SINK_OPS_HEAD, .keeps_order = true, .deliver = ob_courier_deliver, .cancel = ob_courier_cancel, \
+                          .step = ob_courier_step, .close = ob_courier_close, .probe = ob_courier_probe, \
+                          .descriptors = 8
 
 /* Reads the settings above, those of render.h, the address and the driver's own. */
 enum outbox_code ob_courier_open(const struct ob_courier_driver *driver, const struct outbox_sink_option *options,

@@ -403,16 +403,7 @@ static enum outbox_code exec_open(const struct outbox_sink_option *options, size
 }
 
 const struct outbox_sink_ops ob_sink_exec = {
-    .abi = OUTBOX_SINK_ABI,
-    .kind = "exec",
-    .keeps_order = false,
-    .open = exec_open,
-    .deliver = exec_deliver,
-    .cancel = exec_cancel,
-    .close = exec_close,
-    .settings = settings,
-    .probe = exec_probe,
-    .descriptors = 4,
-    .descriptors_each = 6,
-    .summary = "runs a program per message",
+    OUTBOX_SINK_OPS_HEAD,    .kind = "exec",        .keeps_order = false,  .open = exec_open,
+    .deliver = exec_deliver, .cancel = exec_cancel, .close = exec_close,   .settings = settings,
+    .probe = exec_probe,     .descriptors = 4,      .descriptors_each = 6, .summary = "runs a program per message",
 };

@@ -302,7 +302,7 @@ static enum outbox_code file_open(const struct outbox_sink_option *options, size
 }
 
 const struct outbox_sink_ops ob_sink_file = {
-    .abi = OUTBOX_SINK_ABI,
+    OUTBOX_SINK_OPS_HEAD,
     .kind = "file",
     .keeps_order = true,
     .open = file_open,

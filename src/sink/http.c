@@ -378,7 +378,7 @@ static void http_close(outbox_sink *sink)
 }
 
 const struct outbox_sink_ops ob_sink_http = {
-    .abi = OUTBOX_SINK_ABI,
+    OUTBOX_SINK_OPS_HEAD,
     .kind = "http",
     .keeps_order = false,
     .open = http_open,

@@ -405,7 +405,7 @@ static void kafka_close(outbox_sink *sink)
 }
 
 const struct outbox_sink_ops ob_sink_kafka = {
-    .abi = OUTBOX_SINK_ABI,
+    OUTBOX_SINK_OPS_HEAD,
     .kind = "kafka",
     .keeps_order = true,
     .open = kafka_open,

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "sink/plugin.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -35,19 +36,6 @@ static enum outbox_code unknown_kind(const char *kind, struct outbox_error *err)
     return OUTBOX_INVALID;
 }
 
-static enum outbox_code check_ops(const char *path, const struct outbox_sink_ops *ops, struct outbox_error *err)
-{
-    if (!ops)
-        return ob_error_set(err, OUTBOX_INVALID, "%s: outbox_sink_ops() returned nothing", path);
-    if (ops->abi != OUTBOX_SINK_ABI)
-        return ob_error_set(err, OUTBOX_UNSUPPORTED,
-                            "%s: made for version %d of the sink interface, this relay has %d: build it again", path,
-                            ops->abi, OUTBOX_SINK_ABI);
-    if (!ops->kind || !ops->open || !ops->deliver || !ops->cancel || !ops->close)
-        return ob_error_set(err, OUTBOX_INVALID, "%s: kind, open, deliver, cancel and close must all be set", path);
-    return OUTBOX_OK;
-}
-
 static enum outbox_code load_object(const char *path, const struct outbox_sink_ops **ops, struct outbox_error *err)
 {
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -57,13 +45,13 @@ static enum outbox_code load_object(const char *path, const struct outbox_sink_o
     *(void **)(void *)&entry = dlsym(object, "outbox_sink_ops");
     if (!entry) {
         dlclose(object);
-        return ob_error_set(err, OUTBOX_INVALID, "%s: it exports no function outbox_sink_ops, so it is no sink", path);
+        return ob_error_set(err, OUTBOX_INVALID, "%s: it exports no function outbox_sink_ops, so it is not a sink",
+                            path);
     }
     const struct outbox_sink_ops *found = entry();
-    enum outbox_code code = check_ops(path, found, err);
-    if (!code)
-        *ops = found;
-    return code;
+    if (!found)
+        return ob_error_set(err, OUTBOX_INVALID, "%s: outbox_sink_ops() returned NULL", path);
+    return ob_plugin_adopt(path, found, ops, err);
 }
 
 enum outbox_code ob_sink_load(const char *kind, const char *library, const struct outbox_sink_ops **ops,

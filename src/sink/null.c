@@ -51,7 +51,7 @@ static void null_close(outbox_sink *sink)
 static const struct outbox_sink_setting settings[] = {{0}};
 
 const struct outbox_sink_ops ob_sink_null = {
-    .abi = OUTBOX_SINK_ABI,
+    OUTBOX_SINK_OPS_HEAD,
     .kind = "null",
     .keeps_order = true,
     .open = null_open,

@@ -311,7 +311,7 @@ static enum outbox_code slack_open(const struct outbox_sink_option *options, siz
 }
 
 const struct outbox_sink_ops ob_sink_slack = {
-    .abi = OUTBOX_SINK_ABI,
+    OUTBOX_SINK_OPS_HEAD,
     .kind = "slack",
     .keeps_order = false,
     .open = slack_open,

@@ -193,7 +193,7 @@ static void smtp_close(outbox_sink *sink)
 }
 
 const struct outbox_sink_ops ob_sink_smtp = {
-    .abi = OUTBOX_SINK_ABI,
+    OUTBOX_SINK_OPS_HEAD,
     .kind = "smtp",
     .keeps_order = false,
     .open = smtp_open,

@@ -192,7 +192,7 @@ static enum outbox_code stdout_open(const struct outbox_sink_option *options, si
 }
 
 const struct outbox_sink_ops ob_sink_stdout = {
-    .abi = OUTBOX_SINK_ABI,
+    OUTBOX_SINK_OPS_HEAD,
     .kind = "stdout",
     .keeps_order = true,
     .open = stdout_open,

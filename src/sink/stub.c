@@ -471,7 +471,7 @@ done:
 }
 
 const struct outbox_sink_ops ob_sink_stub = {
-    .abi = OUTBOX_SINK_ABI,
+    OUTBOX_SINK_OPS_HEAD,
     .kind = "stub",
     .keeps_order = true,
     .open = stub_open,

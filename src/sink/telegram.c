@@ -217,7 +217,7 @@ static enum outbox_code telegram_open(const struct outbox_sink_option *options, 
 }
 
 const struct outbox_sink_ops ob_sink_telegram = {
-    .abi = OUTBOX_SINK_ABI,
+    OUTBOX_SINK_OPS_HEAD,
     .kind = "telegram",
     .keeps_order = false,
     .open = telegram_open,

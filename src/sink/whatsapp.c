@@ -235,7 +235,7 @@ static enum outbox_code whatsapp_open(const struct outbox_sink_option *options, 
 }
 
 const struct outbox_sink_ops ob_sink_whatsapp = {
-    .abi = OUTBOX_SINK_ABI,
+    OUTBOX_SINK_OPS_HEAD,
     .kind = "whatsapp",
     .keeps_order = false,
     .open = whatsapp_open,

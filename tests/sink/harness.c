@@ -9,9 +9,10 @@
 #include "base/error.h"
 #include "base/uuid.h"
 #include "core/message_copy.h"
+#include "core/verdict.h"
+#include "sink/plugin.h"
 #include "sink/registry.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 enum { CLOSE_MS = 5000 };
@@ -55,9 +56,10 @@ static void verdict_fini(struct harness_verdict *verdict)
     free(verdict->output);
 }
 
-static void host_done(void *ctx, uint64_t handle, const struct outbox_verdict *given)
+static void host_done(void *ctx, uint64_t handle, const struct outbox_verdict *theirs)
 {
     struct harness *h = ctx;
+    const struct outbox_verdict taken = ob_verdict_take(theirs), *given = &taken;
     struct slot *slot = handle >= 1 && handle <= h->count ? &h->slots[handle - 1] : NULL;
     struct harness_verdict verdict = {.handle = handle,
                                       .outcome = given->outcome,
@@ -72,7 +74,6 @@ static void host_done(void *ctx, uint64_t handle, const struct outbox_verdict *g
                                       .output = copied(given->output),
                                       .not_before_us = given->not_before_us,
                                       .elapsed_us = slot ? ob_clock_mono_us() - slot->sent_us : 0};
-    assert(given->size == sizeof *given);
     if (!verdict.stray) {
         slot->out = false;
         slot->answered = true;
@@ -135,7 +136,7 @@ static enum outbox_code open_sink(struct harness *h, const char *kind, const str
     if (!code)
         code = ob_settings_complete(h->ops->settings, given, count, &h->arena, &options, &count, err);
     if (!code)
-        code = h->ops->open(options, count, h->host, &h->sink, err);
+        code = ob_sink_open(h->ops, options, count, h->host, &h->sink, err);
     return code;
 }
 
@@ -232,7 +233,8 @@ uint64_t harness_send_many(struct harness *h, const struct outbox_delivery *msgs
         h->slots[handle - 1].msg = msg;
         items[i] = (struct outbox_sink_item){.handle = handle, .msg = msg, .follows = follows && follows[i]};
     }
-    h->ops->deliver(h->sink, items, count);
+    if (!ob_sink_deliver(h->ops, h->sink, items, count))
+        abort();
     free(items);
     return first;
 }
@@ -318,12 +320,12 @@ size_t harness_strays(const struct harness *h)
 
 const char *harness_outcome_name(enum outbox_sink_outcome outcome)
 {
-    static const char *const names[OUTBOX_SINK_OUTCOME_COUNT] = {
+    static const char *const names[] = {
         [OUTBOX_SINK_ACCEPTED] = "accepted", [OUTBOX_SINK_RETRY] = "retry",     [OUTBOX_SINK_LIMITED] = "limited",
         [OUTBOX_SINK_TERMINAL] = "terminal", [OUTBOX_SINK_BLOCKED] = "blocked", [OUTBOX_SINK_UNKNOWN] = "unknown",
         [OUTBOX_SINK_NOT_SENT] = "not_sent",
     };
-    return (unsigned)outcome < OUTBOX_SINK_OUTCOME_COUNT ? names[outcome] : "none of the outcomes";
+    return (unsigned)outcome < sizeof names / sizeof names[0] ? names[outcome] : "none of the outcomes";
 }
 
 /* ---- closing ---- */

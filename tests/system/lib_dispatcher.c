@@ -71,7 +71,7 @@ static struct outbox_dispatch options_for(struct seen *seen)
 static void send(const char *payload)
 {
     struct outbox_message msg = OUTBOX_MESSAGE_INIT;
-    struct outbox_receipt receipt;
+    struct outbox_receipt receipt = OUTBOX_RECEIPT_INIT;
     msg.topic = "t";
     msg.key = "k";
     msg.payload = payload;

@@ -6,7 +6,7 @@
 
 static PGconn *conn;
 static struct outbox_error err;
-static struct outbox_receipt receipt;
+static struct outbox_receipt receipt = OUTBOX_RECEIPT_INIT;
 
 static int connect_app(void **state)
 {
@@ -83,7 +83,7 @@ static void rollback_leaves_nothing(void **state)
 static void outside_it_is_its_own_transaction(void **state)
 {
     (void)state;
-    struct outbox_receipt again;
+    struct outbox_receipt again = OUTBOX_RECEIPT_INIT;
     msg = message();
     msg.dedupe_key = "d";
     assert_int_equal(outbox_pq_enqueue(conn, NULL, &msg, &receipt, NULL), OUTBOX_OK);

@@ -78,7 +78,7 @@ static enum outbox_code put(const char *key, const char *dedupe_key, struct outb
 static void the_transaction_decides(void **state)
 {
     (void)state;
-    struct outbox_receipt receipt;
+    struct outbox_receipt receipt = OUTBOX_RECEIPT_INIT;
     run("BEGIN");
     run("INSERT INTO orders VALUES (1)");
     assert_int_equal(put("k", NULL, &receipt), OUTBOX_OK);
@@ -100,7 +100,7 @@ static void the_transaction_decides(void **state)
 static void alone_it_is_a_transaction(void **state)
 {
     (void)state;
-    struct outbox_receipt receipt;
+    struct outbox_receipt receipt = OUTBOX_RECEIPT_INIT;
     assert_int_equal(put(NULL, NULL, &receipt), OUTBOX_OK);
     assert_true(sqlite3_get_autocommit(db));
     assert_int_equal(receipt.seq, 0);
@@ -110,7 +110,7 @@ static void alone_it_is_a_transaction(void **state)
 static void duplicates_are_told(void **state)
 {
     (void)state;
-    struct outbox_receipt first, again;
+    struct outbox_receipt first = OUTBOX_RECEIPT_INIT, again = OUTBOX_RECEIPT_INIT;
     assert_int_equal(put("k", "d", &first), OUTBOX_OK);
     run("BEGIN");
     assert_int_equal(put("k", "d", &again), OUTBOX_OK);

@@ -24,7 +24,7 @@ static int close_store(void **state)
 static void send(const char *topic, const char *key)
 {
     struct outbox_message msg = OUTBOX_MESSAGE_INIT;
-    struct outbox_receipt receipt;
+    struct outbox_receipt receipt = OUTBOX_RECEIPT_INIT;
     msg.topic = topic;
     msg.payload = "{\"n\": 1}";
     msg.payload_len = 8;
@@ -124,7 +124,8 @@ static void settles_whatever_the_receiver_said(void **state)
     (void)state;
     send("t", NULL);
     outbox_batch *batch = claim(1);
-    struct outbox_settle item = {.id = outbox_batch_at(batch, 0)->id,
+    struct outbox_settle item = {.size = sizeof item,
+                                 .id = outbox_batch_at(batch, 0)->id,
                                  .token = outbox_batch_at(batch, 0)->token,
                                  .outcome = OUTBOX_FAILED,
                                  .error = "bad \xff\xfe text",
@@ -200,7 +201,7 @@ static void lost_transaction_stays_lost(void **state)
     (void)state;
     struct ob_store *raw;
     struct outbox_message msg = OUTBOX_MESSAGE_INIT;
-    struct outbox_receipt receipt;
+    struct outbox_receipt receipt = OUTBOX_RECEIPT_INIT;
     msg.topic = "t";
     msg.payload = "1";
     msg.payload_len = 1;

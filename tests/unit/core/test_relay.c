@@ -194,7 +194,7 @@ static void the_attempts_of_the_destination_v9(void **state)
 static void patience_has_a_limit_s10(void **state)
 {
     (void)state;
-    for (int outcome = OUTBOX_SINK_RETRY; outcome < OUTBOX_SINK_OUTCOME_COUNT; outcome++) {
+    for (int outcome = OUTBOX_SINK_RETRY; outcome <= OUTBOX_SINK_NOT_SENT; outcome++) {
         struct rig rig = {0};
         rig_new(&rig);
         expect(&rig, OB_ACTION_CLAIM);

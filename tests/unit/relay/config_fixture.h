@@ -24,15 +24,15 @@ static const struct outbox_sink_setting fake_settings[] = {
     {.name = "headers", .type = OUTBOX_OPTION_MAP},
     {.name = NULL},
 };
-static const struct outbox_sink_ops fake_ops = {
-    .abi = OUTBOX_SINK_ABI, .kind = "fake", .keeps_order = true, .settings = fake_settings};
-static const struct outbox_sink_ops loose_ops = {.abi = OUTBOX_SINK_ABI, .kind = "null"};
+static const struct outbox_sink_ops fake_ops = {OUTBOX_SINK_OPS_HEAD, .kind = "fake", .keeps_order = true,
+                                                .settings = fake_settings};
+static const struct outbox_sink_ops loose_ops = {OUTBOX_SINK_OPS_HEAD, .kind = "null"};
 static const struct outbox_sink_setting patient_settings[] = {
     {.name = "think", .type = OUTBOX_OPTION_DURATION, .fallback = "5m", .least = 1000000, .most = 3600000000},
     {.name = NULL},
 };
-static const struct outbox_sink_ops patient_ops = {
-    .abi = OUTBOX_SINK_ABI, .kind = "patient", .settings = patient_settings, .limit = "think"};
+static const struct outbox_sink_ops patient_ops = {OUTBOX_SINK_OPS_HEAD, .kind = "patient",
+                                                   .settings = patient_settings, .limit = "think"};
 
 static inline const struct outbox_sink_ops *fake_at(size_t i)
 {

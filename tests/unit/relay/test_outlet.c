@@ -60,8 +60,8 @@ static void done(void *ctx, uint64_t handle, const struct outbox_verdict *verdic
 static void verdicts_of_any_size_are_taken(void **state)
 {
     (void)state;
-    static const struct outbox_sink_ops ops = {
-        .abi = OUTBOX_SINK_ABI, .open = open_it, .deliver = deliver, .close = close_it};
+    static const struct outbox_sink_ops ops = {OUTBOX_SINK_OPS_HEAD, .open = open_it, .deliver = deliver,
+                                               .close = close_it};
     static const struct ob_config_sink config = {.name = "x"};
     static const struct outbox_sink_item item = {.handle = 7};
     uv_loop_t loop;
@@ -71,11 +71,11 @@ static void verdicts_of_any_size_are_taken(void **state)
     const struct ob_outlet_settings settings = {.loop = &loop, .ops = &ops, .sink = &config, .done = done};
     assert_int_equal(ob_outlet_open(&settings, &outlet, &err), OUTBOX_OK);
 
-    the_sink.size = offsetof(struct outbox_verdict, local);
+    the_sink.size = offsetof(struct outbox_verdict, output);
     ob_outlet_deliver(outlet, &item, 1);
     assert_int_equal(heard.outcome, OUTBOX_SINK_TERMINAL);
     assert_int_equal(heard.size, sizeof heard);
-    assert_false(heard.local);
+    assert_null(heard.output);
 
     the_sink.size = 0; /* it forgot OUTBOX_VERDICT_INIT: who knows what the rest is worth */
     ob_outlet_deliver(outlet, &item, 1);
@@ -91,8 +91,8 @@ static void verdicts_of_any_size_are_taken(void **state)
 static void what_did_not_open_is_not_closed(void **state)
 {
     (void)state;
-    static const struct outbox_sink_ops ops = {
-        .abi = OUTBOX_SINK_ABI, .open = open_badly, .deliver = deliver, .close = close_it};
+    static const struct outbox_sink_ops ops = {OUTBOX_SINK_OPS_HEAD, .open = open_badly, .deliver = deliver,
+                                               .close = close_it};
     static const struct ob_config_sink config = {.name = "x"};
     uv_loop_t loop;
     struct ob_outlet *outlet;
@@ -120,8 +120,8 @@ static enum outbox_code open_and_quote(const struct outbox_sink_option *options,
 static void secrets_are_not_repeated(void **state)
 {
     (void)state;
-    static const struct outbox_sink_ops ops = {
-        .abi = OUTBOX_SINK_ABI, .open = open_and_quote, .deliver = deliver, .close = close_it};
+    static const struct outbox_sink_ops ops = {OUTBOX_SINK_OPS_HEAD, .open = open_and_quote, .deliver = deliver,
+                                               .close = close_it};
     static const char *masks[] = {"****", "hunter22"};
     const struct ob_config_sink config = {.name = "x", .masks = masks, .mask_count = 2};
     uv_loop_t loop;

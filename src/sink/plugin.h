@@ -1,0 +1,22 @@
+/* plugin.h - a sink of a shared object, built perhaps with an older or newer header, in the shape that this host knows.
+ *
+ * Its table is copied into one of ours. Arrays are converted where they cross: ob_sink_open and ob_sink_deliver are the only
+ * way to call open and deliver of a sink, whoever built it. */
+#ifndef OB_SINK_PLUGIN_H
+#define OB_SINK_PLUGIN_H
+
+#include <outbox/sink.h>
+
+/* Checks the table of the shared object at path and makes ours from it. It lives as long as the process: the same table
+ * gives the same pointer. */
+enum outbox_code ob_plugin_adopt(const char *path, const struct outbox_sink_ops *theirs,
+                                 const struct outbox_sink_ops **ops, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+enum outbox_code ob_sink_open(const struct outbox_sink_ops *ops, const struct outbox_sink_option *options, size_t count,
+                              const struct outbox_sink_host *host, outbox_sink **sink,
+                              struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* False when there was no memory: then the sink has seen nothing of it. */
+bool ob_sink_deliver(const struct outbox_sink_ops *ops, outbox_sink *sink, const struct outbox_sink_item *items,
+                     size_t count) OUTBOX_MUST_CHECK;
+
+#endif

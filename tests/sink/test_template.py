@@ -81,14 +81,16 @@ def test_a_relay_runs_it(template, receiver, tmp_path):
 
 HEAD = "#include <outbox/sink.h>\nconst struct outbox_sink_ops *outbox_sink_ops(void) { "
 FULL = ("static void f(void) {} const struct outbox_sink_ops *outbox_sink_ops(void) { static struct outbox_sink_ops ops = "
-        "{.abi = %s, .kind = \"x\", .open = (void *)f, .deliver = (void *)f, .cancel = (void *)f%s}; return &ops; }")
+        "{OUTBOX_SINK_OPS_HEAD%s, .kind = \"x\", .open = (void *)f, .deliver = (void *)f, .cancel = (void *)f%s}; return &ops; }")
 
 
 @pytest.mark.parametrize("source,text", [
     ("int nothing;", "exports no function outbox_sink_ops"),
-    (HEAD + "return 0; }", "returned nothing"),
-    ("#include <outbox/sink.h>\n" + FULL % ("OUTBOX_SINK_ABI + 1", ", .close = (void *)f"), "build it again"),
-    ("#include <outbox/sink.h>\n" + FULL % ("OUTBOX_SINK_ABI", ""), "must all be set"),
+    (HEAD + "return 0; }", "returned NULL"),
+    (HEAD + "static struct outbox_sink_ops ops = {.abi = 1, .kind = \"x\"}; return &ops; }", "OUTBOX_SINK_OPS_HEAD"),
+    ("#include <outbox/sink.h>\n" + FULL % (", .abi = OUTBOX_SINK_ABI + 1", ", .close = (void *)f"), "build it again"),
+    ("#include <outbox/sink.h>\n" + FULL % ("", ""), "must all be set"),
+    ("#include <outbox/sink.h>\n" + FULL % (", .item_size = 0", ", .close = (void *)f"), "OUTBOX_SINK_OPS_HEAD"),
 ])
 def test_what_is_no_sink_is_refused(tmp_path, source, text):
     (tmp_path / "x.c").write_text(source)

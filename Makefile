@@ -1,6 +1,8 @@
 # The front door of Outbox: everything is one word away. The build itself is described by the meson.build files.
 JOBS ?= 2
 PREFIX ?= /usr/local
+# Options for the first setup of build/, such as -Dsink_kafka=disabled; meson_options.txt lists them.
+MESONFLAGS ?=
 
 # The size of the proof; a small one: make prove KILLS=50 SECONDS=20 VERSIONS= ADAPTERS=null
 KILLS ?= 2000
@@ -11,7 +13,7 @@ FUZZ_SECONDS ?= 60
 percent = $(shell n=$$(($(1) * $(2) / 100)); echo $$((n > 1 ? n : 1)))
 
 .DEFAULT_GOAL := build-gcc
-.PHONY: help build-gcc build-clang build-asan build-tsan build-fuzz fuzz check test lint format asan tsan bench demo prove matrix docs install clean
+.PHONY: help build-gcc build-clang build-asan build-tsan build-fuzz fuzz check test lint format asan tsan bench demo prove matrix docs install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +32,7 @@ build-tsan: build-tsan/build.ninja ## the same with the thread sanitizer
 
 build/build.ninja:
 	tools/deps build
-	meson setup --prefix $(PREFIX) build
+	meson setup --prefix $(PREFIX) $(MESONFLAGS) build
 
 build-clang/build.ninja:
 	CC=clang meson setup build-clang
@@ -103,9 +105,13 @@ matrix: ## the table of sinks, what can come of a delivery, and the test of each
 docs: ## writes the generated parts of docs/
 	@tools/gen-docs
 
-install: build-gcc ## installs to PREFIX (DESTDIR is honoured)
-	meson configure --prefix $(PREFIX) build
-	meson install -C build
+install: build/build.ninja ## builds and installs program, library and headers under PREFIX; DESTDIR is honoured
+	@meson configure --prefix $(PREFIX) build
+	@ninja -j$(JOBS) -C build installed
+	@meson install --no-rebuild -C build
+
+uninstall: ## removes what the last make install from this folder installed
+	@ninja -C build uninstall
 
 clean: ## removes all builds
 	rm -rf build build-clang build-asan build-tsan build-fuzz

@@ -195,7 +195,9 @@ create table @schema@.pause (
     namespace   text, -- null: all
     topic       text, -- null: all of the namespace
     destination text, -- a sink by name; the relay heeds it
-    lane        bigint, -- of a topic, whether there is such a lane yet or not
+    lane        bigint, -- of one topic, whether there is such a lane yet or not
+    like_namespace text, -- where namespace or topic has a * or a ?: both, as patterns of LIKE
+    like_topic  text,
     at          timestamptz not null default clock_timestamp(),
     actor       text not null,
     reason      text

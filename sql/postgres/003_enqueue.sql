@@ -260,6 +260,40 @@ as $$
                ::bit(64)::bigint
 $$;
 
+-- A name, or a pattern with * and ?, as a pattern of LIKE. No name has these two characters.
+create function @schema@.like_of(pattern text) returns text
+    language sql immutable
+as $$
+    select pg_catalog.translate(pg_catalog.regexp_replace(pattern, E'([\\\\%_])', E'\\\\\\1', 'g'), '*?', '%_')
+$$;
+
+-- What an operator names must be able to exist. Namespace and topic may be patterns.
+create function @schema@.check_names(namespace text, topic text, destination text) returns void
+    language plpgsql
+as $$
+declare
+    field record;
+begin
+    for field in select * from (values ('namespace', namespace, 63), ('topic', topic, 255)) f(name, value, most)
+                  where value is not null loop
+        if octet_length(field.value) not between 1 and field.most then
+            raise exception '"%" has % bytes', field.name, octet_length(field.value) using errcode = 'OB001',
+                hint = format('It takes 1 to %s bytes.', field.most);
+        elsif field.value ~ '[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]' then
+            raise exception '"%" is "%"', field.name, field.value using errcode = 'OB001',
+                hint = 'Topics and namespaces have no spaces and no control characters.';
+        elsif field.value ~ '[*?]' and position(E'\\' in field.value) > 0 then
+            raise exception '"%" is "%"', field.name, field.value using errcode = 'OB001',
+                hint = 'A pattern has * and ?, and no backslash: no name has a * or a ? of its own.';
+        end if;
+    end loop;
+    if destination !~ '^[A-Za-z0-9_.-]{1,64}$' then
+        raise exception 'no sink is named "%"', left(destination, 64) using errcode = 'OB001',
+            hint = 'A name has 1 to 64 letters, digits, "-", "_" and ".".';
+    end if;
+end
+$$;
+
 create function @schema@.lane_new(namespace text, topic text) returns bigint
     language sql volatile
 as $$

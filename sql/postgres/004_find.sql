@@ -27,8 +27,8 @@ create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low ti
 create type @schema@.turn as (tenant uuid, lane bigint, prio smallint, shard smallint, low timestamptz);
 
 -- Where a claim may take from. open: everywhere. lanes: only those; otherwise all of the namespace, where one is given. Not
--- from denied ones, nor from lanes whose first match among the rules is a skip (patterns are LIKE's); nor from namespaces that
--- are paused, quiet, nor, where any topic is paused, from such topics.
+-- from denied ones, nor from lanes whose first match among the rules is a skip (patterns are LIKE's; pauses of patterns come
+-- first); nor from namespaces that are paused, quiet, nor, where any topic is paused, from such topics.
 create type @schema@.scope as (open boolean, lanes bigint[], namespace text, paused boolean, quiet text[], denied bigint[],
     namespaces text[], topics text[], skips boolean[]);
 

@@ -285,7 +285,8 @@ declare
     s @schema@.scope;
 begin
     s.paused := exists (select from @schema@.pause p where p.lane is not null);
-    s.quiet := (select array_agg(p.namespace) from @schema@.pause p where p.destination is null and p.topic is null);
+    s.quiet := (select array_agg(p.namespace) from @schema@.pause p
+                 where p.destination is null and p.topic is null and p.like_namespace is null);
     if namespace is not null and topics is not null then
         s.lanes := array(select distinct l.id from unnest(topics) t(topic)
                            join @schema@.lane l on l.namespace = scope_of.namespace and l.topic = t.topic);
@@ -310,11 +311,13 @@ begin
         s.denied := array(select @schema@.lane_id(o.namespace, o.topic)
                             from unnest(skip_namespaces, skip_topics) o(namespace, topic));
     end if;
-    s.namespaces := rule_namespaces;
-    s.topics := rule_topics;
-    s.skips := rule_skips;
+    select array_agg(p.like_namespace), array_agg(p.like_topic), array_agg(true) into s.namespaces, s.topics, s.skips
+      from @schema@.pause p where p.like_namespace is not null;
+    s.namespaces := s.namespaces || rule_namespaces;
+    s.topics := s.topics || rule_topics;
+    s.skips := s.skips || rule_skips;
     s.open := not s.paused and s.quiet is null and s.lanes is null and s.namespace is null and coalesce(cardinality(s.denied), 0) = 0
-        and rule_skips is null;
+        and s.skips is null;
     return s;
 end
 $$;

@@ -28,11 +28,14 @@ create function @schema@.pick_dead(ids uuid[], namespace text, topic text, tenan
     language plpgsql
 as $$
 #variable_conflict use_column
+declare
+    v_namespace constant text := @schema@.like_of(pick_dead.namespace);
+    v_topic constant text := @schema@.like_of(pick_dead.topic);
 begin
     return array(select d.id from @schema@.dead d
          where (pick_dead.ids is null or d.id = any (pick_dead.ids))
-           and (pick_dead.namespace is null or d.namespace = pick_dead.namespace)
-           and (pick_dead.topic is null or d.topic = pick_dead.topic)
+           and (v_namespace is null or d.namespace like v_namespace)
+           and (v_topic is null or d.topic like v_topic)
            and (pick_dead.tenant is null or d.tenant_id = pick_dead.tenant)
            and (pick_dead.code is null or d.code = pick_dead.code)
            and (pick_dead.before is null or d.created_at < pick_dead.before)
@@ -53,6 +56,7 @@ begin
         raise exception 'nothing says which dead letters are meant' using errcode = 'OB001',
             hint = 'Give ids, namespace, topic, tenant, code or before (created before); before => now() means all.';
     end if;
+    perform @schema@.check_names(namespace, topic, null);
     perform @schema@.check_range('max_count', max_count, 1, 1000000, '');
 end
 $$;
@@ -161,7 +165,24 @@ begin
 end
 $$;
 
--- Pauses everything (no argument), a namespace, a topic, or a destination (a sink's name, which the relay heeds).
+-- A pause is of everything, of namespaces and topics, or of a sink.
+create function @schema@.check_pause(namespace text, topic text, destination text) returns void
+    language plpgsql
+as $$
+begin
+    perform @schema@.check_no_tenant();
+    perform @schema@.check_names(namespace, topic, destination);
+    if topic is not null and namespace is null then
+        raise exception 'a topic is paused within its namespace' using errcode = 'OB001',
+            hint = 'Give the namespace too; ''*'' is all of them.';
+    elsif destination is not null and namespace is not null then
+        raise exception 'a pause is of a sink, or of a namespace and topic' using errcode = 'OB001', hint = 'Give one of them.';
+    end if;
+end
+$$;
+
+-- Pauses everything (no argument), a namespace, a topic, or a destination (a sink's name, which the relay heeds). Namespace
+-- and topic may be patterns with * and ?, which hold for topics that come later, too.
 -- Producers go on; messages gather. What is out under a lease is finished.
 create function @schema@.pause(namespace text default null, topic text default null, destination text default null,
     actor text default null, reason text default null) returns boolean
@@ -169,24 +190,27 @@ create function @schema@.pause(namespace text default null, topic text default n
     set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    v_pattern constant boolean := concat(namespace, topic) ~ '[*?]';
 begin
-    perform @schema@.check_no_tenant();
-    if topic is not null and namespace is null then
-        raise exception 'a topic is paused within its namespace' using errcode = 'OB001', hint = 'Give the namespace too.';
-    end if;
+    perform @schema@.check_pause(namespace, topic, destination);
     if exists (select from @schema@.pause p where p.namespace is not distinct from pause.namespace
             and p.topic is not distinct from pause.topic and p.destination is not distinct from pause.destination) then
         return false;
     end if;
-    insert into @schema@.pause (namespace, topic, destination, lane, actor, reason)
-    values (pause.namespace, pause.topic, pause.destination, case when pause.topic is not null and pause.destination is null
-                then @schema@.lane_id(pause.namespace, pause.topic) end, coalesce(pause.actor, session_user), pause.reason);
+    insert into @schema@.pause (namespace, topic, destination, lane, like_namespace, like_topic, actor, reason)
+    values (pause.namespace, pause.topic, pause.destination,
+            case when pause.topic is not null and not v_pattern then @schema@.lane_id(pause.namespace, pause.topic) end,
+            case when v_pattern then @schema@.like_of(pause.namespace) end,
+            case when v_pattern then @schema@.like_of(coalesce(pause.topic, '*')) end,
+            coalesce(pause.actor, session_user), pause.reason);
     perform @schema@.record(actor, 'pause', reason, null, null,
         jsonb_build_object('namespace', namespace, 'topic', topic, 'destination', destination));
     return true;
 end
 $$;
 
+-- Undoes the pause of the same name or pattern, and the pauses of single topics or namespaces that a pattern matches.
 create function @schema@.resume(namespace text default null, topic text default null, destination text default null,
     actor text default null, reason text default null) returns boolean
     language plpgsql security definer
@@ -194,9 +218,11 @@ create function @schema@.resume(namespace text default null, topic text default 
 as $$
 #variable_conflict use_column
 begin
-    perform @schema@.check_no_tenant();
-    delete from @schema@.pause p where p.namespace is not distinct from resume.namespace
-        and p.topic is not distinct from resume.topic and p.destination is not distinct from resume.destination;
+    perform @schema@.check_pause(namespace, topic, destination);
+    delete from @schema@.pause p where p.destination is not distinct from resume.destination
+       and (p.namespace is not distinct from resume.namespace and p.topic is not distinct from resume.topic
+            or p.like_namespace is null and p.namespace like @schema@.like_of(resume.namespace)
+               and (p.topic is null and resume.topic is null or p.topic like @schema@.like_of(resume.topic)));
     if not found then
         return false;
     end if;

@@ -100,7 +100,8 @@ select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 
        coalesce(d.dead, 0) as dead,
        coalesce(extract(epoch from clock_timestamp() - q.oldest), 0)::double precision as oldest_pending_s,
        exists (select from @schema@.pause p where p.destination is null and (p.namespace is null
-               or (p.namespace = l.namespace and (p.topic is null or p.topic = l.topic)))) as paused
+               or (p.namespace = l.namespace and (p.topic is null or p.topic = l.topic))
+               or (l.namespace like p.like_namespace and l.topic like p.like_topic))) as paused
   from (select distinct x.id, x.namespace, x.topic from @schema@.lane x) l
   left join (select x.lane, count(*) filter (where x.until is null) as pending,
                     count(*) filter (where x.until is null and not x.parked and x.due <= clock_timestamp()) as due,

@@ -72,7 +72,7 @@ as $$
 #variable_conflict use_column
 declare
     v_kind constant text := case when name in ('poll', 'batch', 'enabled') then name
-        else substring(name from '^destination\.[^\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]{1,63}\.(rate|concurrency)$') end;
+        else substring(name from '^destination\.[A-Za-z0-9_.-]{1,64}\.(rate|concurrency)$') end;
     v_value text := lower(value);
     v_number bigint := substring(value from '^[0-9]{1,9}');
 begin

@@ -31,7 +31,7 @@ as $$
         ('function', 'retry discard pause resume configure assign_bell erase_tenant erase_subject hook unhook tune', 'operator',
             'EXECUTE'),
         ('function', 'gauges wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
-        ('function', 'current_tenant sees_all uuid_at', 'relay operator auditor tenant', 'EXECUTE'),
+        ('function', 'current_tenant sees_all uuid_at like_of', 'relay operator auditor tenant', 'EXECUTE'),
 
         ('relation', 'messages queued attempts dead_letters acts', 'relay operator auditor tenant', 'SELECT'),
         ('relation', 'status outbox pause namespace lane relay tuning relays tunings migration', 'relay operator auditor',

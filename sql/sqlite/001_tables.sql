@@ -225,7 +225,7 @@ CREATE TABLE outbox_act (
 CREATE INDEX outbox_act_message ON outbox_act (message_id) WHERE message_id IS NOT NULL;
 
 CREATE TABLE outbox_pause (
-    namespace   TEXT NOT NULL, -- '': all
+    namespace   TEXT NOT NULL, -- '': all; may be a pattern with * and ?, as may the topic
     topic       TEXT NOT NULL, -- '': all of the namespace
     destination TEXT NOT NULL, -- a sink by name, heeded by the relay; '': none
     at          INTEGER NOT NULL,

@@ -110,8 +110,8 @@ CREATE VIEW outbox_status AS
            coalesce(q.processing, 0) AS processing, coalesce(q.stuck, 0) AS stuck, coalesce(q.parked, 0) AS parked,
            coalesce(d.dead, 0) AS dead, coalesce(q.oldest_pending_s, 0.0) AS oldest_pending_s,
            EXISTS (SELECT 1 FROM outbox_pause p
-                    WHERE p.destination = '' AND (p.namespace = '' OR p.namespace = l.namespace)
-                      AND (p.topic = '' OR p.topic = l.topic)) AS paused
+                    WHERE p.destination = '' AND (p.namespace = '' OR l.namespace GLOB replace(p.namespace, '[', '[[]'))
+                      AND (p.topic = '' OR l.topic GLOB replace(p.topic, '[', '[[]'))) AS paused
       FROM outbox_lane l
       LEFT JOIN (SELECT x.lane, sum(x.state IN (0, 2)) AS pending, sum(x.state = 0 AND x.due <= t.now) AS due,
                         sum(x.state = 1) AS processing, sum(x.state = 1 AND x.until <= t.now) AS stuck,

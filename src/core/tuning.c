@@ -2,6 +2,7 @@
 #include "core/tuning.h"
 
 #include "base/error.h"
+#include "core/names.h"
 
 #include <assert.h>
 #include <string.h>
@@ -31,12 +32,9 @@ static bool read_destination(const char *name, const char *setting, char destina
     len -= before + after;
     if (len >= OB_TUNING_DESTINATION)
         return false;
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)name[before + i] <= ' ' || name[before + i] == 0x7f)
-            return false;
     memcpy(destination, name + before, len);
     destination[len] = '\0';
-    return true;
+    return ob_name_is_sink(destination);
 }
 
 static bool read_name(const char *name, struct ob_tuning *tuning)

@@ -12,7 +12,7 @@
 
 enum ob_tuning_kind { OB_TUNE_POLL, OB_TUNE_BATCH, OB_TUNE_ENABLED, OB_TUNE_RATE, OB_TUNE_CONCURRENCY };
 
-enum { OB_TUNING_TEXT = 32, OB_TUNING_DESTINATION = 64 };
+enum { OB_TUNING_TEXT = 32, OB_TUNING_DESTINATION = 65 };
 
 struct ob_tuning {
     enum ob_tuning_kind kind;

@@ -198,7 +198,5 @@ void ob_config_read_sinks(struct ob_loader *ld, const struct ob_node *root);
 void ob_config_read_routes(struct ob_loader *ld, const struct ob_node *root);
 void ob_config_check(struct ob_loader *ld);
 
-/* A name of a sink or a store: letters, digits, '-', '_' and '.', 64 at most. */
-bool ob_config_name_ok(const char *name);
 
 #endif

@@ -1,6 +1,7 @@
 /* config_route.c - the routes: globs, the headers they ask for, the sink they name. */
 #include "relay/config_int.h"
 
+#include "base/glob.h"
 #include "base/nearest.h"
 #include "relay/route.h"
 #include "schema/schema.h"

@@ -4,6 +4,7 @@
 
 #include "base/nearest.h"
 #include "base/value.h"
+#include "core/names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -394,7 +395,7 @@ void ob_config_read_sinks(struct ob_loader *ld, const struct ob_node *root)
         struct ob_config_sink *sink = &config->sinks[config->sink_count++];
         *sink = (struct ob_config_sink){.name = sinks->keys[i], .file = ld->file, .line = sinks->key_lines[i]};
         place.line = sink->line;
-        if (!ob_config_name_ok(sink->name))
+        if (!ob_name_is_sink(sink->name))
             ob_loader_problem(ld, true, &place, ob_loader_printf(ld, "sinks.%s", sink->name), NULL, NULL,
                               "a name is made of letters, digits, '-', '_' and '.', 64 at most");
         read_sink(ld, sink, sinks->items[i], &defaults);

@@ -2,6 +2,7 @@
 #include "relay/config_int.h"
 
 #include "base/error.h"
+#include "core/names.h"
 #include "lib/open.h"
 
 #include <limits.h>
@@ -12,12 +13,6 @@ static const char *key_of_store(const void *ctx, size_t i)
 {
     (void)ctx;
     return ob_section_key(OB_SECTION_stores, i);
-}
-
-bool ob_config_name_ok(const char *name)
-{
-    size_t len = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.");
-    return len > 0 && len <= 64 && !name[len];
 }
 
 /* The place of the URL is where complaints about it belong. */
@@ -130,7 +125,7 @@ static void read_stores(struct ob_loader *ld, const struct ob_node *stores, int 
     for (size_t i = 0; i < stores->count && ld->config->stores; i++) {
         const char *name = stores->keys[i], *path = ob_loader_printf(ld, "stores.%s", name);
         place.line = stores->key_lines[i];
-        if (!ob_config_name_ok(name))
+        if (!ob_name_is_sink(name))
             ob_loader_problem(ld, true, &place, path, NULL, NULL,
                               "a name is made of letters, digits, '-', '_' and '.', 64 at most");
         else

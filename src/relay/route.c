@@ -4,70 +4,11 @@
  * fixed size, so that no number of topics fills it; a lane that meets another in its slot takes its place. */
 #include "relay/route.h"
 
-#include "base/utf8.h"
+#include "base/glob.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-
-/* ---- globs ------------------------------------------------------------------------------------------------------- */
-
-static size_t width(const char *text)
-{
-    size_t wide = ob_utf8_width(text, strlen(text));
-    return wide ? wide : 1;
-}
-
-/* One character that is no star against the text: how far both move; false when it does not match. */
-static bool match_one(const char **glob, const char **text)
-{
-    const char *g = *glob;
-    if (*g == '?') {
-        *glob = g + 1;
-        *text += width(*text);
-        return true;
-    }
-    if (*g == '\\' && g[1])
-        g++;
-    if (*g != **text)
-        return false;
-    *glob = g + 1;
-    *text += 1;
-    return true;
-}
-
-bool ob_glob_match(const char *glob, const char *text)
-{
-    const char *star = NULL, *from = NULL; /* the last star, and where what follows it was last tried */
-    while (*text) {
-        if (*glob == '*') {
-            star = ++glob;
-            from = text;
-        } else if (!*glob || !match_one(&glob, &text)) {
-            if (!star)
-                return false;
-            from += width(from);
-            glob = star;
-            text = from;
-        }
-    }
-    while (*glob == '*')
-        glob++;
-    return !*glob;
-}
-
-/* A glob without '?' that matches the letters of another glob matches all that the other does: its letters stand against
- * letters, and the other's stars fall within its own. */
-bool ob_glob_covers(const char *wide, const char *narrow)
-{
-    if (!wide || strspn(wide, "*") == strlen(wide))
-        return !wide || *wide || (narrow && !*narrow);
-    if (!narrow)
-        return false;
-    if (strcmp(wide, narrow) == 0)
-        return true;
-    return !strpbrk(wide, "?\\") && !strchr(narrow, '\\') && ob_glob_match(wide, narrow);
-}
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
 

@@ -1,17 +1,10 @@
-/* route.h - which sink a message goes to: the first route that matches.
- *
- * Globs: `*` is any number of characters, dots included; `?` is one character; a backslash takes the next character as it
- * is. Everything else is itself, in its case. The whole name must match. */
+/* route.h - which sink a message goes to: the first route that matches. For globs see base/glob.h. */
 #ifndef OB_RELAY_ROUTE_H
 #define OB_RELAY_ROUTE_H
 
 #include "relay/config.h"
 
 enum { OB_ROUTE_NONE = -1, OB_ROUTE_BY_HEADERS = -2 };
-
-bool ob_glob_match(const char *glob, const char *text);
-/* Whether `wide` certainly matches everything that `narrow` does. NULL matches anything. */
-bool ob_glob_covers(const char *wide, const char *narrow);
 
 /* The index of the route that takes the message; OB_ROUTE_NONE. The answer for a lane where headers do not matter is
  * remembered within the configuration: one thread at a time. */

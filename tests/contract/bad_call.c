@@ -3,20 +3,12 @@
 
 static const struct ob_actor ann = {"ann", "because"};
 
-static char *repeat(struct fx *fx, char c, size_t n)
-{
-    char *text = keep(fx, malloc(n + 1), free);
-    memset(text, c, n);
-    text[n] = '\0';
-    return text;
-}
-
 static void claims(struct fx *fx)
 {
     put(fx);
     refuse_claim(fx, OUTBOX_INVALID, .worker = NULL);
     refuse_claim(fx, OUTBOX_INVALID, .worker = "");
-    refuse_claim(fx, OUTBOX_INVALID, .worker = repeat(fx, 'w', 201));
+    refuse_claim(fx, OUTBOX_INVALID, .worker = repeat_text(fx, 'w', 201));
     refuse_claim(fx, OUTBOX_INVALID, .worker = "\xff");
     refuse_claim(fx, OUTBOX_INVALID, .limit = 0);
     refuse_claim(fx, OUTBOX_INVALID, .limit = -1);
@@ -37,7 +29,7 @@ static void claims(struct fx *fx)
     refuse_claim(fx, OUTBOX_INVALID, .retry_cap_us = -1);
     refuse_claim(fx, OUTBOX_INVALID, .retry_cap_us = INT64_MAX);
     refuse_claim(fx, OUTBOX_INVALID, .tenant_id = "nobody");
-    claim_n(fx, 1, .worker = repeat(fx, 'w', 200), .limit = 10000, .lease_us = 24 * HOUR, .run = 10000,
+    claim_n(fx, 1, .worker = repeat_text(fx, 'w', 200), .limit = 10000, .lease_us = 24 * HOUR, .run = 10000,
             .max_attempts = 1000);
 }
 
@@ -94,7 +86,7 @@ static void ugly_words(struct fx *fx)
 static void a_long_error(struct fx *fx)
 {
     struct outbox_uuid id = put(fx).id;
-    settle(fx, take(fx), .outcome = OUTBOX_RETRY, .error = repeat(fx, 'e', 100000), .delay_us = 0);
+    settle(fx, take(fx), .outcome = OUTBOX_RETRY, .error = repeat_text(fx, 'e', 100000), .delay_us = 0);
     size_t kept = strlen(look(fx, id)->last_error);
     assert_in_range(kept, 1000, 10000);
     assert_string_equal(attempt_of(fx, id, 1)->error, look(fx, id)->last_error);

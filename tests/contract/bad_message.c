@@ -1,14 +1,6 @@
 /* bad_message.c - a bad message gets a clear error and changes nothing. One table: what is wrong, and the code. */
 #include "suite.h"
 
-static char *repeat(struct fx *fx, char c, size_t n)
-{
-    char *text = keep(fx, malloc(n + 1), free);
-    memset(text, c, n);
-    text[n] = '\0';
-    return text;
-}
-
 static void names(struct fx *fx)
 {
     refuse(fx, OUTBOX_INVALID, .topic = NULL);
@@ -35,18 +27,18 @@ static void names(struct fx *fx)
 /* The longest that is allowed passes; one byte more does not. Bytes, not characters. */
 static void lengths(struct fx *fx)
 {
-    put(fx, .topic = repeat(fx, 't', 255), .name_space = repeat(fx, 'n', 63), .key = repeat(fx, 'k', 512),
-        .dedupe_key = repeat(fx, 'd', 512), .subject = repeat(fx, 's', 512), .recipient = repeat(fx, 'r', 1024),
-        .correlation_id = repeat(fx, 'c', 255));
-    refuse(fx, OUTBOX_INVALID, .topic = repeat(fx, 't', 256));
-    refuse(fx, OUTBOX_INVALID, .name_space = repeat(fx, 'n', 64));
-    refuse(fx, OUTBOX_INVALID, .key = repeat(fx, 'k', 513));
-    refuse(fx, OUTBOX_INVALID, .dedupe_key = repeat(fx, 'd', 513));
-    refuse(fx, OUTBOX_INVALID, .subject = repeat(fx, 's', 513));
-    refuse(fx, OUTBOX_INVALID, .recipient = repeat(fx, 'r', 1025));
-    refuse(fx, OUTBOX_INVALID, .correlation_id = repeat(fx, 'c', 256));
-    refuse(fx, OUTBOX_INVALID, .content_type = repeat(fx, 'x', 256), .payload = "x", .payload_len = 1);
-    char *umlauts = repeat(fx, 0, 514);
+    put(fx, .topic = repeat_text(fx, 't', 255), .name_space = repeat_text(fx, 'n', 63), .key = repeat_text(fx, 'k', 512),
+        .dedupe_key = repeat_text(fx, 'd', 512), .subject = repeat_text(fx, 's', 512), .recipient = repeat_text(fx, 'r', 1024),
+        .correlation_id = repeat_text(fx, 'c', 255));
+    refuse(fx, OUTBOX_INVALID, .topic = repeat_text(fx, 't', 256));
+    refuse(fx, OUTBOX_INVALID, .name_space = repeat_text(fx, 'n', 64));
+    refuse(fx, OUTBOX_INVALID, .key = repeat_text(fx, 'k', 513));
+    refuse(fx, OUTBOX_INVALID, .dedupe_key = repeat_text(fx, 'd', 513));
+    refuse(fx, OUTBOX_INVALID, .subject = repeat_text(fx, 's', 513));
+    refuse(fx, OUTBOX_INVALID, .recipient = repeat_text(fx, 'r', 1025));
+    refuse(fx, OUTBOX_INVALID, .correlation_id = repeat_text(fx, 'c', 256));
+    refuse(fx, OUTBOX_INVALID, .content_type = repeat_text(fx, 'x', 256), .payload = "x", .payload_len = 1);
+    char *umlauts = repeat_text(fx, 0, 514);
     for (size_t i = 0; i < 257; i++)
         memcpy(umlauts + 2 * i, "ü", 2);
     refuse(fx, OUTBOX_INVALID, .key = umlauts);
@@ -56,9 +48,9 @@ static void lengths(struct fx *fx)
 
 static void payload_limit(struct fx *fx)
 {
-    char *big = repeat(fx, 'x', 1 << 20);
+    char *big = repeat_text(fx, 'x', 1 << 20);
     put(fx, .payload = big, .payload_len = 1 << 20, .content_type = "text/plain");
-    big = repeat(fx, 'x', (1 << 20) + 1);
+    big = repeat_text(fx, 'x', (1 << 20) + 1);
     refuse(fx, OUTBOX_TOO_LARGE, .payload = big, .payload_len = (1 << 20) + 1, .content_type = "text/plain");
     big[0] = big[1 << 20] = '"';
     refuse(fx, OUTBOX_TOO_LARGE, .payload = big, .payload_len = (1 << 20) + 1);
@@ -103,10 +95,10 @@ static void headers(struct fx *fx)
     refuse(fx, OUTBOX_INVALID, .headers = "{\"nul\": \"a\\u0000b\"}");
     refuse(fx, OUTBOX_INVALID, .headers = "{\"raw\": \"\xff\"}");
     char *name = keep(fx, malloc(200), free);
-    snprintf(name, 200, "{\"%s\": \"v\"}", repeat(fx, 'n', 129));
+    snprintf(name, 200, "{\"%s\": \"v\"}", repeat_text(fx, 'n', 129));
     refuse(fx, OUTBOX_INVALID, .headers = name);
     char *large = keep(fx, malloc(20000), free);
-    snprintf(large, 20000, "{\"h\": \"%s\"}", repeat(fx, 'v', 17000));
+    snprintf(large, 20000, "{\"h\": \"%s\"}", repeat_text(fx, 'v', 17000));
     refuse(fx, OUTBOX_TOO_LARGE, .headers = large);
     put(fx, .headers = "{}");
     put(fx, .headers = "{\"X-Ok_1.2~\": \"größe ☃\"}");

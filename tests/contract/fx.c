@@ -46,6 +46,14 @@ void *keep(struct fx *fx, void *ptr, void (*release)(void *))
     return ptr;
 }
 
+char *repeat_text(struct fx *fx, char c, size_t n)
+{
+    char *text = keep(fx, malloc(n + 1), free);
+    memset(text, c, n);
+    text[n] = '\0';
+    return text;
+}
+
 char *keep_text(struct fx *fx, const char *text)
 {
     return text ? keep(fx, strdup(text), free) : NULL;

@@ -89,6 +89,13 @@ static struct lot dead_lot(struct fx *fx)
     return lot;
 }
 
+static bool count_one(void *ctx, const struct ob_message_row *row)
+{
+    (void)row;
+    ++*(int *)ctx;
+    return true;
+}
+
 static void expect_redriven(struct fx *fx, struct ob_filter filter, size_t wanted, struct outbox_uuid one)
 {
     int64_t n = -1;
@@ -109,6 +116,40 @@ static void by_filter(struct fx *fx)
     expect_redriven(AT(fx), (struct ob_filter){.name_space = "default"}, 1, lot.a);
     assert_int_equal(count_status(fx, OB_DEAD), 0);
     claim_n(fx, 5);
+}
+
+static int listed(struct fx *fx, struct ob_filter filter)
+{
+    int count = 0;
+    check_(fx, (fx->store->ops->list)(fx->store, &filter, count_one, &count, &fx->err), OUTBOX_OK, "list");
+    return count;
+}
+
+/* T4: in every statement that a filter can take. */
+static void by_pattern(struct fx *fx)
+{
+    struct outbox_uuid paid = make_dead(fx, .topic = "bulk.paid", .tenant_id = TENANT_A),
+                       sent = make_dead(fx, .topic = "bulk.sent", .subject = "s");
+    make_dead(fx, .topic = "bulk_paid");
+    make_dead(fx, .topic = "bulk[%", .name_space = "shop");
+    put(fx, .topic = "bulk.new");
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "bulk.*"}), 3);
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "bulk?p*"}), 2);
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "bulk[%"}), 1);
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "*[%*", .name_space = "s*"}), 1);
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "bulk.*", .status_plus_1 = OB_DEAD + 1}), 2);
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "bulk.*", .status_plus_1 = OB_PENDING + 1}), 1);
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "bulk.*", .tenant_id = TENANT_A}), 1);
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "bulk.*", .subject = "s"}), 1);
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "*.sent", .ids = &sent, .id_count = 1}), 1);
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "bulk.s"}), 0);
+    expect_redriven(AT(fx), (struct ob_filter){.topic = "bulk.*", .tenant_id = TENANT_A}, 1, paid);
+    int64_t n = 0;
+    ok(fx, discard, &(struct ob_filter){.topic = "bulk*", .name_space = "def*"}, &bob, &n);
+    assert_int_equal(n, 2);
+    assert_int_equal(listed(AT(fx), (struct ob_filter){.topic = "bulk.*", .status_plus_1 = OB_DISCARDED + 1}), 1);
+    fails(fx, OUTBOX_INVALID, retry, &(struct ob_filter){.topic = "two words"}, &ann, &n);
+    fails(fx, OUTBOX_INVALID, discard, &(struct ob_filter){.topic = "a\\*"}, &ann, &n);
 }
 
 static void created_before(struct fx *fx)
@@ -172,6 +213,7 @@ const struct contract_test operators_tests[] = {
     {"T4: a discarded dead letter is gone, its record stays", let_go},
     {"M13 T4: retry and discard touch dead letters only", dead_letters_only},
     {"T4 V13: dead letters by filter", by_filter},
+    {"T4 V13: messages and dead letters by a pattern of topics", by_pattern},
     {"T4: dead letters of messages created before a time", created_before},
     {"T4: at most so many at once", at_most_so_many},
     {"T4 V13 M12: a dead letter can be inspected in full", dead_letters_are_inspected},

@@ -104,6 +104,77 @@ static void a_destination(struct fx *fx)
     expect_acts(fx, NULL, "pause ann because; resume ann because");
 }
 
+/* A pattern holds what comes later, too. Topics have no '*' and no '?', so nothing else can be meant. */
+static void a_pattern(struct fx *fx)
+{
+    put(fx, .topic = "orders.paid");
+    put(fx, .topic = "bills");
+    put(fx, .topic = "orders_paid");
+    put(fx, .topic = "orders.paid", .name_space = "other");
+    ok(fx, pause, "default", "orders.*", NULL, &ann);
+    put(fx, .topic = "orders.new");
+    claim_n(fx, 3);
+    claim_none(fx);
+    assert_true(status_of(fx, "default", "orders.new").paused);
+    assert_false(status_of(fx, "default", "orders_paid").paused);
+    ok(fx, resume, "default", "orders.*", NULL, &ann);
+    claim_n(fx, 2);
+}
+
+static void a_pattern_of_namespaces(struct fx *fx)
+{
+    put(fx, .name_space = "shop-eu", .topic = "a");
+    put(fx, .name_space = "shop-eu", .topic = "b");
+    put(fx, .name_space = "[x]%", .topic = "a");
+    put(fx, .topic = "a");
+    ok(fx, pause, "shop-?u", NULL, NULL, &ann);
+    ok(fx, pause, "[x]%*", "a", NULL, &ann);
+    claim_n(fx, 1);
+    claim_none(fx, .name_space = "shop-eu");
+    put(fx, .name_space = "shop-au", .topic = "a");
+    claim_none(fx);
+    ok(fx, resume, "shop-?u", NULL, NULL, &ann);
+    claim_n(fx, 3);
+    ok(fx, resume, "[x]%*", "a", NULL, &ann);
+    claim_n(fx, 1);
+}
+
+/* The pauses of single topics that a pattern matches, and its own; a wider pattern is another pause. */
+static void resume_by_pattern(struct fx *fx)
+{
+    put(fx, .topic = "orders.paid");
+    put(fx, .topic = "orders.new");
+    ok(fx, pause, "default", "orders.paid", NULL, &ann);
+    ok(fx, pause, "default", "orders.new", NULL, &ann);
+    ok(fx, pause, "default", "o*", NULL, &ann);
+    ok(fx, resume, "default", "orders.*", NULL, &ann);
+    claim_none(fx);
+    ok(fx, resume, "default", "orders.paid", NULL, &ann);
+    claim_none(fx);
+    ok(fx, resume, "default", "o*", NULL, &ann);
+    claim_n(fx, 2);
+}
+
+static void nothing_that_cannot_be(struct fx *fx)
+{
+    const char *before = digest(fx);
+    fails(fx, OUTBOX_INVALID, pause, NULL, "t", NULL, &ann);
+    fails(fx, OUTBOX_INVALID, pause, "default", "two words", NULL, &ann);
+    fails(fx, OUTBOX_INVALID, pause, "default", "", NULL, &ann);
+    fails(fx, OUTBOX_INVALID, pause, "no\xe2\x80\x83where", NULL, NULL, &ann);
+    fails(fx, OUTBOX_INVALID, pause, "default", "a\\*", NULL, &ann);
+    fails(fx, OUTBOX_INVALID, pause, "default", repeat_text(fx, 't', 256), NULL, &ann);
+    fails(fx, OUTBOX_INVALID, pause, repeat_text(fx, 'n', 64), NULL, NULL, &ann);
+    fails(fx, OUTBOX_INVALID, pause, NULL, NULL, "no sink", &ann);
+    fails(fx, OUTBOX_INVALID, pause, NULL, NULL, "smtp*", &ann);
+    fails(fx, OUTBOX_INVALID, pause, NULL, NULL, "", &ann);
+    fails(fx, OUTBOX_INVALID, pause, NULL, NULL, repeat_text(fx, 's', 65), &ann);
+    fails(fx, OUTBOX_INVALID, pause, "default", "t", "smtp", &ann);
+    expect_unchanged(fx, before, "a pause that can never match");
+    ok(fx, pause, repeat_text(fx, 'n', 63), repeat_text(fx, 't', 255), NULL, &ann);
+    ok(fx, pause, NULL, NULL, repeat_text(fx, 's', 64), &ann);
+}
+
 const struct contract_test pause_tests[] = {
     {"T4 V17: a paused topic is not claimed, its messages gather", a_topic},
     {"T4: a paused namespace, topics that come later included", a_namespace},
@@ -112,6 +183,10 @@ const struct contract_test pause_tests[] = {
     {"T4 V10: what was lost is reclaimed after the pause", a_lost_lease_waits},
     {"T4: pausing twice is pausing once", twice_is_once},
     {"T4: pauses of topic and namespace are ended each by its own resume", each_pause_for_itself},
+    {"T4: a pattern of topics, those that come later included", a_pattern},
+    {"T4: a pattern of namespaces", a_pattern_of_namespaces},
+    {"T4: a pattern ends the pauses of the topics it matches", resume_by_pattern},
+    {"T4: a pause that can never match is refused", nothing_that_cannot_be},
     {"T4: a paused destination is on record and stops no claim", a_destination},
     {NULL, NULL, 0},
 };

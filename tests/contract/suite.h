@@ -61,6 +61,8 @@ struct fx *fx_at(struct fx *fx, const char *file, int line);
 void blame(struct fx *fx, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
 /* Hands ptr over: released when the test ends, last in first out. Returns ptr. */
 void *keep(struct fx *fx, void *ptr, void (*release)(void *));
+/* n times the same letter; kept. */
+char *repeat_text(struct fx *fx, char c, size_t n);
 char *keep_text(struct fx *fx, const char *text); /* a copy; NULL stays NULL */
 void fx_fini(struct fx *fx);                      /* releases all that was kept */
 void fx_open(struct fx *fx);                      /* the place is set: opens the store */

@@ -197,13 +197,16 @@ def test_work_takes_texts_as_texts(db, crowd, text):
                             ([mine[0]], [mine[1]], [text], [text], [text])).fetchone() == ("ok",)
         conn.commit()
     assert db.sql("SELECT worker, code, error, reference FROM outbox.attempts") == [(text,) * 4]
+    name = text.replace(" ", "_")  # topics and namespaces have no spaces
     with crowd.connect("operator") as conn:
         for call in ("retry", "discard"):
             assert conn.execute("SELECT outbox.%s(namespace => %%s, topic => %%s, code => %%s, actor => %%s, reason => "
                                 "%%s)" % call,
-                                (text,) * 5).fetchone() == (0,)
-        assert conn.execute("SELECT outbox.pause(%s, %s, %s, %s, %s)", (text,) * 5).fetchone() == (True,)
-        assert conn.execute("SELECT outbox.resume(%s, %s, %s, %s, %s)", (text,) * 5).fetchone() == (True,)
+                                (name, name, text, text, text)).fetchone() == (0,)
+        for call in ("pause", "resume"):
+            assert conn.execute("SELECT outbox.%s(%%s, %%s, NULL, %%s, %%s)" % call,
+                                (name, name, text, text)).fetchone() == (True,)
+        assert attempt(conn, "SELECT outbox.pause(NULL, NULL, %s)", (text,)) == "OB001", "no sink has such a name"
         assert attempt(conn, "SELECT outbox.configure(%s, %s, %s)", (text, text, text)) == "OB001"
         for name in ("retention", "max_payload", "on_dead"):
             assert attempt(conn, "SELECT outbox.configure('*', %s, %s)", (name, text)) == "OB001"

@@ -1,5 +1,5 @@
 -- list: messages, newest first. Planned for its parameters, since null means "all".
--- $1 ids, $2 namespace, $3 topic, $4 tenant, $5 key, $6 subject, $7 code of the last failure, $8 null, or delivered,
+-- $1 ids, $2 namespace, $3 topic (each may be a pattern), $4 tenant, $5 key, $6 subject, $7 code of the last failure, $8 null, or delivered,
 -- $9 created before, $10 at most so many, $11 with payload, $12 the message to go on behind (the last of the page before).
 -- The other list_ files are the same for what is found elsewhere than among all messages.
 -- Columns: src/store/pg/read.c counts on this order. Takes no locks.
@@ -11,8 +11,8 @@ select id, status, namespace, topic, tenant_id::pg_catalog.text, key, dedupe_key
        updated_at, next_attempt_at, locked_until, delivered_at, expires_at, encoding
 from @schema@.messages
 where ($1::pg_catalog.uuid[] is null or id operator(pg_catalog.=) any ($1::pg_catalog.uuid[]))
-  and ($2::pg_catalog.text is null or namespace operator(pg_catalog.=) $2::pg_catalog.text)
-  and ($3::pg_catalog.text is null or topic operator(pg_catalog.=) $3::pg_catalog.text)
+  and ($2::pg_catalog.text is null or namespace operator(pg_catalog.~~) @schema@.like_of($2::pg_catalog.text))
+  and ($3::pg_catalog.text is null or topic operator(pg_catalog.~~) @schema@.like_of($3::pg_catalog.text))
   and ($4::pg_catalog.uuid is null or tenant_id operator(pg_catalog.=) $4::pg_catalog.uuid)
   and ($5::pg_catalog.text is null or key operator(pg_catalog.=) $5::pg_catalog.text)
   and ($6::pg_catalog.text is null or subject operator(pg_catalog.=) $6::pg_catalog.text)

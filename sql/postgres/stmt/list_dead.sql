@@ -7,8 +7,8 @@ select id, status, namespace, topic, tenant_id::pg_catalog.text, key, dedupe_key
        updated_at, next_attempt_at, locked_until, delivered_at, expires_at, encoding
 from @schema@.messages join (select id as letter from @schema@.dead_letters) d on d.letter operator(pg_catalog.=) id
 where ($1::pg_catalog.uuid[] is null or id operator(pg_catalog.=) any ($1::pg_catalog.uuid[]))
-  and ($2::pg_catalog.text is null or namespace operator(pg_catalog.=) $2::pg_catalog.text)
-  and ($3::pg_catalog.text is null or topic operator(pg_catalog.=) $3::pg_catalog.text)
+  and ($2::pg_catalog.text is null or namespace operator(pg_catalog.~~) @schema@.like_of($2::pg_catalog.text))
+  and ($3::pg_catalog.text is null or topic operator(pg_catalog.~~) @schema@.like_of($3::pg_catalog.text))
   and ($4::pg_catalog.uuid is null or tenant_id operator(pg_catalog.=) $4::pg_catalog.uuid)
   and ($5::pg_catalog.text is null or key operator(pg_catalog.=) $5::pg_catalog.text)
   and ($6::pg_catalog.text is null or subject operator(pg_catalog.=) $6::pg_catalog.text)

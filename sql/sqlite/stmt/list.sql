@@ -1,5 +1,5 @@
 -- list: messages, newest first. The other list_ files are the same for filters that an index serves.
--- ?1 ids as a JSON array, ?2 namespace, ?3 topic, ?4 tenant, ?5 key, ?6 subject, ?7 code of the last failure, ?8
+-- ?1 ids as a JSON array, ?2 namespace, ?3 topic (each may be a pattern), ?4 tenant, ?5 key, ?6 subject, ?7 code of the last failure, ?8
 -- status, ?9 created before: null means all. ?10 at most so many, ?11 with payload, ?12 the id of the message to go on
 -- behind. Columns: look.c counts on this order.
 SELECT s.id, s.status, s.namespace, s.topic, s.tenant_id, s.key, s.dedupe_key, s.subject, s.recipient, s.correlation_id,
@@ -8,8 +8,8 @@ SELECT s.id, s.status, s.namespace, s.topic, s.tenant_id, s.key, s.dedupe_key, s
        s.created_at, s.updated_at, s.next_attempt_at, s.locked_until, s.delivered_at, s.expires_at, s.encoding
   FROM outbox_state s
  WHERE (?1 IS NULL OR s.id IN (SELECT value FROM json_each(?1)))
-   AND (?2 IS NULL OR s.namespace = ?2)
-   AND (?3 IS NULL OR s.topic = ?3)
+   AND (?2 IS NULL OR s.namespace GLOB replace(?2, '[', '[[]'))
+   AND (?3 IS NULL OR s.topic GLOB replace(?3, '[', '[[]'))
    AND (?4 IS NULL OR s.tenant_id = ?4)
    AND (?5 IS NULL OR s.key = ?5)
    AND (?6 IS NULL OR s.subject = ?6)

@@ -6,8 +6,8 @@ SELECT s.id, s.status, s.namespace, s.topic, s.tenant_id, s.key, s.dedupe_key, s
   FROM outbox_state s
  WHERE s.subject = ?6
    AND (?1 IS NULL OR s.id IN (SELECT value FROM json_each(?1)))
-   AND (?2 IS NULL OR s.namespace = ?2)
-   AND (?3 IS NULL OR s.topic = ?3)
+   AND (?2 IS NULL OR s.namespace GLOB replace(?2, '[', '[[]'))
+   AND (?3 IS NULL OR s.topic GLOB replace(?3, '[', '[[]'))
    AND (?4 IS NULL OR s.tenant_id = ?4)
    AND (?5 IS NULL OR s.key = ?5)
    AND (?6 IS NULL OR s.subject = ?6)

@@ -6,6 +6,7 @@
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
+#include "core/names.h"
 
 #include <string.h>
 
@@ -40,7 +41,7 @@ static ob_code check(const struct ob_filter *filter, struct outbox_error *err)
         return ob_error_set(err, OUTBOX_INVALID,
                             "nothing says which dead letters are meant; give ids, a namespace, topic, tenant, key, "
                             "subject, code or time");
-    return OUTBOX_OK;
+    return ob_names_check(filter->name_space, filter->topic, NULL, err);
 }
 
 static bool read_letter(sqlite3_stmt *stmt, struct ob_arena *arena, struct dead_letter *letter)
@@ -246,8 +247,14 @@ static ob_code change_scope(struct ob_sqlite_store *store, void *ctx, struct out
 
 static ob_code on_scope(struct ob_store *base, struct scope *scope, struct outbox_error *err)
 {
+    ob_code code = ob_names_check(scope->name_space, scope->topic, scope->destination, err);
+    if (code)
+        return code;
     if (scope->topic && !scope->name_space)
-        return ob_error_set(err, OUTBOX_INVALID, "a topic is paused within its namespace; give the namespace too");
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "a topic is paused within its namespace; give the namespace too, \"*\" for all of them");
+    if (scope->destination && scope->name_space)
+        return ob_error_set(err, OUTBOX_INVALID, "a pause is of a sink, or of a namespace and topic; give one of them");
     return ob_sqlite_transact(ob_sqlite_store_of(base), change_scope, scope, err);
 }
 

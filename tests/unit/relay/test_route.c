@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "core/retry.h"
 #include "ob_test.h"
+#include "base/glob.h"
 #include "relay/route.h"
 
 #include <stdio.h>

@@ -5,6 +5,7 @@
 #ifndef OB_CLI_CLI_H
 #define OB_CLI_CLI_H
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -70,17 +71,30 @@ int ob_cli_validate_payload(struct ob_cli *cli);
 /* Who acts, for the record. Borrowed. */
 struct ob_actor ob_cli_actor(const struct ob_cli *cli);
 
-/* The pauses in force. name_space, topic and destination name one to look for, json an array to write them into; the rest
- * is what was read. Zero it first, and free the text. */
+/* What the store, the configuration and the relays know of such a topic or sink; name_space or topic NULL: any. 0, or the
+ * exit status after it said that there is none, which one was perhaps meant, and, where it may come, how to go on. */
+int ob_cli_known_topic(struct ob_cli *cli, const char *name_space, const char *topic, bool may_come);
+int ob_cli_known_sink(struct ob_cli *cli, const char *name);
+
+struct ob_pause {
+    const char *name_space, *topic, *sink; /* all NULL: everything */
+};
+
+/* The pauses in force. Finish them in any case. */
 struct ob_pauses {
-    const char *name_space, *topic, *destination;
-    struct ob_json *json; /* NULL: not wanted */
-    struct ob_buf text;   /* "everything, default/orders, destination billing" */
-    int count;
-    bool found;
+    struct ob_pause *items;
+    size_t count, room;
+    struct ob_arena arena;
+    bool failed;
 };
 enum outbox_code ob_pauses_read(struct ob_store *store, struct ob_pauses *pauses,
                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
+void ob_pauses_fini(struct ob_pauses *pauses);
+bool ob_pauses_have(const struct ob_pauses *pauses, const struct ob_pause *pause);
+void ob_pause_text(struct ob_buf *buf, const struct ob_pause *pause);
+/* "everything, default/orders, sink billing", but for those that are in `without`; NULL: all. */
+void ob_pauses_text(struct ob_buf *buf, const struct ob_pauses *pauses, const struct ob_pauses *without);
+void ob_pauses_json(struct ob_json *json, const struct ob_pauses *pauses);
 
 void ob_help_all(FILE *file);
 void ob_help_command(FILE *file, const struct ob_command *command);

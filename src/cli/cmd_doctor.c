@@ -110,13 +110,16 @@ static void look_for_routes(struct exam *exam, const struct ob_config *config, c
 
 static void look_for_pauses(struct exam *exam, const char *name, struct ob_store *store)
 {
-    struct ob_pauses pauses = {0};
+    struct ob_pauses pauses;
     struct outbox_error err = {0};
+    struct ob_buf text = OB_BUF_INIT;
     if (ob_pauses_read(store, &pauses, &err))
         find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
-    else if (pauses.count)
-        find(exam, NOTE, "pauses", name, ob_buf_text(&pauses.text), "to undo one: outbox resume, with its options");
-    ob_buf_fini(&pauses.text);
+    ob_pauses_text(&text, &pauses, NULL);
+    if (pauses.count)
+        find(exam, NOTE, "pauses", name, ob_buf_text(&text), "to undo one: outbox resume, with its options");
+    ob_buf_fini(&text);
+    ob_pauses_fini(&pauses);
 }
 
 /* Rights are told one by one, up to a number. */

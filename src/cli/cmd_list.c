@@ -80,7 +80,12 @@ int cmd_list(struct ob_cli *cli)
         return ob_cli_usage(cli, "--after takes a message id, not \"%s\"; an id is a uuid", cli->args.after);
     filter.after = cli->args.after ? &after : NULL;
     filter.with_payload = cli->args.payload;
-    if (!ob_cli_open(cli) || cli->store->ops->list(cli->store, &filter, list_row, &listing, &cli->err))
+    if (!ob_cli_open(cli))
+        return ob_cli_fail(cli);
+    status = ob_cli_known_topic(cli, filter.name_space, filter.topic, false);
+    if (status)
+        return status;
+    if (cli->store->ops->list(cli->store, &filter, list_row, &listing, &cli->err))
         return ob_cli_fail(cli);
     int limit = filter.limit ? filter.limit : 100;
     if (!cli->args.json && listing.count == 0)

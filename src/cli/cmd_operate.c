@@ -1,8 +1,9 @@
-/* cmd_operate.c - what operators do: retry, discard, pause, resume, purge. Every act goes on record with who and why. */
+/* cmd_operate.c - what operators do: retry, discard, purge. Every act goes on record with who and why. */
 #include "cli/cli.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "core/names.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@ int ob_cli_filter(struct ob_cli *cli, struct ob_filter *filter)
 {
     const struct ob_args *args = &cli->args;
     struct outbox_uuid tenant;
+    if (ob_names_check(args->name_space, args->topic, NULL, &cli->err))
+        return ob_cli_usage(cli, "%s", cli->err.text);
     *filter = (struct ob_filter){.name_space = args->name_space,
                                  .topic = args->topic,
                                  .tenant_id = args->tenant,
@@ -115,12 +118,22 @@ static ob_code run_act(struct ob_cli *cli, const struct act *act, struct ob_filt
     return OUTBOX_OK;
 }
 
+static int none_matched(struct ob_cli *cli, bool by_filter)
+{
+    ob_error_set(&cli->err, OUTBOX_UNKNOWN_MESSAGE, "%s; see: outbox list --status dead",
+                 by_filter ? "no dead letter matches" : "none of these is a dead letter");
+    return ob_cli_fail(cli);
+}
+
 static int act_on(struct ob_cli *cli, const struct act *act, struct ob_filter *filter)
 {
     int64_t total = 0;
     bool by_filter = !filter->ids;
     if (!ob_cli_open(cli))
         return ob_cli_fail(cli);
+    int status = ob_cli_known_topic(cli, filter->name_space, filter->topic, false);
+    if (status)
+        return status;
     if (cli->args.dry_run || ((by_filter || act->always_ask) && !cli->args.yes)) {
         int count = count_meant(cli, filter);
         bool capped = count > COUNT_CAP;
@@ -128,10 +141,11 @@ static int act_on(struct ob_cli *cli, const struct act *act, struct ob_filter *f
             return ob_cli_fail(cli);
         if (capped)
             count = COUNT_CAP;
+        if (count == 0)
+            return none_matched(cli, by_filter);
         if (cli->args.dry_run)
             return say_act(cli, act, count, capped);
-        if (count > 0 &&
-            !ob_cli_confirm(cli, "%s %s%d dead letter%s?", strcmp(act->verb, "retry") ? "Discard" : "Retry",
+        if (!ob_cli_confirm(cli, "%s %s%d dead letter%s?", strcmp(act->verb, "retry") ? "Discard" : "Retry",
                             capped ? "more than " : "", count, count == 1 ? "" : "s"))
             return OB_EXIT_USAGE;
     }
@@ -140,11 +154,8 @@ static int act_on(struct ob_cli *cli, const struct act *act, struct ob_filter *f
             ob_cli_note(cli, "%lld %s before this:", (long long)total, act->done);
         return ob_cli_fail(cli);
     }
-    if (!by_filter && total == 0) {
-        ob_error_set(&cli->err, OUTBOX_UNKNOWN_MESSAGE,
-                     "none of these is a dead letter; see: outbox list --status dead");
-        return ob_cli_fail(cli);
-    }
+    if (total == 0)
+        return none_matched(cli, by_filter);
     if (!by_filter && total < (int64_t)filter->id_count)
         ob_cli_note(cli, "%lld of the %zu ids are no dead letters.", (long long)filter->id_count - (long long)total,
                     filter->id_count);
@@ -205,82 +216,7 @@ int cmd_discard(struct ob_cli *cli)
     return on_dead_letters(cli, &(struct act){"discard", "discarded", do_discard, true});
 }
 
-/* ---- pause, resume, purge ---------------------------------------------------------------------------------------- */
-
-static void say_scope(struct ob_cli *cli, const char *action, const char *name_space)
-{
-    struct ob_buf buf = OB_BUF_INIT;
-    struct ob_json json;
-    ob_json_init(&json, &buf);
-    ob_json_object(&json);
-    ob_json_text(&json, "action", action);
-    ob_json_text(&json, "namespace", name_space);
-    ob_json_text(&json, "topic", cli->args.topic);
-    ob_json_text(&json, "destination", cli->args.destination);
-    ob_json_end(&json);
-    ob_say_json(&buf);
-}
-
-/* What a resume came to: it undoes one pause, and others may still hold the same messages. */
-static void tell_resumed(struct ob_cli *cli, bool was_paused, const char *scope)
-{
-    struct ob_pauses left = {0};
-    struct outbox_error err;
-    if (was_paused)
-        ob_cli_note(cli, "Resumed: %s.", scope);
-    else
-        ob_cli_note(cli, "Nothing to undo: there is no pause of %s.", scope);
-    if (!ob_pauses_read(cli->store, &left, &err) && left.count)
-        ob_cli_note(cli, "Still paused: %s.", ob_buf_text(&left.text));
-    ob_buf_fini(&left.text);
-}
-
-static int on_scope(struct ob_cli *cli, bool pausing)
-{
-    const struct ob_args *args = &cli->args;
-    const char *name_space = args->topic && !args->name_space ? "default" : args->name_space;
-    if (args->destination && (args->topic || args->name_space))
-        return ob_cli_usage(cli, "give a destination, or a namespace and topic, not both");
-    bool everything = !name_space && !args->destination;
-    if (pausing && everything && !ob_cli_confirm(cli, "Pause the delivery of everything?"))
-        return OB_EXIT_USAGE;
-    if (!ob_cli_open(cli))
-        return ob_cli_fail(cli);
-    struct ob_actor actor = ob_cli_actor(cli);
-    const struct ob_store_ops *ops = cli->store->ops;
-    struct ob_pauses before = {.name_space = name_space, .topic = args->topic, .destination = args->destination};
-    char scope[800];
-    snprintf(scope, sizeof scope, "%s%s%s%s",
-             args->destination            ? "destination "
-             : name_space && !args->topic ? "namespace "
-                                          : "",
-             everything          ? "everything"
-             : args->destination ? args->destination
-                                 : name_space,
-             args->topic ? "/" : "", args->topic ? args->topic : "");
-    if (!pausing && ob_pauses_read(cli->store, &before, &cli->err))
-        before.found = true; /* who cannot be told whether there was one is not told that there was none */
-    ob_buf_fini(&before.text);
-    if ((pausing ? ops->pause : ops->resume)(cli->store, name_space, args->topic, args->destination, &actor, &cli->err))
-        return ob_cli_fail(cli);
-    if (args->json)
-        say_scope(cli, pausing ? "pause" : "resume", name_space);
-    else if (pausing)
-        ob_cli_note(cli, "Paused: %s.", scope);
-    else
-        tell_resumed(cli, before.found, scope);
-    return OB_EXIT_OK;
-}
-
-int cmd_pause(struct ob_cli *cli)
-{
-    return on_scope(cli, true);
-}
-
-int cmd_resume(struct ob_cli *cli)
-{
-    return on_scope(cli, false);
-}
+/* ---- purge ------------------------------------------------------------------------------------------------------- */
 
 int cmd_purge(struct ob_cli *cli)
 {

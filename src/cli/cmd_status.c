@@ -64,6 +64,14 @@ static bool status_row(void *ctx, const struct ob_status_row *row)
     return true;
 }
 
+static void note_pauses(const struct ob_cli *cli, const struct ob_pauses *pauses)
+{
+    struct ob_buf text = OB_BUF_INIT;
+    ob_pauses_text(&text, pauses, NULL);
+    ob_cli_note(cli, "Paused: %s. To undo one: outbox resume, with its options", ob_buf_text(&text));
+    ob_buf_fini(&text);
+}
+
 int cmd_status(struct ob_cli *cli)
 {
     struct ob_buf buf = OB_BUF_INIT;
@@ -78,15 +86,14 @@ int cmd_status(struct ob_cli *cli)
         return ob_cli_fail(cli);
     }
     ob_json_end(&json);
-    struct ob_pauses pauses = {.json = &json};
-    ob_json_key(&json, "pauses");
-    ob_json_array(&json);
+    struct ob_pauses pauses;
     if (ob_pauses_read(cli->store, &pauses, &cli->err)) {
-        ob_buf_fini(&pauses.text);
+        ob_pauses_fini(&pauses);
         ob_buf_fini(&buf);
         return ob_cli_fail(cli);
     }
-    ob_json_end(&json);
+    ob_json_key(&json, "pauses");
+    ob_pauses_json(&json, &pauses);
     ob_json_count(&json, "pending", totals.pending);
     ob_json_count(&json, "due", totals.due);
     ob_json_count(&json, "processing", totals.processing);
@@ -103,8 +110,8 @@ int cmd_status(struct ob_cli *cli)
     else if (totals.dead)
         ob_cli_note(cli, "Dead letters wait for a decision: outbox list --status dead");
     if (pauses.count && !cli->args.json)
-        ob_cli_note(cli, "Paused: %s. To undo one: outbox resume, with its options", ob_buf_text(&pauses.text));
-    ob_buf_fini(&pauses.text);
+        note_pauses(cli, &pauses);
+    ob_pauses_fini(&pauses);
     ob_buf_fini(&buf);
     return OB_EXIT_OK;
 }

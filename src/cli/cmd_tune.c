@@ -1,13 +1,14 @@
 /* cmd_tune.c - settings of the relays, changed while they run. */
 #include "cli/cli.h"
 
+#include "base/nearest.h"
 #include "core/tuning.h"
 
 #include <string.h>
 
 struct listing {
-    struct ob_cli *cli;
-    const char *only; /* NULL: all of them */
+    struct ob_cli *cli; /* NULL: only count */
+    const char *only;   /* NULL: all of them */
     int count;
 };
 
@@ -36,19 +37,39 @@ static void tuned(void *ctx, const char *name, const char *value)
     if (listing->only && strcmp(listing->only, name) != 0)
         return;
     listing->count++;
-    say_one(listing->cli, name, value);
+    if (listing->cli)
+        say_one(listing->cli, name, value);
 }
 
 static int show(struct ob_cli *cli, const char *name)
 {
     struct listing listing = {.cli = cli, .only = name};
     struct ob_control control = {.ctx = &listing, .tuned = tuned};
-    if (!ob_cli_open(cli) || cli->store->ops->control(cli->store, &control, &cli->err))
+    if (cli->store->ops->control(cli->store, &control, &cli->err))
         return ob_cli_fail(cli);
     if (listing.count == 0)
         ob_cli_note(cli, "%s%s tuned: relays do as they are configured.", name ? name : "Nothing",
                     name ? " is not" : " is");
     return OB_EXIT_OK;
+}
+
+static int unknown_setting(struct ob_cli *cli, const char *name)
+{
+    static const char prefix[] = "destination.";
+    static const char *const settings[] = {"poll", "batch", "enabled", "rate", "concurrency"};
+    const char *dot = strrchr(name, '.'), *given = dot ? dot + 1 : name;
+    bool of_sink = strncmp(name, prefix, strlen(prefix)) == 0 && dot > name + strlen(prefix);
+    struct ob_nearest near;
+    ob_nearest_init(&near, given);
+    for (size_t i = of_sink ? 3 : 0; i < (of_sink || !dot ? 5 : 0); i++)
+        ob_nearest_try(&near, settings[i]);
+    if (!near.best || strcmp(near.best, given) == 0)
+        return ob_cli_usage(cli, "%s", cli->err.text);
+    return ob_cli_usage(cli, "there is no setting \"%s\"; did you mean \"%s%.*s%s\"?", name,
+                        of_sink || near.best == settings[0] || near.best == settings[1] || near.best == settings[2]
+                            ? ""
+                            : "destination.NAME.",
+                        of_sink ? (int)(given - name) : 0, name, near.best);
 }
 
 int cmd_tune(struct ob_cli *cli)
@@ -59,12 +80,30 @@ int cmd_tune(struct ob_cli *cli)
     struct ob_tuning tuning;
     if (args->reset && (!name || value))
         return ob_cli_usage(cli, "--reset takes the name of a setting, and no value");
-    if (name && ob_tuning_parse(name, value, &tuning, &cli->err))
+    if (name && ob_tuning_parse(name, NULL, &tuning, &cli->err))
+        return unknown_setting(cli, name);
+    if (value && ob_tuning_parse(name, value, &tuning, &cli->err))
         return ob_cli_usage(cli, "%s", cli->err.text);
+    if (!ob_cli_open(cli))
+        return ob_cli_fail(cli);
+    /* What is set can be seen and taken back, whether there is such a sink any more or not. */
+    struct listing set = {.only = name};
+    struct ob_control control = {.ctx = &set, .tuned = tuned};
+    if (name && cli->store->ops->control(cli->store, &control, &cli->err))
+        return ob_cli_fail(cli);
+    int status = name && *tuning.destination && set.count == 0 && !args->force
+                     ? ob_cli_known_sink(cli, tuning.destination)
+                     : OB_EXIT_OK;
+    if (status)
+        return status;
     if (!value && !args->reset)
         return show(cli, name);
+    if (args->reset && set.count == 0) {
+        ob_error_set(&cli->err, OUTBOX_UNKNOWN_NAME, "%s is not tuned: relays do as they are configured", name);
+        return ob_cli_fail(cli);
+    }
     struct ob_actor actor = ob_cli_actor(cli);
-    if (!ob_cli_open(cli) || cli->store->ops->tune(cli->store, name, value, &actor, &cli->err))
+    if (cli->store->ops->tune(cli->store, name, value, &actor, &cli->err))
         return ob_cli_fail(cli);
     say_one(cli, name, value ? tuning.value : NULL);
     return OB_EXIT_OK;

@@ -45,7 +45,7 @@ void ob_help_all(FILE *file)
     for (size_t i = 0; i < ob_options_count; i++)
         if (ob_options[i].global)
             put_option(file, &ob_options[i]);
-    fputs("\nMore on one: outbox COMMAND --help. Exit codes: 0 done, 1 unhealthy or not found, 2 wrong usage,\n"
+    fputs("\nMore on one: outbox COMMAND --help. Exit codes: 0 done, 1 unhealthy, or nothing matched, 2 wrong usage,\n"
           "69 store unreachable, 75 try again, 77 no right, 78 configuration or\n"
           "schema not usable. All of them: docs/errors.md\n",
           file);

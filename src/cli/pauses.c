@@ -4,31 +4,15 @@
 
 #include <string.h>
 
-/* Names come out of the database, and go to a terminal: see cli.h. */
-static void put_name(struct ob_buf *buf, const char *name)
+void ob_pause_text(struct ob_buf *buf, const struct ob_pause *pause)
 {
-    for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
-        bool c1 = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
-        if (*c < 0x20 || *c == 0x7f || c1) {
-            c += c1;
-            ob_buf_printf(buf, "\\x%02x", *c);
-        } else {
-            ob_buf_put(buf, c, 1);
-        }
-    }
-}
-
-static void put_scope(struct ob_buf *buf, const char *name_space, const char *topic, const char *destination)
-{
-    if (destination)
-        ob_buf_puts(buf, "destination ");
-    else if (name_space && !topic)
+    if (pause->sink)
+        ob_buf_puts(buf, "sink ");
+    else if (pause->name_space && !pause->topic)
         ob_buf_puts(buf, "namespace ");
-    put_name(buf, destination ? destination : name_space ? name_space : "everything");
-    if (topic) {
-        ob_buf_puts(buf, "/");
-        put_name(buf, topic);
-    }
+    ob_buf_puts(buf, pause->sink ? pause->sink : pause->name_space ? pause->name_space : "everything");
+    if (pause->topic)
+        ob_buf_printf(buf, "/%s", pause->topic);
 }
 
 static bool same(const char *a, const char *b)
@@ -36,28 +20,75 @@ static bool same(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static void paused(void *ctx, const char *name_space, const char *topic, const char *destination)
+bool ob_pauses_have(const struct ob_pauses *pauses, const struct ob_pause *pause)
+{
+    for (size_t i = 0; i < pauses->count; i++)
+        if (same(pauses->items[i].name_space, pause->name_space) && same(pauses->items[i].topic, pause->topic) &&
+            same(pauses->items[i].sink, pause->sink))
+            return true;
+    return false;
+}
+
+static const char *copy(struct ob_pauses *pauses, const char *text)
+{
+    const char *kept = text ? ob_arena_strdup(&pauses->arena, text) : NULL;
+    pauses->failed = pauses->failed || (text && !kept);
+    return kept;
+}
+
+static void paused(void *ctx, const char *name_space, const char *topic, const char *sink)
 {
     struct ob_pauses *pauses = ctx;
-    if (pauses->count++)
-        ob_buf_puts(&pauses->text, ", ");
-    put_scope(&pauses->text, name_space, topic, destination);
-    if (same(name_space, pauses->name_space) && same(topic, pauses->topic) && same(destination, pauses->destination))
-        pauses->found = true;
-    if (!pauses->json)
-        return;
-    ob_json_object(pauses->json);
-    ob_json_text(pauses->json, "namespace", name_space);
-    ob_json_text(pauses->json, "topic", topic);
-    ob_json_text(pauses->json, "destination", destination);
-    ob_json_end(pauses->json);
+    if (pauses->count == pauses->room) {
+        size_t room = pauses->room ? 2 * pauses->room : 16;
+        struct ob_pause *items = ob_arena_calloc(&pauses->arena, room, sizeof *items);
+        pauses->failed = pauses->failed || !items;
+        if (!items)
+            return;
+        if (pauses->count)
+            memcpy(items, pauses->items, pauses->count * sizeof *items);
+        pauses->items = items;
+        pauses->room = room;
+    }
+    pauses->items[pauses->count++] =
+        (struct ob_pause){copy(pauses, name_space), copy(pauses, topic), copy(pauses, sink)};
 }
 
 enum outbox_code ob_pauses_read(struct ob_store *store, struct ob_pauses *pauses, struct outbox_error *err)
 {
     struct ob_control control = {.ctx = pauses, .paused = paused};
-    pauses->count = 0;
-    pauses->found = false;
-    ob_buf_fini(&pauses->text);
-    return store->ops->control(store, &control, err);
+    *pauses = (struct ob_pauses){0};
+    ob_arena_init(&pauses->arena, 0);
+    enum outbox_code code = store->ops->control(store, &control, err);
+    return code || !pauses->failed ? code : ob_error_nomem(err);
+}
+
+void ob_pauses_fini(struct ob_pauses *pauses)
+{
+    ob_arena_fini(&pauses->arena);
+    *pauses = (struct ob_pauses){0};
+}
+
+void ob_pauses_text(struct ob_buf *buf, const struct ob_pauses *pauses, const struct ob_pauses *without)
+{
+    size_t told = 0;
+    for (size_t i = 0; i < pauses->count; i++) {
+        if (without && ob_pauses_have(without, &pauses->items[i]))
+            continue;
+        ob_buf_puts(buf, told++ ? ", " : "");
+        ob_pause_text(buf, &pauses->items[i]);
+    }
+}
+
+void ob_pauses_json(struct ob_json *json, const struct ob_pauses *pauses)
+{
+    ob_json_array(json);
+    for (size_t i = 0; i < pauses->count; i++) {
+        ob_json_object(json);
+        ob_json_text(json, "namespace", pauses->items[i].name_space);
+        ob_json_text(json, "topic", pauses->items[i].topic);
+        ob_json_text(json, "destination", pauses->items[i].sink);
+        ob_json_end(json);
+    }
+    ob_json_end(json);
 }

@@ -6,6 +6,7 @@
 #include "relay/route.h"
 #include "schema/schema.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -84,6 +85,26 @@ static void read_fixed(struct ob_loader *ld, const struct ob_node *root)
     }
 }
 
+/* An error of "sinks.billing" or below it. */
+static bool has_error(const struct ob_config_report *report, const char *section, const char *name)
+{
+    char path[120];
+    size_t len = (size_t)snprintf(path, sizeof path, "%s%s%s", section, *name ? "." : "", name);
+    for (const struct ob_config_problem *at = report->first; at && len < sizeof path; at = at->next)
+        if (at->error && at->key && strncmp(at->key, path, len) == 0 && (!at->key[len] || at->key[len] == '.'))
+            return true;
+    return false;
+}
+
+static void mark_broken(struct ob_config *config, const struct ob_config_report *report)
+{
+    for (size_t i = 0; i < config->sink_count; i++)
+        config->sinks[i].broken = has_error(report, "sinks", config->sinks[i].name);
+    for (size_t i = 0; i < config->store_count; i++)
+        config->stores[i].broken = !config->stores[i].url || has_error(report, "store", "") ||
+                                   has_error(report, "stores", config->stores[i].name);
+}
+
 enum outbox_code ob_config_load(const struct ob_config_input *input, struct ob_config **out,
                                 struct ob_config_report *report)
 {
@@ -106,9 +127,10 @@ enum outbox_code ob_config_load(const struct ob_config_input *input, struct ob_c
         ob_config_check(&ld);
         config->memo = ob_route_memo_new(&config->arena);
     }
-    if (!ld.nomem && report->errors == 0) {
+    if (!ld.nomem && (report->errors == 0 || input->partial)) {
+        mark_broken(config, report);
         *out = config;
-        return OUTBOX_OK;
+        return report->errors ? OUTBOX_CONFIG : OUTBOX_OK;
     }
     ob_config_free(config);
     return ld.nomem ? OUTBOX_NOMEM : OUTBOX_CONFIG;

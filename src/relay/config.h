@@ -17,6 +17,7 @@ struct ob_config_store {
     const char *name, *url, *schema; /* schema NULL: the default */
     bool relaxed;                    /* durability: relaxed */
     bool polling;                    /* wake: poll */
+    bool broken;                     /* its own options are wrong: not to be opened */
 };
 
 /* A destination: a sink, and how it is treated. */
@@ -29,6 +30,7 @@ struct ob_config_sink {
     size_t option_count;
     const char *const *masks; /* values of options that no error may repeat */
     size_t mask_count;
+    bool broken;      /* its own options are wrong: not to be opened */
     int64_t limit_us; /* of the setting that ops->limit names; 0: there is none */
     const char *file; /* where it stands, for errors of the adapter's; NULL: not in a file */
     int line;
@@ -131,6 +133,7 @@ struct ob_config_input {
     size_t set_count;
     const char *store, *schema; /* flags of their own; NULL: not given */
     bool stores_only;           /* read the stores, and do not look at the rest */
+    bool partial;               /* give what could be read in spite of errors; what is wrong in itself is `broken` */
     /* ob_sink_load and ob_sink_at; NULL: the options of adapters are taken as they are. */
     enum outbox_code (*load)(const char *kind, const char *library, const struct outbox_sink_ops **ops,
                              struct outbox_error *err);
@@ -138,7 +141,8 @@ struct ob_config_input {
 };
 
 /* OUTBOX_OK with *config (the caller's, and perhaps warnings in the report), OUTBOX_CONFIG with errors in the report,
- * or OUTBOX_NOMEM. *config is NULL unless it is OUTBOX_OK. Free the report in any case. */
+ * or OUTBOX_NOMEM. *config is NULL unless it is OUTBOX_OK, or OUTBOX_CONFIG and what could be read was asked for. Free the
+ * report in any case. */
 enum outbox_code ob_config_load(const struct ob_config_input *input, struct ob_config **out,
                                 struct ob_config_report *report) OUTBOX_MUST_CHECK;
 void ob_config_free(struct ob_config *config);

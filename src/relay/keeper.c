@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "lib/open.h"
 
 #include <errno.h>
@@ -40,6 +41,8 @@ struct notebook {
 
 struct ob_keeper {
     char *url, *schema, *name, *worker; /* of the store, and of this relay */
+    char *info;                         /* what the beats tell of this relay; the thread's */
+    char *next_info;                    /* under the lock: it replaces info; NULL: it stays */
     struct terms {
         const char *state;
         int64_t control_every_us, purge_every_us;
@@ -199,6 +202,7 @@ static ob_code beat(struct ob_keeper *keeper, const char *state, struct outbox_e
                            .host = host,
                            .version = outbox_version(),
                            .state = state,
+                           .info = keeper->info,
                            .pid = (int)getpid(),
                            .every_us = BEAT_US};
     return keeper->store->ops->beat(keeper->store, &sign, &keeper->leads, err);
@@ -317,6 +321,12 @@ static bool rest(struct ob_keeper *keeper, bool *hurry)
     *hurry = keeper->hurry;
     keeper->terms = keeper->next;
     keeper->hurry = false;
+    if (keeper->next_info) {
+        ob_free(keeper->info);
+        keeper->info = keeper->next_info;
+        keeper->next_info = NULL;
+        keeper->beat_at = 0;
+    }
     pthread_mutex_unlock(&keeper->lock);
     return stop;
 }
@@ -367,6 +377,8 @@ static void keeper_free(struct ob_keeper *keeper)
     ob_free(keeper->schema);
     ob_free(keeper->name);
     ob_free(keeper->worker);
+    ob_free(keeper->info);
+    ob_free(keeper->next_info);
     ob_free(keeper);
 }
 
@@ -389,6 +401,24 @@ static struct terms terms_of(const struct ob_keeper_settings *settings)
                           .log = settings->log ? *settings->log : (struct ob_log){.level = OB_LOG_OFF}};
 }
 
+/* {"sinks": ["billing"]}: whoever names a sink to an operator's command learns whether there is one. NULL without memory. */
+static char *info_of(const struct ob_config *config)
+{
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    ob_json_init(&json, &buf);
+    ob_json_object(&json);
+    ob_json_key(&json, "sinks");
+    ob_json_array(&json);
+    for (size_t i = 0; i < config->sink_count; i++)
+        ob_json_string(&json, config->sinks[i].name);
+    ob_json_end(&json);
+    ob_json_end(&json);
+    char *text = ob_buf_ok(&buf) ? ob_strdup(ob_buf_text(&buf)) : NULL;
+    ob_buf_fini(&buf);
+    return text;
+}
+
 static bool copy_settings(struct ob_keeper *keeper, const struct ob_keeper_settings *settings)
 {
     const struct ob_config_store *store = settings->store;
@@ -397,8 +427,9 @@ static bool copy_settings(struct ob_keeper *keeper, const struct ob_keeper_setti
     keeper->name = ob_strdup(store->name);
     keeper->worker = ob_strdup(settings->worker);
     keeper->terms = keeper->next = terms_of(settings);
+    keeper->info = info_of(settings->config);
     keeper->loop = settings->wake;
-    return keeper->url && (keeper->schema || !store->schema) && keeper->name && keeper->worker;
+    return keeper->url && (keeper->schema || !store->schema) && keeper->name && keeper->worker && keeper->info;
 }
 
 enum outbox_code ob_keeper_start(const struct ob_keeper_settings *settings, struct ob_keeper **out,
@@ -499,8 +530,11 @@ bool ob_keeper_serves(const struct ob_keeper *keeper, const struct ob_keeper_set
 
 void ob_keeper_move(struct ob_keeper *keeper, const struct ob_keeper_settings *settings)
 {
+    char *info = info_of(settings->config);
     pthread_mutex_lock(&keeper->lock);
     keeper->next = terms_of(settings);
+    ob_free(keeper->next_info);
+    keeper->next_info = info; /* without memory the old one stays */
     keeper->loop = settings->wake;
     keeper->hurry = true;
     if (keeper->fresh)

@@ -204,10 +204,10 @@ def test_what_waits_in_silence(tmp_path, db):
     rows = json.loads(run_cli("doctor", "--config", config, "--json").stdout)["findings"]
     assert [row["what"] for row in rows] == ["config", "store", "sink"]
     db.cli("send", "other", "{}")
-    db.cli("pause", "--destination", "none")
+    db.cli("pause", "--destination", "none", "--force")
     rows = json.loads(run_cli("doctor", "--config", config, "--json").stdout)["findings"]
     pauses, routes = rows[2:4]
-    assert (pauses["what"], pauses["finding"], pauses["text"]) == ("pauses", "note", "destination none")
+    assert (pauses["what"], pauses["finding"], pauses["text"]) == ("pauses", "note", "sink none")
     assert (routes["what"], routes["finding"]) == ("routes", "note") and routes["text"].endswith(": default/other")
 
 

@@ -372,7 +372,7 @@ def test_pause_of_one_destination_leaves_others(shop, tmp_path, ledger):
     other = tmp_path / "other"
     relay = make(tmp_path, shop, ledger, sinks={"out": stub(ledger), "more": stub(other)},
                  routes=[{"topic": "orders", "sink": "out"}, {"sink": "more"}], admin=True)
-    shop.cli("pause", "--destination", "out")
+    shop.cli("pause", "--destination", "out", "--force")
     with relay.running():
         shop.enqueue(3)
         shop.enqueue(3, topic="mails")
@@ -385,7 +385,7 @@ def test_tuned_while_it_runs(shop, tmp_path, ledger):
     relay = make(tmp_path, shop, ledger, admin=True)
     with relay.running():
         wait_for(lambda: relay.logged("relay started"))
-        shop.cli("tune", "destination.out.rate", "10/s")
+        shop.cli("tune", "destination.out.rate", "10/s", "--force")
         wait_for(lambda: relay.logged("destination tuned"))
         shop.enqueue(11)
         began = time.monotonic()

@@ -107,7 +107,7 @@ class Storm:
         self.server.restart("immediate")
 
     def pause(self):
-        self.shop.cli("pause", "--destination", "out")
+        self.shop.cli("pause", "--destination", "out", "--force")
         self.shop.cli("resume", "--destination", "out")
 
     def run(self, seconds):

@@ -29,12 +29,12 @@ REPORT = {"wanted_rights", "wanted_owner", "wrong_rights"}
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
     "relay": {"claim", "settle", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "bell_class",
-              "bell_channel", "current_tenant", "sees_all", "uuid_at", "beat", "gauges"} | REPORT,
+              "bell_channel", "current_tenant", "sees_all", "uuid_at", "like_of", "beat", "gauges"} | REPORT,
     "operator": {"retry", "discard", "pause", "resume", "configure", "assign_bell", "purge", "erase_tenant",
-                 "erase_subject", "hook", "unhook", "run_failed_hooks", "bell_channel", "current_tenant", "sees_all", "uuid_at",
+                 "erase_subject", "hook", "unhook", "run_failed_hooks", "bell_channel", "current_tenant", "sees_all", "uuid_at", "like_of",
                  "tune", "gauges"} | REPORT,
-    "auditor": {"current_tenant", "sees_all", "uuid_at", "gauges"} | REPORT,
-    "tenant": {"current_tenant", "sees_all", "uuid_at"},
+    "auditor": {"current_tenant", "sees_all", "uuid_at", "like_of", "gauges"} | REPORT,
+    "tenant": {"current_tenant", "sees_all", "uuid_at", "like_of"},
     "outsider": set(),
 }
 NO_SUCH_WRITE = ("55000", "428C9")  # a view that cannot be written to, by whomever

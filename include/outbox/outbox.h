@@ -12,9 +12,9 @@
  *     outbox_batch *batch;
  *     while (outbox_claim(store, &want, &batch, &err) == OUTBOX_OK && outbox_batch_size(batch) > 0) {
  *         const struct outbox_delivery *msg = outbox_batch_at(batch, 0);
- *         enum outbox_code code = msg->fault == OUTBOX_FAULT_NONE && deliver(msg)
- *                                     ? outbox_ack(store, msg, NULL, &err)
- *                                     : outbox_nack(store, msg, "smtp_451", "greylisted", &err);
+ *         enum outbox_code code = msg->fault     ? outbox_nack(store, msg, "unreadable", "no payload", &err)
+ *                                 : deliver(msg) ? outbox_ack(store, msg, NULL, &err)
+ *                                                : outbox_nack(store, msg, "smtp_451", "greylisted", &err);
  *         if (code) fprintf(stderr, "%s\n", err.text); // OUTBOX_LEASE_LOST: another worker has it; go on
  *         outbox_batch_free(batch);
  *     }

@@ -9,7 +9,11 @@
  *              accepted for a minute, one is enough.
  *   no answer  A destination that leaves everybody without an answer is down, whether or not it takes connections. A message
  *              spends at most SILENT_SPENDS of its attempts on that, and never its last.
- *   a probe    never spends. One that finds what is known of the destination already is not written down either.
+ *   failing    A 500 may be about this one message: it spends. When the destination fails whatever it is given, its breaker
+ *              opens; what comes back while it is open spends nothing.
+ *   a probe    spends only when it fails with an answer: a message that is answered so alone, on a destination that has
+ *              nothing else to do, must die in the end. Its own delays hold, so nothing dies sooner than without a breaker.
+ *              One that finds what is known of the destination already is not written down.
  *
  * What is put off by itself (limited, blocked, silent) waits by the count of that, msg->deferred, since nothing is spent. */
 #include "core/mutant.h"
@@ -59,25 +63,28 @@ static void spend(struct ob_relay *relay, struct ob_flight *flight, enum outbox_
 
 /* ---- the destination ---- */
 
-/* It showed that it lives; but what was decided on our side shows nothing, and is no probe (N5). */
-static void answered(struct ob_relay *relay, int index, const struct outbox_verdict *verdict)
+/* It showed that it lives; but what was decided on our side shows nothing (N5). A probe that leaves the breaker half open
+ * has told nothing: the next message is tried at once. */
+static void answered(struct ob_relay *relay, const struct ob_flight *flight, const struct outbox_verdict *verdict)
 {
-    struct ob_dest *dest = &relay->dests[index];
-    if (verdict->local && !OB_MUTANT(LOCAL_ANSWERS))
-        return;
-    if (ob_breaker_answered(&dest->breaker)) {
+    struct ob_dest *dest = &relay->dests[flight->dest];
+    bool closed = false;
+    if (verdict->outcome == OUTBOX_SINK_ACCEPTED)
+        closed = ob_breaker_accepted(&dest->breaker, relay->now_us);
+    else if (!verdict->local || OB_MUTANT(LOCAL_ANSWERS))
+        closed = ob_breaker_answered(&dest->breaker);
+    if (closed || dest->probe == ob_flight_handle(flight))
         dest->probe = 0;
-        relay->sched.hungry = true;
-    }
+    relay->sched.hungry = relay->sched.hungry || closed;
 }
 
-/* True when the breaker is open now. */
-static bool unreachable(struct ob_relay *relay, int index, bool probe)
+/* A failure of the destination. True when the breaker is open now. */
+static bool failure(struct ob_relay *relay, int index, bool unreachable, bool probe)
 {
     struct ob_dest *dest = &relay->dests[index];
     if (probe)
         dest->probe = 0;
-    if (ob_breaker_unreachable(&dest->breaker, probe, relay->now_us)) {
+    if (ob_breaker_failed(&dest->breaker, unreachable, probe, relay->now_us)) {
         relay->stats.breaker_opened++;
         ob_relay_release_dest(relay, index);
     }
@@ -108,7 +115,7 @@ static bool is_silent(const struct ob_relay *relay, const struct ob_flight *flig
     if (verdict->outcome != OUTBOX_SINK_UNKNOWN || OB_MUTANT(SILENCE_SPENDS))
         return false;
     /* The first failure after an answer may still be about the message alone. */
-    return probe || (verdict->unreachable && breaker->failures > 1 && flight->spent > most) ||
+    return probe || (verdict->unreachable && breaker->unreachable > 1 && flight->spent > most) ||
            OB_MUTANT(SILENCE_IS_FREE);
 }
 
@@ -123,16 +130,16 @@ static void silent(struct ob_relay *relay, struct ob_flight *flight, const struc
 
 static void failed(struct ob_relay *relay, struct ob_flight *flight, const struct outbox_verdict *verdict, bool probe)
 {
-    bool open = false;
-    if (verdict->unreachable)
-        open = unreachable(relay, flight->dest, probe);
+    bool open = false, own = verdict->scope == OUTBOX_SCOPE_RECIPIENT || verdict->local;
+    if (!own || OB_MUTANT(RECIPIENT_COUNTS))
+        open = failure(relay, flight->dest, verdict->unreachable, probe);
     else if (verdict->outcome == OUTBOX_SINK_RETRY)
-        answered(relay, flight->dest, verdict);
+        answered(relay, flight, verdict);
     if (is_silent(relay, flight, verdict, probe))
         silent(relay, flight, verdict);
     else if (verdict->outcome == OUTBOX_SINK_UNKNOWN)
         spend(relay, flight, OB_MUTANT(UNKNOWN_RELEASED) ? OUTBOX_RELEASED : OUTBOX_UNKNOWN, verdict->not_before_us);
-    else if (open && !OB_MUTANT(BREAKER_SPENDS))
+    else if (open && (!probe || verdict->unreachable || OB_MUTANT(PROBES_FREE)) && !OB_MUTANT(BREAKER_SPENDS))
         wait_with(relay, flight, verdict, probe); /* the outage is the destination's: it costs nothing (N5) */
     else
         spend(relay, flight, OUTBOX_RETRY, verdict->not_before_us);
@@ -143,7 +150,7 @@ static void limited(struct ob_relay *relay, struct ob_flight *flight, const stru
     struct ob_dest *dest = &relay->dests[flight->dest];
     int index = flight->dest;
     relay->stats.limited++;
-    answered(relay, index, verdict);
+    answered(relay, flight, verdict);
     if (verdict->scope != OUTBOX_SCOPE_DESTINATION) {
         ob_relay_end(relay, flight, OUTBOX_LIMITED, deferral(relay, flight, verdict->not_before_us));
         return;
@@ -191,12 +198,12 @@ static void blocked(struct ob_relay *relay, struct ob_flight *flight, const stru
     int64_t wait = verdict->not_before_us;
     bool whole = verdict->scope == OUTBOX_SCOPE_DESTINATION;
     if (whole && !verdict->local && is_own_fault(relay, flight)) {
-        answered(relay, index, verdict);
+        answered(relay, flight, verdict);
         spend(relay, flight, OUTBOX_RETRY, wait);
         return;
     }
     if (!whole || (!refuses_all(relay, dest) && !verdict->local)) {
-        answered(relay, index, verdict);
+        answered(relay, flight, verdict);
         relay->stats.blocked++;
         ob_relay_end(relay, flight, OUTBOX_BLOCKED, deferral(relay, flight, wait));
         return;
@@ -235,7 +242,7 @@ static void accepted(struct ob_relay *relay, struct ob_flight *flight, const str
     relay->stats.delivered++;
     if (flight->key && ob_key_blocked(flight->key, flight->seq))
         relay->stats.misordered++; /* the sink went on behind a failure: it promised not to */
-    answered(relay, flight->dest, verdict);
+    answered(relay, flight, verdict);
     ob_dest_unlimited(dest);
     dest->accepted_us = relay->now_us;
     dest->refusals = 0;
@@ -254,7 +261,7 @@ void ob_relay_verdict(struct ob_relay *relay, struct ob_flight *flight, const st
     case OUTBOX_SINK_BLOCKED: blocked(relay, flight, verdict, probe); break;
     case OUTBOX_SINK_TERMINAL:
         relay->stats.failed++;
-        answered(relay, flight->dest, verdict);
+        answered(relay, flight, verdict);
         ob_relay_end(relay, flight, OUTBOX_FAILED, -1);
         break;
     case OUTBOX_SINK_NOT_SENT: not_sent(relay, flight, verdict); break;

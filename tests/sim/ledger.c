@@ -120,6 +120,8 @@ static void check_handed(struct world *world, struct life *life, int dest, const
     attempt->handed = true;
     attempt->handed_us = life_now(world, life);
     attempt->probe = attempt->probed = ob_relay_breaker(life->core, dest) == OB_BREAKER_HALF_OPEN;
+    if (attempt->probe)
+        tally_probe(world, life, dest);
     check_rate(world, life, dest);
 }
 
@@ -172,6 +174,11 @@ static void check_fault(struct world *world, const struct life *life, const stru
         sim_fail(world, "m%d is refused again while others are accepted, and costs nothing (V9)", index);
     if (attempt->verdict == OUTBOX_SINK_BLOCKED && item->outcome == OUTBOX_RETRY && !life->accepted[dest])
         sim_fail(world, "m%d costs an attempt, though its destination refuses everybody (N5)", index);
+    if (item->outcome == OUTBOX_RETRY && attempt->verdict_shut)
+        sim_fail(world, "m%d costs an attempt, though its destination fails everybody (N5)", index);
+    if (attempt->probe && attempt->verdict == OUTBOX_SINK_RETRY && !attempt->verdict_unreachable &&
+        item->outcome == OUTBOX_BLOCKED)
+        sim_fail(world, "m%d: a probe that failed with an answer costs nothing, so it would never die (V9)", index);
     if (item->outcome == OUTBOX_UNKNOWN && attempt->probe)
         sim_fail(world, "m%d: a probe of a silent destination costs an attempt (N5)", index);
     if (item->outcome == OUTBOX_SILENT && !attempt->probed && attempt->spent <= budget)

@@ -311,6 +311,8 @@ static void verdict(struct world *world, struct life *life, struct sim_event *ev
     sim_memory(world, true);
     ob_relay_event(life->core, life_now(world, life), &word);
     sim_memory(world, false);
+    if (waiting)
+        tally_verdict(world, life, parcel, &event->verdict, before);
     if (event->verdict.local && before != OB_BREAKER_CLOSED &&
         ob_relay_breaker(life->core, parcel->dest) == OB_BREAKER_CLOSED)
         sim_fail(world, "m%d was never sent, and closes a breaker (N5)", parcel->msg);
@@ -345,6 +347,7 @@ static void heal(struct world *world)
     world->outage_until_us = 0;
     memset(world->down_until_us, 0, sizeof world->down_until_us);
     memset(world->frozen_until_us, 0, sizeof world->frozen_until_us);
+    memset(world->broken_until_us, 0, sizeof world->broken_until_us);
     memset(world->op_paused, 0, sizeof world->op_paused);
     for (int i = 0; i < world->plan.dests; i++)
         tell_all(world, i);
@@ -383,6 +386,7 @@ static void fault(struct world *world, const struct sim_event *event)
         break;
     case FAULT_DOWN: world->down_until_us[dest] = world->now_us + while_us; break;
     case FAULT_FREEZE: world->frozen_until_us[dest] = world->now_us + while_us; break;
+    case FAULT_BROKEN: world->broken_until_us[dest] = world->now_us + while_us; break;
     case FAULT_OP_PAUSE:
         world->op_paused[dest] = true;
         tell_all(world, dest);
@@ -400,7 +404,8 @@ static void fault(struct world *world, const struct sim_event *event)
 static void post_faults(struct world *world)
 {
     const struct plan *plan = &world->plan;
-    const int counts[] = {plan->crash, plan->pause, plan->restart, plan->jump, plan->outage, plan->down, plan->freeze};
+    const int counts[] = {plan->crash,  plan->pause, plan->restart, plan->jump,
+                          plan->outage, plan->down,  plan->freeze,  plan->broken};
     for (int kind = 0; kind < (int)(sizeof counts / sizeof counts[0]); kind++) {
         for (int i = 0; i < counts[kind]; i++) {
             struct sim_event *event = sim_post(world, sim_between(world, 0, plan->chaos_us), SIM_FAULT);

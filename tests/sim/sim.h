@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MS = 1000, SECOND = 1000000, DESTS = 4, RELAYS = 3, KEYS = 12, SENT_RING = 64 };
+enum { MS = 1000, SECOND = 1000000, DESTS = 4, RELAYS = 3, KEYS = 12, SENT_RING = 64, RESULTS = 64 };
 
 /* ---- what a seed decides ---- */
 
@@ -31,8 +31,8 @@ struct plan {
     int lost_request_percent, lost_reply_percent, late_percent; /* of calls to the store */
     int no_memory_per_mille;
     bool pipelined[DESTS];                                 /* a sink that sends a run without waiting for the answers */
-    int crash, pause, restart, jump, outage, down, freeze; /* how many of each */
-    int64_t chaos_us;                                      /* how long all this goes on */
+    int crash, pause, restart, jump, outage, down, freeze, broken; /* how many of each */
+    int64_t chaos_us;                                              /* how long all this goes on */
 };
 
 /* ---- the store ---- */
@@ -49,6 +49,7 @@ struct attempt {
     bool probe, probed;          /* handed over by a half open breaker, which still is; or was */
     int verdict;                 /* what the relay was told: an outbox_sink_outcome, or -1 */
     bool verdict_unreachable;
+    bool verdict_shut;   /* a failure, and the breaker was open after it */
     bool verdict_own;    /* blocked, and the message's own fault: it failed before, and the last one was accepted */
     bool verdict_alone;  /* blocked or limited for its recipient only */
     int spent, deferred; /* when it was claimed; spent with this one */
@@ -92,6 +93,15 @@ struct life {
     bool accepts[DESTS], accepted[DESTS]; /* the last that it accepted or refused was accepted; it ever did */
     int64_t accepted_us[DESTS];
     int64_t probes_us; /* the last claim of probes */
+    struct tally {     /* of a destination: what its breaker must follow */
+        bool unsure;   /* a delivery ended late: by its timeout, or with its lease; nothing is checked until it closes */
+        bool shut;     /* it is not closed */
+        bool failing;  /* it opened because of failures, and was answered by nothing else since */
+        int down;      /* unreachable in a row */
+        int count;     /* of the results since it closed, or since a minute without any */
+        bool failed[RESULTS];    /* the last of these, in a ring */
+        int64_t result_us, step_us; /* the last result; the next probe goes so long after it at the earliest */
+    } tally[DESTS];
 };
 
 /* A delivery on its way: from the hand-over until nobody waits for it any more. */
@@ -129,6 +139,7 @@ enum fault_kind {
     FAULT_OUTAGE,
     FAULT_DOWN,
     FAULT_FREEZE,
+    FAULT_BROKEN,
     FAULT_OP_PAUSE,
     FAULT_OP_RESUME,
     FAULT_HEAL,
@@ -174,7 +185,7 @@ struct world {
     uint32_t uids;
     struct ob_list parcels;
     bool healed, stopping, routes, op_paused[DESTS];
-    int64_t outage_until_us, down_until_us[DESTS], frozen_until_us[DESTS];
+    int64_t outage_until_us, down_until_us[DESTS], frozen_until_us[DESTS], broken_until_us[DESTS];
     char failure[300]; /* "" while all is well */
     bool trace;
     uint64_t digest; /* of everything that happened */
@@ -213,6 +224,13 @@ void sink_step(struct world *world, struct sim_event *event);
 void sink_answered(struct world *world, struct life *life, struct parcel *parcel);
 void sink_orphan(struct world *world, struct life *life); /* the process is gone */
 void parcel_release(struct parcel *parcel);
+
+/* ---- tally.c: when a breaker must open, close, and be tried ---- */
+
+void tally_verdict(struct world *world, struct life *life, const struct parcel *parcel,
+                   const struct outbox_verdict *verdict, enum ob_breaker_state before);
+void tally_cancelled(struct world *world, struct life *life, const struct parcel *parcel);
+void tally_probe(struct world *world, const struct life *life, int dest);
 
 /* ---- ledger.c ---- */
 

@@ -107,6 +107,10 @@ static void plan_dest(struct world *world, struct ob_dest_settings *dest, int64_
     dest->retry.list_count = 3;
     dest->retry.list_us[0] = 50 * MS, dest->retry.list_us[1] = 500 * MS, dest->retry.list_us[2] = SECOND;
     dest->breaker.threshold = (int)sim_between(world, 1, 5);
+    dest->breaker.window = (int)sim_between(world, 3, 30);
+    dest->breaker.ratio = (int)sim_between(world, 40, 100);
+    dest->breaker.base_us = 100 * MS;
+    dest->breaker.failing_cap_us = dest->breaker.blocked_cap_us = 3 * SECOND;
     dest->limited_base_us = 200 * MS;
     dest->limited_cap_us = 2 * SECOND;
 }
@@ -143,7 +147,7 @@ static void plan_faults(struct world *world, struct plan *plan)
     if (sim_chance(world, 15))
         plan->no_memory_per_mille = (int)sim_between(world, 1, 50);
     int *counts[] = {&plan->crash,  &plan->pause, &plan->restart, &plan->jump,
-                     &plan->outage, &plan->down,  &plan->freeze};
+                     &plan->outage, &plan->down,  &plan->freeze,  &plan->broken};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         *counts[i] = sim_chance(world, 30) ? (int)sim_between(world, 1, 4) : 0;
 }

@@ -80,7 +80,10 @@ static const struct said accepted = {.outcome = OUTBOX_SINK_ACCEPTED},
                          forbidden = {OUTBOX_SINK_BLOCKED, OUTBOX_SCOPE_DESTINATION, .code = "http_403"},
                          gone = {OUTBOX_SINK_BLOCKED, OUTBOX_SCOPE_DESTINATION, .code = "http_410"},
                          no_answer = {OUTBOX_SINK_UNKNOWN, .unreachable = true, .code = "http_empty"},
-                         refused = {OUTBOX_SINK_RETRY, .unreachable = true, .code = "http_connect"};
+                         refused = {OUTBOX_SINK_RETRY, .unreachable = true, .code = "http_connect"},
+                         broken = {OUTBOX_SINK_RETRY, OUTBOX_SCOPE_DESTINATION, .code = "http_500"},
+                         greylisted = {OUTBOX_SINK_RETRY, OUTBOX_SCOPE_RECIPIENT, .code = "smtp_450"},
+                         invalid = {OUTBOX_SINK_TERMINAL, OUTBOX_SCOPE_DESTINATION, .code = "http_400"};
 
 /* Claims one message and tells what was said of it: what is settled, and after how long it is due again. */
 static enum outbox_outcome attempt_of(struct rig *rig, struct outbox_delivery one, struct said said, int64_t *delay)
@@ -225,6 +228,45 @@ static void probes_of_silence_n5(void **state)
     rig_end(&rig);
 }
 
+/* N5: a receiver that answers 500 to everything: four spend, the fifth opens the breaker. Then only probes spend, each by its
+ * own delays; a message that is refused for what it is tells nothing, and the next is tried at once. */
+static void fails_everybody_n5(void **state)
+{
+    (void)state;
+    struct rig rig = {.dests = {{.breaker = {.base_us = 100 * MS}}}};
+    int64_t delay;
+    rig_new(&rig, 1);
+    for (int i = 0; i < 4; i++)
+        is(&rig, msg(0, 1, 0), broken, OUTBOX_RETRY);
+    is(&rig, msg(0, 1, 0), broken, OUTBOX_BLOCKED);
+    assert_int_equal(ob_relay_breaker(rig.relay, 0), OB_BREAKER_OPEN);
+    rig.now += 100 * MS;
+    assert_int_equal(attempt_of(&rig, msg(0, 3, 0), broken, &delay), OUTBOX_RETRY);
+    assert_in_range(delay, 2 * SECOND, 4 * SECOND);
+    assert_int_equal(ob_relay_breaker(rig.relay, 0), OB_BREAKER_OPEN);
+    rig.now += 200 * MS;
+    is(&rig, msg(0, 1, 0), invalid, OUTBOX_FAILED);
+    assert_int_equal(ob_relay_breaker(rig.relay, 0), OB_BREAKER_HALF_OPEN);
+    rig.now += 50 * MS;
+    is(&rig, msg(0, 1, 0), refused, OUTBOX_BLOCKED); /* down now: that costs nothing */
+    rig.now += 400 * MS;
+    is(&rig, msg(0, 1, 0), accepted, OUTBOX_DELIVERED);
+    assert_int_equal(ob_relay_breaker(rig.relay, 0), OB_BREAKER_CLOSED);
+    rig_end(&rig);
+}
+
+/* N5: one recipient who is always told to come back later is not the destination. */
+static void one_recipient_fails_n5(void **state)
+{
+    (void)state;
+    struct rig rig = {0};
+    rig_new(&rig, 1);
+    for (int i = 0; i < 100; i++)
+        is(&rig, msg(0, 1, 0), greylisted, OUTBOX_RETRY);
+    assert_int_equal(ob_relay_breaker(rig.relay, 0), OB_BREAKER_CLOSED);
+    rig_end(&rig);
+}
+
 /* All destinations but the last are down. */
 static void all_down(struct rig *rig, int dests)
 {
@@ -345,6 +387,8 @@ int main(void)
         cmocka_unit_test(one_recipient_m11),
         cmocka_unit_test(silence_n5),
         cmocka_unit_test(probes_of_silence_n5),
+        cmocka_unit_test(fails_everybody_n5),
+        cmocka_unit_test(one_recipient_fails_n5),
         cmocka_unit_test(probes_of_many_s10),
         cmocka_unit_test(nothing_to_probe_with_s10),
         cmocka_unit_test(a_crowd_before_a_probe_n5),

@@ -61,7 +61,7 @@ struct outbox_dispatch {
     int64_t timeout_us;              /* for one task; default 10 s */
     int64_t grace_us;                /* for tasks in progress when it stops; default 5 s */
     int64_t retry_base_us;           /* the first delay between attempts; default 1 s */
-    int64_t retry_cap_us;            /* the longest; default 5 min */
+    int64_t retry_cap_us;            /* the longest; default 30 min */
     int64_t rate_per_s;              /* tasks begun per second; 0: no limit */
     outbox_log_fn *log;              /* NULL: no log */
 };

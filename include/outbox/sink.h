@@ -55,8 +55,10 @@ enum outbox_sink_scope {
 struct outbox_verdict {
     size_t size;
     enum outbox_sink_outcome outcome;
-    enum outbox_sink_scope scope; /* of LIMITED and BLOCKED; of NOT_SENT: what a shortage on this side applies to */
-    bool unreachable;             /* of RETRY and UNKNOWN: the receiver seems to be down; counts for the breaker */
+    /* Of LIMITED and BLOCKED. Of RETRY and UNKNOWN: a failure of one RECIPIENT does not count for the breaker, others do. Of
+     * NOT_SENT: what a shortage on this side applies to. */
+    enum outbox_sink_scope scope;
+    bool unreachable;      /* of RETRY and UNKNOWN: the receiver seems to be down */
     bool local;            /* decided here, without an answer of the receiver: says nothing about whether it is up */
     const char *code;      /* stable, for programs, such as "http_503"; NULL for none */
     const char *text;      /* for people, cut at 4000 bytes; NULL for none */

@@ -32,7 +32,7 @@ create table @schema@.namespace (
     partition_width   interval check ((name = '*' or partition_width is null) and partition_width between '1 hour' and '10 years')
 );
 insert into @schema@.namespace
-values ('*', 'topic', 'topic', true, 'continue', 1048576, 5, '1 s', '5 min', true, '7 days', null, '1 day');
+values ('*', 'topic', 'topic', true, 'continue', 1048576, 15, '1 s', '30 min', true, '7 days', null, '1 day');
 
 -- Not unique on purpose: a unique index would make the first users of a topic wait for each other's commit. The id is a
 -- digest of the pair, so those who race write the same row twice, and readers take any.

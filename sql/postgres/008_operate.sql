@@ -299,7 +299,7 @@ begin
                 when 'on_dead' then 'continue or hold' when 'tenant_prefix' then 'on or off' when 'doorbell' then 'on or off'
                 when 'max_payload' then '1 to 268435456 bytes' when 'max_attempts' then '1 to 1000'
                 when 'retry_base' then 'an interval up to 1 day, e.g. 1 s'
-                when 'retry_cap' then 'an interval up to 24 days, e.g. 5 min'
+                when 'retry_cap' then 'an interval up to 24 days, e.g. 30 min'
                 when 'partition_width' then 'an interval of 1 hour to 10 years, e.g. 1 day'
                 else 'an interval, e.g. 7 days, or forever' end || '.';
     end;

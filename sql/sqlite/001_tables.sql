@@ -50,7 +50,7 @@ CREATE TABLE outbox_namespace (
         AND retry_cap IS NOT NULL AND retention IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 INSERT INTO outbox_namespace
-VALUES ('*', 'topic', 'topic', 1, 'continue', 1048576, 5, 1000000, 300000000, 604800000000, NULL);
+VALUES ('*', 'topic', 'topic', 1, 'continue', 1048576, 15, 1000000, 1800000000, 604800000000, NULL);
 
 -- The settings in force stand in each lane, so that an enqueue reads one row; 002_guards.sql keeps them so.
 CREATE TABLE outbox_lane (

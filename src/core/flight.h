@@ -51,6 +51,7 @@ struct ob_flight {
     bool expired;                       /* the lease has run out by our own clock */
     bool renewing;                      /* part of the extend that is out */
     bool out_of_turn;                   /* out in a run, and one before it was not accepted */
+    bool starved;                       /* its sink could not try */
     int64_t sent_us, timeout_us;
     struct ob_retry retry; /* as it was when the message was claimed */
     /* the outcome, once DONE */

@@ -185,7 +185,8 @@ void ob_relay_note(struct ob_relay *relay, enum ob_note_kind kind, const struct 
                                   .error = flight->error,
                                   .delay_us = flight->delay_us,
                                   .queued_us = (sent ? flight->sent_us : relay->now_us) - flight->claimed_us,
-                                  .latency_us = flight->latency_us});
+                                  .latency_us = flight->latency_us,
+                                  .starved = flight->starved});
 }
 
 void ob_relay_note_breakers(struct ob_relay *relay)
@@ -195,7 +196,11 @@ void ob_relay_note_breakers(struct ob_relay *relay)
         if (dest->breaker.state == dest->told)
             continue;
         dest->told = dest->breaker.state;
-        tell(relay, &(struct ob_note){.kind = OB_NOTE_BREAKER, .dest = i, .breaker = dest->breaker.state});
+        tell(relay, &(struct ob_note){.kind = OB_NOTE_BREAKER,
+                                      .dest = i,
+                                      .breaker = dest->breaker.state,
+                                      .cause = dest->breaker.cause,
+                                      .delay_us = ob_dest_put_off_us(dest, relay->now_us)});
     }
 }
 

@@ -41,7 +41,9 @@ struct ob_note {
     int64_t queued_us;           /* SENT: from the claim to here. ENDED: from the claim until it was sent */
     int64_t latency_us;          /* ENDED, SETTLED: at the sink; -1: it was never sent */
     bool dead;                   /* SETTLED */
+    bool starved;                /* ENDED: the sink could not try, for this process lacks something */
     enum ob_breaker_state breaker;
+    enum ob_breaker_cause cause; /* BREAKER, while it is not closed; delay_us: until the next probe */
 };
 typedef void ob_note_fn(void *ctx, const struct ob_note *note);
 

@@ -228,6 +228,7 @@ static void not_sent(struct ob_relay *relay, struct ob_flight *flight, const str
     struct ob_dest *dest = &relay->dests[flight->dest];
     int64_t most = dest->set.retry.after_cap_us, wait = verdict->not_before_us;
     int index = flight->dest;
+    flight->starved = wait > 0;
     if (wait > 0 && verdict->scope == OUTBOX_SCOPE_DESTINATION) {
         ob_relay_release(relay, flight, ob_dest_limited(dest, -1, relay->now_us));
         ob_relay_release_dest(relay, index);

@@ -14,7 +14,7 @@ struct ob_retry ob_retry_settings(const struct ob_retry *given)
     if (retry.base_us == 0)
         retry.base_us = second;
     if (retry.cap_us == 0)
-        retry.cap_us = retry.kind == OB_RETRY_MINUTES ? 3600 * second : 300 * second;
+        retry.cap_us = retry.kind == OB_RETRY_MINUTES ? 3600 * second : 1800 * second;
     if (retry.after_cap_us == 0)
         retry.after_cap_us = 3600 * second;
     if (retry.jitter_high == 0) {

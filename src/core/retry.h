@@ -24,7 +24,7 @@ struct ob_retry {
     int64_t list_us[OB_RETRY_LIST_MAX];
 };
 
-/* Zeroed fields become the defaults: 1 s, 5 min (1 h for OB_RETRY_MINUTES), 1 h. */
+/* Zeroed fields become the defaults: 1 s, 30 min (1 h for OB_RETRY_MINUTES), 1 h. */
 struct ob_retry ob_retry_settings(const struct ob_retry *given);
 bool ob_retry_valid(const struct ob_retry *retry);
 

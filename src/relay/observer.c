@@ -145,7 +145,7 @@ static void on_ended(struct ob_observer *observer, const struct ob_note *note, i
     struct destination *to = destination_of(observer, note->dest);
     if (to && note->latency_us >= 0)
         ob_series_observe(to->series, OB_METRIC_delivery, note->latency_us);
-    if (to && note->outcome == OUTBOX_RELEASED && note->latency_us >= 0 && note->delay_us > 0)
+    if (to && note->starved)
         on_shortage(observer, to, note, now);
     if (to && again(note->outcome))
         snprintf(to->code, sizeof to->code, "%s", note->code ? note->code : "");
@@ -223,6 +223,7 @@ static void on_breaker(struct ob_observer *observer, const struct ob_note *note)
     }
     ob_log(observer->log, level, texts[note->breaker], OB_STR("store", observer->store),
            OB_STR("destination", to ? to->name : NULL), OB_STR("breaker", ob_breaker_state_name(note->breaker)),
+           OB_STR("cause", open ? ob_breaker_cause_name(note->cause) : NULL),
            OB_STR("code", open && to && to->code[0] ? to->code : NULL));
 }
 

@@ -64,7 +64,7 @@ static void says_nothing_of_what_is_not(struct fx *fx)
     assert_null(msg->correlation_id);
     assert_int_equal(msg->seq, 0);
     assert_int_equal(msg->expires_at_us, 0);
-    assert_int_equal(msg->max_attempts, 5);
+    assert_int_equal(msg->max_attempts, 15);
 }
 
 static void empty_claim_writes_nothing(struct fx *fx)

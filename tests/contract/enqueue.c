@@ -8,7 +8,7 @@ static void starts_pending(struct fx *fx)
     const struct ob_message_row *row = look(fx, id);
     expect_state(fx, id, "pending attempts 0 spent 0");
     expect_attempts(fx, id, "");
-    assert_int_equal(row->max_attempts, 5);
+    assert_int_equal(row->max_attempts, 15);
     assert_int_equal(row->priority, 4);
     assert_string_equal(row->name_space, "default");
     assert_in_range(row->created_at_us, before, now_us());

@@ -37,9 +37,9 @@ static void backoff(struct fx *fx)
 static void default_backoff(struct fx *fx)
 {
     struct outbox_uuid id = put(fx, .max_attempts = 30).id;
-    for (int i = 0; i < 11; i++) {
+    for (int i = 0; i < 13; i++) {
         make_due(fx, id);
-        int64_t wanted = i < 9 ? SECOND << i : 300 * SECOND;
+        int64_t wanted = i < 11 ? SECOND << i : 1800 * SECOND;
         expect_delay(AT(fx), fail_by_policy(fx, take(fx)), wanted);
     }
 }
@@ -137,13 +137,13 @@ static void dead_at_max(struct fx *fx)
     assert_int_equal(count_status(fx, OB_DEAD), 1);
 }
 
-static void five_by_default(struct fx *fx)
+static void fifteen_by_default(struct fx *fx)
 {
     put(fx);
     int tries = 0;
     for (; outbox_batch_size(claim(fx, .limit = 1, .worker = "probe")) == 1; tries++)
         expire_all(fx);
-    assert_int_equal(tries, 5);
+    assert_int_equal(tries, 15);
 }
 
 static void namespace_limit(struct fx *fx)
@@ -157,14 +157,14 @@ static void namespace_limit(struct fx *fx)
 
 const struct contract_test retry_tests[] = {
     {"M11 V9 M17 T3: backoff doubles up to its cap, uniform in [d/2, d]", backoff},
-    {"M11 V9: by default 1 s, doubling, 5 minutes at most", default_backoff},
+    {"M11 V9: by default 1 s, doubling, 30 minutes at most", default_backoff},
     {"M11 V9: jitter is drawn for every message, over the whole range", jitter},
     {"M11: a delay that the worker gives wins", given_delay_wins},
     {"M11: base and cap are settings of the namespace", namespace_policy},
     {"M21: an attempt is settled under the policy it was claimed with", policy_of_the_claim},
     {"M21 M6: and under the limit it was claimed with", limit_of_the_claim},
     {"M7 M12 V9 T3: max_attempts 3 is three deliveries, then dead", dead_at_max},
-    {"V9 M7: five attempts by default", five_by_default},
+    {"V9 M7: fifteen attempts by default", fifteen_by_default},
     {"V9: max_attempts is a setting of the namespace and of the message", namespace_limit},
     {NULL, NULL, 0},
 };

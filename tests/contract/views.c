@@ -60,7 +60,7 @@ static void columns_in_every_state(struct fx *fx)
         assert_string_equal(row->headers, "{\"h\": \"v\"}");
         assert_string_equal(row->payload, DEFAULT_PAYLOAD);
         assert_int_equal(row->priority, 9 - i);
-        assert_int_equal(row->max_attempts, 5);
+        assert_int_equal(row->max_attempts, 15);
     }
 }
 

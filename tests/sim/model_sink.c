@@ -156,8 +156,7 @@ static struct outbox_verdict refusal(struct world *world, const struct parcel *p
         verdict.scope = sim_chance(world, 70) ? OUTBOX_SCOPE_DESTINATION : OUTBOX_SCOPE_RECIPIENT;
         return verdict;
     }
-    if (!healed &&
-        (world->now_us < world->broken_until_us[parcel->dest] || sim_chance(world, plan->fail_percent))) {
+    if (!healed && (world->now_us < world->broken_until_us[parcel->dest] || sim_chance(world, plan->fail_percent))) {
         struct outbox_verdict verdict = says(OUTBOX_SINK_RETRY, "busy");
         verdict.scope = sim_chance(world, 20) ? OUTBOX_SCOPE_RECIPIENT : OUTBOX_SCOPE_DESTINATION;
         verdict.not_before_us = sim_chance(world, 30) ? sim_between(world, 10 * MS, 8 * SECOND) : -1;

@@ -30,7 +30,7 @@ struct plan {
         slow_percent;
     int lost_request_percent, lost_reply_percent, late_percent; /* of calls to the store */
     int no_memory_per_mille;
-    bool pipelined[DESTS];                                 /* a sink that sends a run without waiting for the answers */
+    bool pipelined[DESTS]; /* a sink that sends a run without waiting for the answers */
     int crash, pause, restart, jump, outage, down, freeze, broken; /* how many of each */
     int64_t chaos_us;                                              /* how long all this goes on */
 };
@@ -94,12 +94,12 @@ struct life {
     int64_t accepted_us[DESTS];
     int64_t probes_us; /* the last claim of probes */
     struct tally {     /* of a destination: what its breaker must follow */
-        bool unsure;   /* a delivery ended late: by its timeout, or with its lease; nothing is checked until it closes */
-        bool shut;     /* it is not closed */
-        bool failing;  /* it opened because of failures, and was answered by nothing else since */
-        int down;      /* unreachable in a row */
-        int count;     /* of the results since it closed, or since a minute without any */
-        bool failed[RESULTS];    /* the last of these, in a ring */
+        bool unsure;  /* a delivery ended late: by its timeout, or with its lease; nothing is checked until it closes */
+        bool shut;    /* it is not closed */
+        bool failing; /* it opened because of failures, and was answered by nothing else since */
+        int down;     /* unreachable in a row */
+        int count;    /* of the results since it closed, or since a minute without any */
+        bool failed[RESULTS];       /* the last of these, in a ring */
         int64_t result_us, step_us; /* the last result; the next probe goes so long after it at the earliest */
     } tally[DESTS];
 };

@@ -53,7 +53,8 @@ static void count_shut(struct tally *tally, const struct ob_breaker_settings *se
     if (failure && attempt->probe && !verdict->unreachable) {
         tally->step_us = 2 * tally->step_us < set->failing_cap_us ? 2 * tally->step_us : set->failing_cap_us;
         tally->result_us = now_us;
-    } else if (attempt->probe || (verdict->outcome == OUTBOX_SINK_BLOCKED && verdict->scope == OUTBOX_SCOPE_DESTINATION)) {
+    } else if (attempt->probe ||
+               (verdict->outcome == OUTBOX_SINK_BLOCKED && verdict->scope == OUTBOX_SCOPE_DESTINATION)) {
         tally->step_us = 0;
         tally->failing = tally->failing && !failure && verdict->outcome != OUTBOX_SINK_BLOCKED;
     }
@@ -79,7 +80,8 @@ void tally_verdict(struct world *world, struct life *life, const struct parcel *
     if (!tally->shut && before != OB_BREAKER_CLOSED)
         sim_fail(world, "r%d: the breaker of destination %d is open, and should not be (V9)", life->slot, dest);
     if (tally->shut && tally->failing && verdict->outcome != OUTBOX_SINK_ACCEPTED && closed)
-        sim_fail(world, "r%d: destination %d fails everybody, and m%d, which it did not accept, closes its breaker (N5)",
+        sim_fail(world,
+                 "r%d: destination %d fails everybody, and m%d, which it did not accept, closes its breaker (N5)",
                  life->slot, dest, parcel->msg);
     if (closed && tally->shut)
         *tally = (struct tally){.result_us = tally->result_us};
@@ -112,7 +114,8 @@ void tally_cancelled(struct world *world, struct life *life, const struct parcel
     else
         count_failure(tally, &set, true, life_now(world, life));
     if (!tally->unsure && tally->shut && ob_relay_breaker(life->core, parcel->dest) == OB_BREAKER_CLOSED)
-        sim_fail(world, "r%d: destination %d answers nobody, and its breaker stays closed (N5)", life->slot, parcel->dest);
+        sim_fail(world, "r%d: destination %d answers nobody, and its breaker stays closed (N5)", life->slot,
+                 parcel->dest);
 }
 
 void tally_probe(struct world *world, const struct life *life, int dest)

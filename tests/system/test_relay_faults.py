@@ -65,13 +65,15 @@ def test_refuses_everybody(shop, tmp_path):
     """N5 S7: credentials that are wrong: nothing is spent, nobody dies, and it is not written down again and again; once they
     are right everything arrives."""
     with Hook(status(401)) as hook:
-        relay = Relay(tmp_path, shop.url, {"out": http(hook, breaker={"base": "20ms", "cap": "50ms"}, concurrency=4)},
-                      [{"sink": "out"}])
+        sinks = {"out": http(hook, breaker={"base": "20ms", "blocked_cap": "50ms"}, concurrency=4)}
+        relay = Relay(tmp_path, shop.url, sinks, [{"sink": "out"}], log={"level": "info"})
         shop.enqueue(30, max_attempts=1)
         with relay.running():
             wait_for(lambda: len(hook.requests) >= 30)
-            assert relay.logged("destination is left alone")
             assert shop.states().get("dead") is None
+            lines = [line for line in relay.log().splitlines() if "destination=out" in line]
+            assert sum("breaker=open cause=blocked" in line for line in lines) == 1
+            assert len(lines) <= 10, lines  # those that were out, one each, and the breaker
             rows = shop.sql("SELECT count(*) FROM %s WHERE outcome <> 'processing'" % shop.attempts_view)[0][0]
             assert rows <= 10, rows  # those that were out when it became clear
             hook.answer = status(204)
@@ -135,6 +137,61 @@ def test_a_message_that_silences_dies(shop, tmp_path):
                 time.sleep(0.01)
             shop.wait(delivered=good, dead=1)
         assert [end for _, end in shop.attempts(bad.id)][-1] == "unknown"
+
+
+def test_fails_everybody(shop, tmp_path):
+    """N5 V9: a bad deploy: the receiver answers 500 to everything. Its breaker opens, hardly anything is spent though waits are
+    short, nobody dies, and when it works again everything arrives."""
+    with Hook(status(500)) as hook:
+        sinks = {"out": http(hook, retry={"base": "20ms", "cap": "50ms"}, concurrency=8,
+                             breaker={"base": "20ms", "failing_cap": "100ms"})}
+        relay = Relay(tmp_path, shop.url, sinks, [{"sink": "out"}])
+        shop.enqueue(100)
+        with relay.running():
+            wait_for(lambda: relay.logged("breaker=open cause=failing code=http_500"))
+            shop.enqueue(5, keys=("k",))
+            wait_for(lambda: len(hook.requests) >= 40)
+            assert shop.states().get("dead") is None
+            # four before it opened, and then only probes; one may be under way
+            (spent,), = shop.sql("SELECT sum(spent) FROM %s" % shop.messages)
+            assert spent <= len(hook.requests) + 1
+            hook.answer = status(204)
+            shop.wait(delivered=105)
+        assert relay.log().count('breaker="half open"') <= len(hook.requests)
+        assert outcomes(shop)["failed"] == 0
+
+
+def test_a_message_that_fails_alone_dies(shop, tmp_path):
+    """V9 M12: nothing else goes to the sink, so all its results are failures and its breaker opens. The message is then the
+    probe: it spends its attempts by its own delays, and dies when they are spent."""
+    with Hook(status(500)) as hook:
+        sinks = {"out": http(hook, retry={"base": "10ms", "cap": "20ms"}, breaker={"base": "10ms", "failing_cap": "20ms"})}
+        relay = Relay(tmp_path, shop.url, sinks, [{"sink": "out"}])
+        (bad,) = shop.enqueue(max_attempts=12)
+        with relay.running():
+            shop.wait(dead=1)
+        assert relay.logged("cause=failing")
+        assert shop.message(bad.id, "spent") == 12
+        assert 12 <= len(hook.requests) <= 13  # the one that opened it cost nothing
+
+
+def test_one_that_fails_among_accepted(shop, tmp_path):
+    """N5 V9: a message that the receiver answers with 500, among others that it accepts: it dies, no breaker opens."""
+    def answer(request, sock):
+        return status(500 if b"poison" in request.body else 204)(request, sock)
+    with Hook(answer) as hook:
+        relay = Relay(tmp_path, shop.url, {"out": http(hook, retry={"base": "50ms", "cap": "50ms"})}, [{"sink": "out"}])
+        with relay.running():
+            good = len(shop.enqueue(10))
+            (bad,) = shop.enqueue(payload={"poison": 1}, max_attempts=8)
+            while shop.message(bad.id, "status") != "dead":
+                shop.enqueue()
+                good += 1
+                assert good < 2000
+                time.sleep(0.01)
+            shop.wait(delivered=good, dead=1)
+        assert not relay.logged("breaker=open")
+        assert len(shop.attempts(bad.id)) == 8
 
 
 def free_port():

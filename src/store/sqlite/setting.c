@@ -22,7 +22,7 @@ static const struct setting {
     {"max_payload", COUNT, "bytes, 1 to 268435456", {NULL, NULL}, 1, 268435456},
     {"max_attempts", COUNT, "1 to 1000", {NULL, NULL}, 1, 1000},
     {"retry_base", INTERVAL, "an interval up to a day, e.g. 30 s", {NULL, NULL}, 1000, 86400000000},
-    {"retry_cap", INTERVAL, "an interval up to 30 days, e.g. 5 min", {NULL, NULL}, 1000, 2592000000000},
+    {"retry_cap", INTERVAL, "an interval up to 30 days, e.g. 30 min", {NULL, NULL}, 1000, 2592000000000},
     {"retention", AGE, "an interval such as 7 days, or forever", {NULL, NULL}, 0, 0},
     {"attempt_retention", AGE, "an interval such as 90 days, or forever", {NULL, NULL}, 0, 0},
 };

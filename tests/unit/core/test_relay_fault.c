@@ -181,7 +181,7 @@ static void one_recipient_m11(void **state)
         for (int deferred = 0; deferred < 12; deferred++) {
             struct said said = {outcomes[i], OUTBOX_SCOPE_RECIPIENT, .code = "x"};
             attempt_of(&rig, msg(0, 1, deferred), said, &delay);
-            int64_t most = (int64_t)SECOND << deferred, cap = 300 * (int64_t)SECOND;
+            int64_t most = (int64_t)SECOND << deferred, cap = 1800 * (int64_t)SECOND;
             most = most < cap ? most : cap;
             assert_in_range(delay, most / 2, most);
             rig.now += delay;

@@ -17,7 +17,7 @@ static void equal_jitter_m11(void **state)
     (void)state;
     struct ob_retry retry = policy(OB_RETRY_EQUAL);
     for (int spent = 1; spent <= 40; spent++) {
-        int64_t most = spent > 9 ? 300 * INT64_C(1000000) : (INT64_C(1) << (spent - 1)) * SECOND;
+        int64_t most = spent > 11 ? 1800 * INT64_C(1000000) : (INT64_C(1) << (spent - 1)) * SECOND;
         most = most < retry.cap_us ? most : retry.cap_us;
         assert_int_equal(ob_retry_delay_us(&retry, spent, -1, 0), most / 2);
         assert_int_equal(ob_retry_delay_us(&retry, spent, -1, (uint64_t)(most - most / 2)), most);

@@ -132,7 +132,7 @@ static void together(void **state)
            "o.yaml:4: error: relay.batch: is 200, more than relay.window (100)");
     EXPECT(fx, STORE "sinks: {a: {kind: null, run: 2}}\n" ROUTE, 1, 0,
            "o.yaml:2: error: sinks.a.run: is 2, but a sink of kind null cannot keep order");
-    EXPECT(fx, STORE "sinks: {a: {kind: null, retry: {base: 10m}}}\n" ROUTE, 1, 0,
+    EXPECT(fx, STORE "sinks: {a: {kind: null, retry: {base: 1h}}}\n" ROUTE, 1, 0,
            "o.yaml:2: error: sinks.a.retry.base: is above retry.cap");
     EXPECT(fx, STORE "sinks: {a: {kind: null, retry: {policy: list}}}\n" ROUTE, 1, 0,
            "o.yaml:2: error: sinks.a.retry.delays: is missing");

@@ -142,7 +142,7 @@ static void test_left_alone_once(void **state)
     }
     assert_int_equal(
         count_lines("level=warn msg=\"destination is left alone\" store=shop destination=mail breaker=open "
-                    "code=smtp_connect\n"),
+                    "cause=down code=smtp_connect\n"),
         1);
     NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .dest = 1, .breaker = OB_BREAKER_CLOSED);
     NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .dest = 1, .breaker = OB_BREAKER_OPEN);

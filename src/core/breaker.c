@@ -41,6 +41,11 @@ static int64_t or_default(int64_t value, int64_t fallback)
     return value > 0 ? value : fallback;
 }
 
+static int64_t at_least(int64_t least, int64_t value)
+{
+    return value < least ? least : value;
+}
+
 void ob_breaker_init(struct ob_breaker *breaker, const struct ob_breaker_settings *given)
 {
     *breaker = (struct ob_breaker){.set = given ? *given : (struct ob_breaker_settings){0}};
@@ -51,8 +56,8 @@ void ob_breaker_init(struct ob_breaker *breaker, const struct ob_breaker_setting
     set->ratio = (int)or_default(set->ratio, 80);
     set->base_us = or_default(set->base_us, 250000);
     set->cap_us = or_default(set->cap_us, 1500000);
-    set->failing_cap_us = or_default(set->failing_cap_us, 30000000);
-    set->blocked_cap_us = or_default(set->blocked_cap_us, 300000000);
+    set->failing_cap_us = at_least(set->base_us, or_default(set->failing_cap_us, 30000000));
+    set->blocked_cap_us = at_least(set->base_us, or_default(set->blocked_cap_us, 300000000));
     breaker->step_us = set->base_us;
 }
 

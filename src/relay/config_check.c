@@ -122,17 +122,10 @@ static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
         tell(ld, true, name, sink->line, "is missing: retry.policy is list");
     else if (retry->kind != OB_RETRY_LIST && retry->list_count > 0)
         tell(ld, false, name, sink->line, "has no effect: retry.policy is not list");
-    const struct ob_breaker_settings *breaker = &sink->dest.breaker;
-    const struct {
-        const char *name;
-        int64_t us;
-    } caps[] = {{"breaker.cap", breaker->cap_us},
-                {"breaker.failing_cap", breaker->failing_cap_us},
-                {"breaker.blocked_cap", breaker->blocked_cap_us}};
-    snprintf(name, sizeof name, "sinks.%s.breaker.base", sink->name);
-    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++)
-        if (breaker->base_us > caps[i].us)
-            tell(ld, true, name, sink->line, "is above %s", caps[i].name);
+    if (sink->dest.breaker.base_us > sink->dest.breaker.cap_us) {
+        snprintf(name, sizeof name, "sinks.%s.breaker.base", sink->name);
+        tell(ld, true, name, sink->line, "is above breaker.cap");
+    }
     if (sink->dest.limited_base_us > sink->dest.limited_cap_us) {
         snprintf(name, sizeof name, "sinks.%s.limited.base", sink->name);
         tell(ld, true, name, sink->line, "is above limited.cap");

@@ -76,19 +76,26 @@ declare
     at constant text := case when ord is null then '' else 'message ' || ord || ': ' end;
     field record;
     header record;
+    v_bytes bigint := 0; -- of the headers
 begin
-    for field in select * from (values ('topic', topic, 255, true), ('namespace', namespace, 63, true),
-            ('key', key, 512, false), ('dedupe_key', dedupe_key, 512, false), ('subject', subject, 512, false),
-            ('recipient', recipient, 1024, false), ('correlation_id', correlation_id, 255, false),
-            ('content_type', content_type, 255, false)) f(name, value, most, needed) loop
+    for field in select * from (values
+            ('topic', topic, @topic_min@, @topic_max@, true),
+            ('namespace', namespace, @namespace_min@, @namespace_max@, true),
+            ('key', key, @key_min@, @key_max@, false),
+            ('dedupe_key', dedupe_key, @dedupe_key_min@, @dedupe_key_max@, false),
+            ('subject', subject, @subject_min@, @subject_max@, false),
+            ('recipient', recipient, @recipient_min@, @recipient_max@, false),
+            ('correlation_id', correlation_id, @correlation_id_min@, @correlation_id_max@, false),
+            ('content_type', content_type, @content_type_min@, @content_type_max@, false))
+            f(name, value, least, most, needed) loop
         if field.value is null then
             if field.needed then
                 raise exception '%"%" is missing', at, field.name using errcode = 'OB001',
-                    hint = format('Give a %s of 1 to %s bytes.', field.name, field.most);
+                    hint = format('Give a %s of %s to %s bytes.', field.name, field.least, field.most);
             end if;
-        elsif octet_length(field.value) not between 1 and field.most then
+        elsif octet_length(field.value) not between field.least and field.most then
             raise exception '%"%" has % bytes', at, field.name, octet_length(field.value) using errcode = 'OB001',
-                hint = format('It takes 1 to %s bytes.', field.most);
+                hint = format('It takes %s to %s bytes.', field.least, field.most);
         elsif field.value ~ '[\u0001-\u001f\u007f-\u009f]' then
             raise exception '%"%" contains a control character', at, field.name using errcode = 'OB001',
                 hint = 'Remove line breaks, tabs and other control characters.';
@@ -102,12 +109,12 @@ begin
             hint = case when ord is null then 'Give a payload; JSON null is one: ''null''::jsonb.'
                 else 'Give a payload, or payload_base64 with a content_type.' end;
     end if;
-    if priority is null or priority not between 0 and 9 then
+    if priority is null or priority not between @priority_min@ and @priority_max@ then
         raise exception '%"priority" is %', at, coalesce(priority::text, 'null') using errcode = 'OB001',
-            hint = 'It takes 0 to 9; 9 goes first, 4 is the default.';
+            hint = 'It takes @priority_range@; the highest goes first, 4 is the default.';
     end if;
-    if max_attempts not between 1 and 1000 then
-        raise exception '%"max_attempts" is %', at, max_attempts using errcode = 'OB001', hint = 'It takes 1 to 1000.';
+    if max_attempts not between @max_attempts_min@ and @max_attempts_max@ then
+        raise exception '%"max_attempts" is %', at, max_attempts using errcode = 'OB001', hint = 'It takes @max_attempts_range@.';
     end if;
     if headers is not null then
         if jsonb_typeof(headers) <> 'object' then
@@ -115,9 +122,9 @@ begin
                 hint = 'Give a JSON object of strings, e.g. {"traceparent": "00-..."}.';
         end if;
         for header in select h.key, h.value, jsonb_typeof(h.value) as type from jsonb_each(headers) h loop
-            if header.key !~ '^[A-Za-z0-9!#$%&''*+.^_`|~-]{1,128}$' then
+            if header.key !~ '^[A-Za-z0-9!#$%&''*+.^_`|~-]{@header_name_min@,@header_name_max@}$' then
                 raise exception '%the header name "%" is not valid', at, left(header.key, 64) using errcode = 'OB001',
-                    hint = 'A name has 1 to 128 letters, digits or any of !#$%&''*+.^_`|~-';
+                    hint = 'A name has @header_name_min@ to @header_name_max@ letters, digits or any of !#$%&''*+.^_`|~-';
             elsif header.type <> 'string' then
                 raise exception '%the header "%" is a JSON %', at, header.key, header.type using errcode = 'OB001',
                     hint = 'Header values are strings.';
@@ -125,10 +132,11 @@ begin
                 raise exception '%the header "%" contains a control character', at, header.key using errcode = 'OB001',
                     hint = 'Remove line breaks from the value.';
             end if;
+            v_bytes := v_bytes + octet_length(header.key) + octet_length(header.value #>> '{}');
         end loop;
-        if octet_length(headers::text) > 16384 then
-            raise exception '%the headers have % bytes', at, octet_length(headers::text) using errcode = 'OB006',
-                hint = 'They take 16384 bytes at most.';
+        if v_bytes > @headers_max@ then
+            raise exception '%the headers have % bytes', at, v_bytes using errcode = 'OB006',
+                hint = 'Their names and values take @headers_range@ together.';
         end if;
     end if;
 end
@@ -140,26 +148,28 @@ create function @schema@.plausible(topic text, namespace text, key text, dedupe_
     returns boolean
     language sql stable
 as $$
-    select coalesce(has_payload and octet_length(topic) between 1 and 255 and octet_length(namespace) between 1 and 63
-        and headers is null and priority between 0 and 9, false)
-        and coalesce(max_attempts between 1 and 1000, true)
-        and coalesce(octet_length(key) between 1 and 512, true)
-        and coalesce(octet_length(dedupe_key) between 1 and 512, true)
-        and coalesce(octet_length(subject) between 1 and 512, true)
-        and coalesce(octet_length(recipient) between 1 and 1024, true)
-        and coalesce(octet_length(correlation_id) between 1 and 255, true)
-        and coalesce(octet_length(content_type) between 1 and 255, true)
+    select coalesce(has_payload and octet_length(topic) between @topic_min@ and @topic_max@
+            and octet_length(namespace) between @namespace_min@ and @namespace_max@
+            and headers is null and priority between @priority_min@ and @priority_max@, false)
+        and coalesce(max_attempts between @max_attempts_min@ and @max_attempts_max@, true)
+        and coalesce(octet_length(key) between @key_min@ and @key_max@, true)
+        and coalesce(octet_length(dedupe_key) between @dedupe_key_min@ and @dedupe_key_max@, true)
+        and coalesce(octet_length(subject) between @subject_min@ and @subject_max@, true)
+        and coalesce(octet_length(recipient) between @recipient_min@ and @recipient_max@, true)
+        and coalesce(octet_length(correlation_id) between @correlation_id_min@ and @correlation_id_max@, true)
+        and coalesce(octet_length(content_type) between @content_type_min@ and @content_type_max@, true)
         and concat(topic, namespace) !~ '[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000*?]'
         and concat(key, dedupe_key, subject, recipient, correlation_id, content_type) !~ '[\u0001-\u001f\u007f-\u009f]'
 $$;
 
--- A key would wait forever behind a message that is due at infinity.
+-- Not infinite either: a key would wait forever behind a message that is due at infinity.
 create function @schema@.complain_time(ord int) returns void
     language plpgsql
 as $$
 begin
-    raise exception '%"deliver_after" or "expires_at" is infinite', case when ord is null then '' else 'message ' || ord || ': ' end
-        using errcode = 'OB001', hint = 'Give a moment, or leave it out: at once, and never.';
+    raise exception '%"deliver_after" or "expires_at" is before 1970 or after the year 9999',
+        case when ord is null then '' else 'message ' || ord || ': ' end
+        using errcode = 'OB001', hint = 'Give a moment in between, or leave it out: at once, and never.';
 end
 $$;
 
@@ -355,7 +365,8 @@ begin
         v_bell := 0;
     end if;
 
-    if not isfinite(coalesce(p_deliver_after, v_now)) or not isfinite(coalesce(p_expires_at, v_now)) then
+    if p_deliver_after not between '@moment_min_at@' and '@moment_max_at@'
+            or p_expires_at not between '@moment_min_at@' and '@moment_max_at@' then
         perform @schema@.complain_time(null);
     end if;
     v_bytes := case when p_encoding is null then coalesce(octet_length(p_body), octet_length(p_payload::text))
@@ -556,7 +567,8 @@ begin
             using errcode = 'OB001', hint = 'Give one of the two.';
     end loop;
     perform @schema@.complain_time(i.ord) from unnest(items) i
-      where not isfinite(i.deliver_after) or not isfinite(i.expires_at);
+      where i.deliver_after not between '@moment_min_at@' and '@moment_max_at@'
+         or i.expires_at not between '@moment_min_at@' and '@moment_max_at@';
     perform @schema@.complain_size(i.ord, b.bytes, i.max_payload)
        from unnest(items) i,
             lateral (select case when i.encoding is null then coalesce(octet_length(i.body), octet_length(i.payload::text))
@@ -586,9 +598,9 @@ begin
             where jsonb_typeof(e) <> 'object') then
         raise exception '"messages" is not a JSON array of objects' using errcode = 'OB001',
             hint = '[{"topic": "orders", "payload": {"id": 1}}, ...]';
-    elsif jsonb_array_length(messages) > 10000 then
+    elsif jsonb_array_length(messages) > @enqueue_many_max@ then
         raise exception 'there are % messages', jsonb_array_length(messages) using errcode = 'OB001',
-            hint = 'One call takes 10000 at most.';
+            hint = 'One call takes @enqueue_many_max@ at most.';
     end if;
     begin
         v_items := @schema@.read_items(messages, v_now);

@@ -114,13 +114,15 @@ begin
 end
 $$;
 
-create function @schema@.check_range(name text, value numeric, low numeric, high numeric, unit text) returns boolean
+-- takes: the range in words.
+create function @schema@.check_range(name text, value numeric, low numeric, high numeric, unit text, takes text)
+    returns boolean
     language plpgsql immutable
 as $$
 begin
     if value is null or value not between low and high then
         raise exception '"%" is %', name, coalesce(value || unit, 'null') using errcode = 'OB001',
-            hint = format('It takes %s to %s%s.', low, high, unit);
+            hint = format('It takes %s.', takes);
     end if;
     return true;
 end
@@ -430,18 +432,20 @@ declare
     v_plain boolean; -- no runs, so there is nothing to keep together
 begin
     v_fine := @schema@.check_isolation()
-        and @schema@.check_range('limit', "limit", 1, 10000, '')
-        and @schema@.check_range('lease', extract(epoch from lease)::numeric, 0.1, 86400, ' s')
-        and @schema@.check_range('run', run, 1, 10000, '')
-        and (max_bytes is null or @schema@.check_range('max_bytes', max_bytes, 1, 9223372036854775807, ''))
-        and (claim.max_attempts is null or @schema@.check_range('max_attempts', claim.max_attempts, 1, 1000, ''))
-        and (retry_base is null
-             or @schema@.check_range('retry_base', extract(epoch from retry_base)::numeric, 0.001, 86400, ' s'))
-        and (retry_cap is null
-             or @schema@.check_range('retry_cap', extract(epoch from retry_cap)::numeric, 0.001, 2073600, ' s'));
-    if coalesce(octet_length(worker), 0) not between 1 and 200 then
+        and @schema@.check_range('limit', "limit", @claim_min@, @claim_max@, '', '@claim_range@')
+        and @schema@.check_range('lease', extract(epoch from lease)::numeric, @lease_min_s@, @lease_max_s@, ' s',
+                '@lease_range@')
+        and @schema@.check_range('run', run, @run_min@, @run_max@, '', '@run_range@')
+        and (max_bytes is null or @schema@.check_range('max_bytes', max_bytes, 1, 9223372036854775807, '', '1 or more'))
+        and (claim.max_attempts is null or @schema@.check_range('max_attempts', claim.max_attempts, @max_attempts_min@,
+                @max_attempts_max@, '', '@max_attempts_range@'))
+        and (retry_base is null or @schema@.check_range('retry_base', extract(epoch from retry_base)::numeric,
+                @retry_base_min_s@, @retry_base_max_s@, ' s', '@retry_base_range@'))
+        and (retry_cap is null or @schema@.check_range('retry_cap', extract(epoch from retry_cap)::numeric,
+                @retry_cap_min_s@, @retry_cap_max_s@, ' s', '@retry_cap_range@'));
+    if coalesce(octet_length(worker), 0) not between @worker_min@ and @worker_max@ then
         raise exception '"worker" has % bytes', coalesce(octet_length(worker), 0) using errcode = 'OB001',
-            hint = 'Give a name of 1 to 200 bytes that tells this worker from the others.';
+            hint = 'Give a name of @worker_range@ that tells this worker from the others.';
     end if;
     if cardinality(only_namespaces) is distinct from cardinality(only_topics)
             or cardinality(skip_namespaces) is distinct from cardinality(skip_topics)

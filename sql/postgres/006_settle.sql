@@ -135,7 +135,7 @@ begin
             worker, code, reference)
         select g.id, g.attempts, 1, g.spent,
                case when g.latency is not null then least(g.latency / 1000, 2147483647) end, g.since, v_now, g.tenant_id, g.holder,
-               left(g.code, 1000), left(g.ref, 1000)
+               left(g.code, @code_max@), left(g.ref, @reference_max@)
           from gone g
     )
     select array_agg(id), array_agg(sid) filter (where sid is not null), array_agg(seq) filter (where sid is not null)
@@ -180,7 +180,7 @@ begin
          cross join lateral (select a.outcome, a.code from @schema@.attempt_stored a
                               where a.message_id = t.id and @schema@.within(a.message_id, v_spans.low, v_spans.high)
                               order by a.attempt_no desc limit 1) a
-         where t.outcome in (5, 6) and a.outcome = t.outcome and a.code is not distinct from left(t.code, 1000));
+         where t.outcome in (5, 6) and a.outcome = t.outcome and a.code is not distinct from left(t.code, @code_max@));
 end
 $$;
 
@@ -218,7 +218,7 @@ begin
             worker, code, error, reference)
         select id, attempts, case when dying and outcome = 2 then 3 else outcome end, spent - unspent::int,
                case when latency is not null then least(latency / 1000, 2147483647) end, since, v_now, tenant_id, holder,
-               left(code, 1000), error, left(ref, 1000)
+               left(code, @code_max@), error, left(ref, @reference_max@)
           from mine where outcome <> 8 and again is not true
     ), back as (
         update @schema@.queue q
@@ -292,12 +292,12 @@ declare
     r record;
 begin
     v_fine := @schema@.check_isolation() and @schema@.check_own(ids);
-    if v_count is null or v_count > 10000 or cardinality(tokens) is distinct from v_count
+    if v_count is null or v_count > @settle_max@ or cardinality(tokens) is distinct from v_count
             or cardinality(outcomes) is distinct from v_count or cardinality(codes) <> v_count
             or cardinality(errors) <> v_count or cardinality(refs) <> v_count or cardinality(outputs) <> v_count
             or cardinality(delays) <> v_count or cardinality(latencies) <> v_count
             or cardinality(places) <> v_count then
-        raise exception 'the arrays have different lengths, or more than 10000 elements' using errcode = 'OB001',
+        raise exception 'the arrays have different lengths, or more than @settle_max@ elements' using errcode = 'OB001',
             hint = 'Give one id, token and outcome per message; optional arrays are as long, or null.';
     end if;
     if (outcomes <@ '{1,2,3,5,6,7,8,9,10}') is not true then
@@ -329,8 +329,9 @@ begin
             order by 1;
         return;
     end if;
-    if 31536000000000 < any (delays) then
-        raise exception 'a delay is over a year' using errcode = 'OB001', hint = 'Delays are microseconds.';
+    if @delay_max@ < any (delays) then
+        raise exception 'a delay is too long' using errcode = 'OB001',
+            hint = 'Delays are microseconds, and take @delay_range@.';
     end if;
 
     if 1 = all (outcomes) then
@@ -360,7 +361,7 @@ begin
         -- Those that return before those that leave: bury and wake_successors then see the batch as it ends.
         select o.* into r
           from (select array_agg(t.id) as ids, array_agg(t.token) as tokens, array_agg(t.outcome) as outcomes,
-                       array_agg(t.code) as codes, array_agg(left(t.error, 4000)) as errors, array_agg(t.ref) as refs,
+                       array_agg(t.code) as codes, array_agg(left(t.error, @error_max@)) as errors, array_agg(t.ref) as refs,
                        array_agg(t.delay) as delays, array_agg(t.latency) as latencies
                   from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies)
                            t(id, token, outcome, code, error, ref, delay, latency) where t.outcome <> 1) t,
@@ -384,7 +385,7 @@ begin
         end if;
         if v_dying is not null then
             select array_agg(t.id) as ids, array_agg(case t.outcome when 3 then 'terminal' else 'attempts' end) as reasons,
-                   array_agg(left(t.code, 1000)) as codes, array_agg(left(t.error, 4000)) as errors
+                   array_agg(left(t.code, @code_max@)) as codes, array_agg(left(t.error, @error_max@)) as errors
               into r
               from unnest(ids, outcomes, codes, errors) t(id, outcome, code, error) where t.id = any (v_dying);
             perform @schema@.bury(r.ids, r.reasons, r.codes, r.errors, v_now);
@@ -462,9 +463,10 @@ declare
     v_known uuid[];
 begin
     v_fine := @schema@.check_isolation() and @schema@.check_own(ids)
-        and @schema@.check_range('lease', extract(epoch from lease)::numeric, 0.1, 86400, ' s');
-    if cardinality(ids) is null or cardinality(ids) > 10000 or cardinality(ids) is distinct from cardinality(tokens) then
-        raise exception 'the arrays have different lengths, or more than 10000 elements' using errcode = 'OB001',
+        and @schema@.check_range('lease', extract(epoch from lease)::numeric, @lease_min_s@, @lease_max_s@, ' s',
+                '@lease_range@');
+    if cardinality(ids) is null or cardinality(ids) > @settle_max@ or cardinality(ids) is distinct from cardinality(tokens) then
+        raise exception 'the arrays have different lengths, or more than @settle_max@ elements' using errcode = 'OB001',
             hint = 'Give one token per id.';
     end if;
     perform @schema@.places_of(ids, tokens, worker);

@@ -365,7 +365,7 @@ declare
     v_taken int := 0;
     v_error text;
 begin
-    perform @schema@.check_range('max_count', max_count, 1, 1000000, '');
+    perform @schema@.check_range('max_count', max_count, @operate_min@, @operate_max@, '', '@operate_range@');
     for f in select x.id, x.event, h as hook
                from @schema@.hook_failure x left join @schema@.hook h on h.id = x.hook_id
               where (@schema@.current_tenant() is null or x.tenant_id = @schema@.current_tenant())

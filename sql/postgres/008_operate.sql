@@ -57,7 +57,7 @@ begin
             hint = 'Give ids, namespace, topic, tenant, code or before (created before); before => now() means all.';
     end if;
     perform @schema@.check_names(namespace, topic, null);
-    perform @schema@.check_range('max_count', max_count, 1, 1000000, '');
+    perform @schema@.check_range('max_count', max_count, @operate_min@, @operate_max@, '', '@operate_range@');
 end
 $$;
 
@@ -254,9 +254,9 @@ begin
     elsif configure.name = any (global) and configure.namespace <> '*' then
         raise exception 'the setting "%" is for all namespaces', configure.name using errcode = 'OB001',
             hint = 'Use the namespace ''*''.';
-    elsif octet_length(configure.namespace) not between 1 and 63 then
+    elsif octet_length(configure.namespace) not between @namespace_min@ and @namespace_max@ then
         raise exception 'the namespace has % bytes', octet_length(configure.namespace) using errcode = 'OB001',
-            hint = 'It takes 1 to 63 bytes.';
+            hint = 'It takes @namespace_range@.';
     elsif configure.namespace <> '*' and configure.namespace ~ '[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000*?]' then
         raise exception 'the namespace is "%"', configure.namespace using errcode = 'OB001',
             hint = 'Namespaces have no spaces and no "*" or "?".';
@@ -297,9 +297,9 @@ begin
             hint = 'It takes ' || case configure.name
                 when 'dedupe_scope' then 'topic or namespace' when 'order_scope' then 'topic or namespace'
                 when 'on_dead' then 'continue or hold' when 'tenant_prefix' then 'on or off' when 'doorbell' then 'on or off'
-                when 'max_payload' then '1 to 268435456 bytes' when 'max_attempts' then '1 to 1000'
-                when 'retry_base' then 'an interval up to 1 day, e.g. 1 s'
-                when 'retry_cap' then 'an interval up to 24 days, e.g. 30 min'
+                when 'max_payload' then '@max_payload_range@' when 'max_attempts' then '@max_attempts_range@'
+                when 'retry_base' then 'an interval of @retry_base_range@, e.g. 1 s'
+                when 'retry_cap' then 'an interval of @retry_cap_range@, e.g. 30 min'
                 when 'partition_width' then 'an interval of 1 hour to 10 years, e.g. 1 day'
                 else 'an interval, e.g. 7 days, or forever' end || '.';
     end;

@@ -40,9 +40,9 @@ declare
 begin
     if coalesce(beat.worker, '') = '' then
         raise exception '"worker" is missing' using errcode = 'OB001', hint = 'Give the name that this relay claims by.';
-    elsif beat.every is null or beat.every < '100 ms' or beat.every > '1 day' then
+    elsif beat.every is null or beat.every not between '@heartbeat_min@ us' and '@heartbeat_max@ us' then
         raise exception '"every" is %', coalesce(beat.every::text, 'missing') using errcode = 'OB001',
-            hint = 'It takes 100 ms to 1 day: the time between two beats.';
+            hint = 'It takes @heartbeat_range@: the time between two heartbeats.';
     end if;
     if beat.state = 'stopped' then
         delete from @schema@.relay r where r.worker = beat.worker;
@@ -89,16 +89,16 @@ begin
     end if;
     if value is not null and not coalesce(case v_kind
             when 'enabled' then v_value is not null
-            when 'batch' then v_value ~ '^[0-9]{1,9}$' and v_number between 1 and 10000
-            when 'concurrency' then v_value ~ '^[0-9]{1,9}$' and v_number between 1 and 100000
+            when 'batch' then v_value ~ '^[0-9]{1,9}$' and v_number between @claim_min@ and @claim_max@
+            when 'concurrency' then v_value ~ '^[0-9]{1,9}$' and v_number between @concurrency_min@ and @concurrency_max@
             when 'rate' then v_value = 'off' or (v_value ~ '^[0-9]{1,9}/[smh]$' and v_number >= 1)
             when 'poll' then v_value ~ '^[0-9]{1,9}(ms|s|m|h)$' and v_number * case substring(v_value from '[a-z]+$')
-                when 'ms' then 1 when 's' then 1000 when 'm' then 60000 else 3600000 end between 10 and 3600000
+                when 'ms' then 1000 when 's' then 1000000 when 'm' then 60000000 else 3600000000 end between @poll_min@ and @poll_max@
             end, false) then
         raise exception 'the setting "%" does not take "%"', name, left(value, 64) using errcode = 'OB001',
-            hint = 'It takes ' || case v_kind when 'enabled' then 'on or off' when 'batch' then '1 to 10000'
-                when 'concurrency' then '1 to 100000' when 'rate' then 'a rate such as 100/s, 600/m or 5000/h, or off'
-                else '10ms to 1h, e.g. 500ms' end || '.';
+            hint = 'It takes ' || case v_kind when 'enabled' then 'on or off' when 'batch' then '@claim_range@'
+                when 'concurrency' then '@concurrency_range@' when 'rate' then 'a rate such as 100/s, 600/m or 5000/h, or off'
+                else '@poll_range@, e.g. 500ms' end || '.';
     end if;
     if value is null then
         delete from @schema@.tuning t where t.name = tune.name;

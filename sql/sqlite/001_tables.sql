@@ -39,10 +39,10 @@ CREATE TABLE outbox_namespace (
     order_scope       TEXT CHECK (order_scope IN ('topic', 'namespace')),
     tenant_prefix     INTEGER CHECK (tenant_prefix IN (0, 1)),
     on_dead           TEXT CHECK (on_dead IN ('continue', 'hold')),
-    max_payload       INTEGER CHECK (max_payload BETWEEN 1 AND 268435456), -- bytes
-    max_attempts      INTEGER CHECK (max_attempts BETWEEN 1 AND 1000),
-    retry_base        INTEGER CHECK (retry_base BETWEEN 1 AND 86400000000),
-    retry_cap         INTEGER CHECK (retry_cap BETWEEN 1 AND 2592000000000),
+    max_payload       INTEGER CHECK (max_payload BETWEEN @max_payload_min@ AND @max_payload_max@), -- bytes
+    max_attempts      INTEGER CHECK (max_attempts BETWEEN @max_attempts_min@ AND @max_attempts_max@),
+    retry_base        INTEGER CHECK (retry_base BETWEEN @retry_base_min@ AND @retry_base_max@),
+    retry_cap         INTEGER CHECK (retry_cap BETWEEN @retry_cap_min@ AND @retry_cap_max@),
     retention         INTEGER CHECK (retention IS NULL OR (retention >= -1 AND name = '*')), -- -1: forever
     attempt_retention INTEGER CHECK (attempt_retention IS NULL OR (attempt_retention >= -1 AND name = '*')), -- null: as retention
     CHECK (name <> '*' OR (dedupe_scope IS NOT NULL AND order_scope IS NOT NULL AND tenant_prefix IS NOT NULL

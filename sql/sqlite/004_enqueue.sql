@@ -57,19 +57,19 @@ BEGIN
                       NEW.deliver_after, NEW.expires_at, NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key,
                       NEW.retry_count, NEW.last_error, NEW.last_attempt_at, NEW.next_attempt_at, NEW.published_at) IS NULL
              AND typeof(NEW.topic) = 'text' AND NEW.topic NOT GLOB '*[^!-)+->@-~]*'
-             AND substr(NEW.topic, 1, 255) = NEW.topic AND NEW.topic <> ''
+             AND substr(NEW.topic, 1, @topic_max@) = NEW.topic AND NEW.topic <> ''
              AND (NEW.namespace IS NULL OR (typeof(NEW.namespace) = 'text' AND NEW.namespace NOT GLOB '*[^!-)+->@-~]*'
-                  AND substr(NEW.namespace, 1, 63) = NEW.namespace AND NEW.namespace <> ''))
+                  AND substr(NEW.namespace, 1, @namespace_max@) = NEW.namespace AND NEW.namespace <> ''))
              AND (NEW.key IS NULL OR (typeof(NEW.key) = 'text' AND NEW.key NOT GLOB '*[^ -~]*'
-                  AND substr(NEW.key, 1, 512) = NEW.key AND NEW.key <> ''))
+                  AND substr(NEW.key, 1, @key_max@) = NEW.key AND NEW.key <> ''))
              AND (NEW.dedupe_key IS NULL OR (typeof(NEW.dedupe_key) = 'text' AND NEW.dedupe_key NOT GLOB '*[^ -~]*'
-                  AND substr(NEW.dedupe_key, 1, 512) = NEW.dedupe_key AND NEW.dedupe_key <> ''))
+                  AND substr(NEW.dedupe_key, 1, @dedupe_key_max@) = NEW.dedupe_key AND NEW.dedupe_key <> ''))
              AND (NEW.subject IS NULL OR (typeof(NEW.subject) = 'text' AND NEW.subject NOT GLOB '*[^ -~]*'
-                  AND substr(NEW.subject, 1, 512) = NEW.subject AND NEW.subject <> ''))
+                  AND substr(NEW.subject, 1, @subject_max@) = NEW.subject AND NEW.subject <> ''))
              AND (NEW.recipient IS NULL OR (typeof(NEW.recipient) = 'text' AND NEW.recipient NOT GLOB '*[^ -~]*'
-                  AND substr(NEW.recipient, 1, 1024) = NEW.recipient AND NEW.recipient <> ''))
+                  AND substr(NEW.recipient, 1, @recipient_max@) = NEW.recipient AND NEW.recipient <> ''))
              AND (NEW.correlation_id IS NULL OR (typeof(NEW.correlation_id) = 'text' AND NEW.correlation_id NOT GLOB '*[^ -~]*'
-                  AND substr(NEW.correlation_id, 1, 255) = NEW.correlation_id AND NEW.correlation_id <> ''))
+                  AND substr(NEW.correlation_id, 1, @correlation_id_max@) = NEW.correlation_id AND NEW.correlation_id <> ''))
              AND typeof(NEW.payload) = 'text' AND NEW.payload NOT GLOB '*\u*'
              AND substr(NEW.payload, 1, 1073741824) = NEW.payload
              AND EXISTS (SELECT 1 FROM json_each(NEW.payload)) >= 0
@@ -77,27 +77,27 @@ BEGIN
         WHEN coalesce(NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key, NEW.retry_count,
                       NEW.last_error, NEW.last_attempt_at, NEW.next_attempt_at, NEW.published_at) IS NOT NULL
             THEN RAISE(ABORT, 'OB001: "id", "seq", "status", "created_at" and the other columns for readers are not set by producers; "dedupe_key" and "payload" are the columns to write')
-        WHEN NEW.topic IS NULL THEN RAISE(ABORT, 'OB001: "topic" is missing: give 1 to 255 bytes')
+        WHEN NEW.topic IS NULL THEN RAISE(ABORT, 'OB001: "topic" is missing: give @topic_range@')
         WHEN 'blob' IN (typeof(NEW.topic), typeof(NEW.namespace), typeof(NEW.key), typeof(NEW.dedupe_key),
                         typeof(NEW.subject), typeof(NEW.recipient), typeof(NEW.correlation_id), typeof(NEW.content_type),
                         typeof(NEW.tenant_id), typeof(NEW.headers))
             THEN RAISE(ABORT, 'OB001: only "payload" takes a blob; the other columns take text')
-        WHEN length(CAST(NEW.topic AS BLOB)) NOT BETWEEN 1 AND 255
-            THEN RAISE(ABORT, 'OB001: "topic" takes 1 to 255 bytes')
-        WHEN length(CAST(NEW.namespace AS BLOB)) NOT BETWEEN 1 AND 63
-            THEN RAISE(ABORT, 'OB001: "namespace" takes 1 to 63 bytes')
-        WHEN length(CAST(NEW.key AS BLOB)) NOT BETWEEN 1 AND 512
-            THEN RAISE(ABORT, 'OB001: "key" takes 1 to 512 bytes')
-        WHEN length(CAST(NEW.dedupe_key AS BLOB)) NOT BETWEEN 1 AND 512
-            THEN RAISE(ABORT, 'OB001: "dedupe_key" takes 1 to 512 bytes')
-        WHEN length(CAST(NEW.subject AS BLOB)) NOT BETWEEN 1 AND 512
-            THEN RAISE(ABORT, 'OB001: "subject" takes 1 to 512 bytes')
-        WHEN length(CAST(NEW.recipient AS BLOB)) NOT BETWEEN 1 AND 1024
-            THEN RAISE(ABORT, 'OB001: "recipient" takes 1 to 1024 bytes')
-        WHEN length(CAST(NEW.correlation_id AS BLOB)) NOT BETWEEN 1 AND 255
-            THEN RAISE(ABORT, 'OB001: "correlation_id" takes 1 to 255 bytes')
-        WHEN length(CAST(NEW.content_type AS BLOB)) NOT BETWEEN 1 AND 255
-            THEN RAISE(ABORT, 'OB001: "content_type" takes 1 to 255 bytes')
+        WHEN length(CAST(NEW.topic AS BLOB)) NOT BETWEEN @topic_min@ AND @topic_max@
+            THEN RAISE(ABORT, 'OB001: "topic" takes @topic_range@')
+        WHEN length(CAST(NEW.namespace AS BLOB)) NOT BETWEEN @namespace_min@ AND @namespace_max@
+            THEN RAISE(ABORT, 'OB001: "namespace" takes @namespace_range@')
+        WHEN length(CAST(NEW.key AS BLOB)) NOT BETWEEN @key_min@ AND @key_max@
+            THEN RAISE(ABORT, 'OB001: "key" takes @key_range@')
+        WHEN length(CAST(NEW.dedupe_key AS BLOB)) NOT BETWEEN @dedupe_key_min@ AND @dedupe_key_max@
+            THEN RAISE(ABORT, 'OB001: "dedupe_key" takes @dedupe_key_range@')
+        WHEN length(CAST(NEW.subject AS BLOB)) NOT BETWEEN @subject_min@ AND @subject_max@
+            THEN RAISE(ABORT, 'OB001: "subject" takes @subject_range@')
+        WHEN length(CAST(NEW.recipient AS BLOB)) NOT BETWEEN @recipient_min@ AND @recipient_max@
+            THEN RAISE(ABORT, 'OB001: "recipient" takes @recipient_range@')
+        WHEN length(CAST(NEW.correlation_id AS BLOB)) NOT BETWEEN @correlation_id_min@ AND @correlation_id_max@
+            THEN RAISE(ABORT, 'OB001: "correlation_id" takes @correlation_id_range@')
+        WHEN length(CAST(NEW.content_type AS BLOB)) NOT BETWEEN @content_type_min@ AND @content_type_max@
+            THEN RAISE(ABORT, 'OB001: "content_type" takes @content_type_range@')
         WHEN NEW.topic || coalesce(NEW.namespace, '')
                 GLOB '*[' || char(1) || '-' || char(32) || '*?' || char(127) || '-' || char(160, 5760, 8192) || '-'
                      || char(8202, 8232, 8233, 8239, 8287, 12288) || ']*'
@@ -162,41 +162,41 @@ BEGIN
                              OR j.text GLOB '*\u[^dD]???\u[dD][c-fC-F]*'
                              OR j.text GLOB '*\u[dD][^89abAB]??\u[dD][c-fC-F]*')
             THEN RAISE(ABORT, 'OB001: "payload" has an escape that is no character: \u0000, or half of a surrogate pair')
-        WHEN NEW.priority IS NOT NULL AND (typeof(NEW.priority) <> 'integer' OR NEW.priority NOT BETWEEN 0 AND 9)
-            THEN RAISE(ABORT, 'OB001: "priority" takes 0 to 9; 9 goes first, 4 is the default')
+        WHEN NEW.priority IS NOT NULL AND (typeof(NEW.priority) <> 'integer' OR NEW.priority NOT BETWEEN @priority_min@ AND @priority_max@)
+            THEN RAISE(ABORT, 'OB001: "priority" takes @priority_range@; the highest goes first, 4 is the default')
         WHEN NEW.max_attempts IS NOT NULL
-                AND (typeof(NEW.max_attempts) <> 'integer' OR NEW.max_attempts NOT BETWEEN 1 AND 1000)
-            THEN RAISE(ABORT, 'OB001: "max_attempts" takes 1 to 1000')
+                AND (typeof(NEW.max_attempts) <> 'integer' OR NEW.max_attempts NOT BETWEEN @max_attempts_min@ AND @max_attempts_max@)
+            THEN RAISE(ABORT, 'OB001: "max_attempts" takes @max_attempts_range@')
         WHEN NEW.tenant_id IS NOT NULL AND (NEW.tenant_id NOT GLOB '????????-????-????-????-????????????'
                 OR length(replace(NEW.tenant_id, '-', '')) <> 32 OR replace(NEW.tenant_id, '-', '') GLOB '*[^0-9a-fA-F]*')
             THEN RAISE(ABORT, 'OB001: "tenant_id" is not a uuid such as 0a0b0c0d-1111-4222-8333-444444444444')
         WHEN NEW.deliver_after IS NOT NULL
                 AND CASE typeof(NEW.deliver_after) WHEN 'integer' THEN NEW.deliver_after
-                         WHEN 'text' THEN (julianday(NEW.deliver_after) - 2440587.5) * 86400000.0 ELSE -1 END NOT BETWEEN 1
-                    AND 253402300799999999
+                         WHEN 'text' THEN (julianday(NEW.deliver_after) - 2440587.5) * 86400000.0 ELSE -1 END NOT BETWEEN @moment_min@
+                    AND @moment_max@
             THEN RAISE(ABORT, 'OB001: "deliver_after" takes a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
         WHEN typeof(NEW.deliver_after) = 'text' AND julianday(NEW.deliver_after) IS NULL
             THEN RAISE(ABORT, 'OB001: "deliver_after" is no time: give a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
         WHEN NEW.expires_at IS NOT NULL
                 AND CASE typeof(NEW.expires_at) WHEN 'integer' THEN NEW.expires_at
-                         WHEN 'text' THEN (julianday(NEW.expires_at) - 2440587.5) * 86400000.0 ELSE -1 END NOT BETWEEN 1
-                    AND 253402300799999999
+                         WHEN 'text' THEN (julianday(NEW.expires_at) - 2440587.5) * 86400000.0 ELSE -1 END NOT BETWEEN @moment_min@
+                    AND @moment_max@
             THEN RAISE(ABORT, 'OB001: "expires_at" takes a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
         WHEN typeof(NEW.expires_at) = 'text' AND julianday(NEW.expires_at) IS NULL
             THEN RAISE(ABORT, 'OB001: "expires_at" is no time: give a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
         WHEN NEW.headers IS NULL THEN NULL
         WHEN typeof(NEW.headers) <> 'text' OR (SELECT h.type FROM json_tree(NEW.headers) h LIMIT 1) <> 'object'
             THEN RAISE(ABORT, 'OB001: "headers" takes a JSON object of strings, e.g. {"traceparent": "00-..."}')
-        WHEN length(CAST(NEW.headers AS BLOB)) > 16384
-            THEN RAISE(ABORT, 'OB006: "headers" takes 16384 bytes at most')
         WHEN EXISTS (SELECT 1 FROM json_each(NEW.headers) h WHERE h.type <> 'text')
             THEN RAISE(ABORT, 'OB001: the values of "headers" are strings')
         WHEN instr(NEW.headers, '\u0000') OR EXISTS (SELECT 1 FROM json_each(NEW.headers) h
                 WHERE h.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*')
             THEN RAISE(ABORT, 'OB001: a value in "headers" contains a control character')
         WHEN EXISTS (SELECT 1 FROM json_each(NEW.headers) h
-                      WHERE length(h.key) NOT BETWEEN 1 AND 128 OR h.key GLOB '*[^-A-Za-z0-9!#$%&''*+.^_`|~]*')
-            THEN RAISE(ABORT, 'OB001: a name in "headers" is not valid: 1 to 128 letters, digits or any of !#$%&''*+.^_`|~-')
+                      WHERE length(h.key) NOT BETWEEN @header_name_min@ AND @header_name_max@ OR h.key GLOB '*[^-A-Za-z0-9!#$%&''*+.^_`|~]*')
+            THEN RAISE(ABORT, 'OB001: a name in "headers" is not valid: @header_name_min@ to @header_name_max@ letters, digits or any of !#$%&''*+.^_`|~-')
+        WHEN (SELECT sum(length(CAST(h.key AS BLOB)) + length(CAST(h.value AS BLOB))) FROM json_each(NEW.headers) h) > @headers_max@
+            THEN RAISE(ABORT, 'OB006: the names and values of "headers" take @headers_range@ together')
     END;
 
     -- 2. Calls outbox_call_lane.

@@ -6,9 +6,9 @@
 
 struct ob_sql_file {
     const char *name; /* within its folder: "001_tables.sql" */
-    const char *text; /* NUL-terminated; placeholders such as @schema@ not yet replaced */
+    const char *text; /* NUL-terminated; limits are filled in, @schema@ and roles not yet */
     size_t len;
-    const char *sha256; /* of the text as it stands in the repository, 64 hex digits */
+    const char *sha256; /* of the text, 64 hex digits */
 };
 
 /* By exact name; NULL when there is none. The files are sorted by name. */

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "core/names.h"
 
 #include <string.h>
@@ -27,8 +28,9 @@ int ob_cli_filter(struct ob_cli *cli, struct ob_filter *filter)
                                  .before_us = args->before};
     if (args->tenant && !outbox_uuid_parse(args->tenant, &tenant))
         return ob_cli_usage(cli, "--tenant takes a uuid, not \"%s\"", args->tenant);
-    if (args->limit.given && (args->limit.value < 1 || args->limit.value > 1000000))
-        return ob_cli_usage(cli, "--limit takes 1 to 1000000");
+    if (args->limit.given && !ob_limit_allows(OB_LIMIT_operate, args->limit.value))
+        return ob_cli_usage(cli, "--limit takes %lld to %lld", (long long)OB_LEAST(operate),
+                            (long long)OB_MOST(operate));
     filter->limit = args->limit.value;
     for (size_t i = 0; args->status && i < sizeof status_words / sizeof status_words[0]; i++)
         if (strcmp(args->status, status_words[i]) == 0)

@@ -1,10 +1,12 @@
 /* cmd_send.c - one message, in a transaction of its own. */
 #include "cli/cli.h"
 
+#include "base/limits.h"
+
 #include <errno.h>
 #include <string.h>
 
-enum { PAYLOAD_MAX = 268435456 };
+enum { PAYLOAD_MAX = OB_LIMIT_MOST_max_payload };
 
 static bool read_all(FILE *file, struct ob_buf *buf)
 {

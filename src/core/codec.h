@@ -6,14 +6,14 @@
 #ifndef OB_CORE_CODEC_H
 #define OB_CORE_CODEC_H
 
-#include <outbox/outbox.h>
+#include "base/limits.h"
 
 struct ob_arena;
 struct ob_buf;
 struct ob_message_row;
 
 enum {
-    OB_CODEC_MAX = 268435456,  /* the highest max_payload a namespace can have */
+    OB_CODEC_MAX = OB_LIMIT_MOST_max_payload,
     OB_CODEC_BATCH = 67108864, /* what the messages of one claim may decompress to, if there is more than one */
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/limits.h"
 
 #include <assert.h>
 
@@ -64,9 +65,9 @@ static const char *wrong_with(const struct ob_relay_settings *set)
     if (!counts(set->window) || !counts(set->claim_limit) || !counts(set->settle_limit) || !counts(set->concurrency) ||
         !counts(set->run))
         return "window, claim_limit, settle_limit, concurrency and run are 1 to 100000";
-    if (set->claim_limit > 10000 || set->settle_limit > 10000 || set->run > 10000)
+    if (set->claim_limit > OB_MOST(claim) || set->settle_limit > OB_MOST(settle) || set->run > OB_MOST(run))
         return "a store takes no more than 10000 messages at once";
-    if (set->lease_us < second / 10 || set->lease_us > 86400 * second)
+    if (!ob_limit_allows(OB_LIMIT_lease, set->lease_us))
         return "a lease is 0.1 s to 24 h";
     if (set->poll_us < 0 || set->store_backoff_base_us < 1 || set->store_backoff_cap_us < set->store_backoff_base_us ||
         set->unrouted_delay_us < 0 || set->flush_us < 0)
@@ -220,7 +221,7 @@ void ob_relay_note_settled(struct ob_relay *relay, const struct ob_flight *fligh
 
 void ob_relay_pace(struct ob_relay *relay, int claim_limit, int64_t poll_us)
 {
-    if (claim_limit > 0 && claim_limit <= 10000)
+    if (claim_limit > 0 && claim_limit <= OB_MOST(claim))
         relay->set.claim_limit = claim_limit;
     if (poll_us > 0) {
         relay->set.poll_us = relay->sched.poll_us = poll_us;

@@ -2,6 +2,7 @@
 #include "core/tuning.h"
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "core/names.h"
 
 #include <assert.h>
@@ -13,11 +14,11 @@ static const struct {
     int64_t low, high;
     const char *takes;
 } kinds[] = {
-    [OB_TUNE_POLL] = {"poll", false, 10000, 3600000000, "10ms to 1h, e.g. 500ms"},
-    [OB_TUNE_BATCH] = {"batch", false, 1, 10000, "1 to 10000"},
+    [OB_TUNE_POLL] = {"poll", false, OB_LEAST(poll), OB_MOST(poll), "10ms to 1h, e.g. 500ms"},
+    [OB_TUNE_BATCH] = {"batch", false, OB_LEAST(claim), OB_MOST(claim), "1 to 10000"},
     [OB_TUNE_ENABLED] = {"enabled", false, 0, 1, "on or off"},
     [OB_TUNE_RATE] = {".rate", true, 1, 999999999, "a rate such as 100/s, 600/m or 5000/h, or off"},
-    [OB_TUNE_CONCURRENCY] = {".concurrency", true, 1, 100000, "1 to 100000"},
+    [OB_TUNE_CONCURRENCY] = {".concurrency", true, OB_LEAST(concurrency), OB_MOST(concurrency), "1 to 100000"},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 

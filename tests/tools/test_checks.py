@@ -102,6 +102,18 @@ def test_embedding_notices_new_files_and_accepts_large_ones(tmp_path):
                         "-I", os.path.join(ROOT, "src"), str(out / "x.c")], check=True)
 
 
+def test_embedding_fills_in_limits(tmp_path):
+    folder, out = tmp_path / "sql", tmp_path / "out"
+    folder.mkdir(), out.mkdir()
+    (folder / "x.sql").write_text("@topic_max@ @lease_min_s@ @moment_max_at@ '@lease_range@' @key_range@ @schema@ @topic@\n")
+    embed(folder, out)
+    assert "255 0.1 9999-12-31 23:59:59.999999+00 '100 ms to 24 h' 1 to 512 bytes @schema@ @topic@" in (out / "x.c").read_text()
+    assert "limits.def" in (out / "x.d").read_text()
+    (folder / "x.sql").write_text("@nothing_max@\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        embed(folder, out)
+
+
 def test_generated_tables_read_rows_of_any_layout(tmp_path, monkeypatch):
     docs = load("gen-docs")
     monkeypatch.setattr(docs, "ROOT", str(tmp_path))

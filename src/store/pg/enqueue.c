@@ -1,68 +1,12 @@
-/* enqueue.c - messages in: one, many, and one on a connection that is not ours.
- *
- * What can be told from here is told before anything is sent: in PostgreSQL an error from the server fails the whole
- * transaction, and a caller who only forgot a topic should not lose it. */
+/* enqueue.c - messages in: one, many, and one on a connection that is not ours. */
 #include "store/pg/pg.h"
 
 #include "base/alloc.h"
-#include "base/utf8.h"
 #include "core/codec.h"
+#include "core/message_check.h"
 #include "store/pg/render.h"
 
 #include <string.h>
-
-/* ---- checks ------------------------------------------------------------------------------------------------------ */
-
-static ob_code check_text(const char *name, const char *text, struct outbox_error *err)
-{
-    if (text && !ob_utf8_valid(text, strlen(text)))
-        return ob_error_set(err, OUTBOX_INVALID, "%s is not valid UTF-8", name);
-    return OUTBOX_OK;
-}
-
-static ob_code check_payload(const struct outbox_message *msg, struct outbox_error *err)
-{
-    if (!msg->payload && (msg->payload_len || !msg->content_type))
-        return ob_error_set(err, OUTBOX_INVALID, "payload is missing; JSON null is a payload, and bytes may be empty");
-    if (msg->payload_len > OB_CODEC_MAX)
-        return ob_error_set(err, OUTBOX_TOO_LARGE, "the payload has %zu bytes; no namespace takes more than %d",
-                            msg->payload_len, OB_CODEC_MAX);
-    if (msg->content_type)
-        return OUTBOX_OK;
-    if (memchr(msg->payload, '\0', msg->payload_len))
-        return ob_error_set(err, OUTBOX_INVALID, "payload is JSON but holds a NUL byte");
-    if (!ob_utf8_valid(msg->payload, msg->payload_len))
-        return ob_error_set(err, OUTBOX_INVALID,
-                            "payload is JSON but not valid UTF-8; give bytes with a content_type instead");
-    return OUTBOX_OK;
-}
-
-static ob_code check(const struct outbox_message *msg, struct outbox_error *err)
-{
-    const struct {
-        const char *name, *text;
-    } fields[] = {
-        {"topic", msg->topic},           {"content_type", msg->content_type},
-        {"namespace", msg->name_space},  {"key", msg->key},
-        {"dedupe_key", msg->dedupe_key}, {"tenant_id", msg->tenant_id},
-        {"subject", msg->subject},       {"recipient", msg->recipient},
-        {"headers", msg->headers},       {"correlation_id", msg->correlation_id},
-    };
-    struct outbox_uuid tenant;
-    if (!msg->topic)
-        return ob_error_set(err, OUTBOX_INVALID, "topic is missing");
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        ob_code code = check_text(fields[i].name, fields[i].text, err);
-        if (code)
-            return code;
-    }
-    if (msg->tenant_id && !outbox_uuid_parse(msg->tenant_id, &tenant))
-        return ob_error_set(err, OUTBOX_INVALID, "tenant_id is \"%.64s\", which is no uuid", msg->tenant_id);
-    if (msg->deliver_after_us < 0 || msg->expires_at_us < 0)
-        return ob_error_set(err, OUTBOX_INVALID, "%s is before 1970",
-                            msg->deliver_after_us < 0 ? "deliver_after" : "expires_at");
-    return check_payload(msg, err);
-}
 
 /* ---- one --------------------------------------------------------------------------------------------------------- */
 
@@ -124,7 +68,7 @@ ob_code ob_pg_enqueue(struct ob_store *base, const struct outbox_message *msg, s
                       struct outbox_error *err)
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
-    ob_code code = check(msg, err);
+    ob_code code = ob_message_check(msg, err);
     if (code)
         return code;
     struct ob_pg_params params;
@@ -232,12 +176,9 @@ ob_code ob_pg_enqueue_many(struct ob_store *base, const struct outbox_message *m
     struct ob_pg_store *store = ob_pg_store_of(base);
     if (count == 0)
         return OUTBOX_OK;
-    for (size_t i = 0; i < count; i++) {
-        struct outbox_error cause;
-        ob_code code = check(&msgs[i], &cause);
-        if (code)
-            return ob_error_set(err, code, "message %zu: %s", i + 1, cause.text);
-    }
+    ob_code code = ob_messages_check(msgs, count, err);
+    if (code)
+        return code;
     struct packed *packed = ob_calloc(count, sizeof *packed);
     if (!packed)
         return ob_error_nomem(err);
@@ -252,7 +193,7 @@ ob_code ob_pg_enqueue_many(struct ob_store *base, const struct outbox_message *m
     if (!ob_pg_params_seal(&params))
         return ob_error_nomem(err);
     PGresult *res;
-    ob_code code = ob_pg_call(store, OB_PG_enqueue_many, &params, &res, err);
+    code = ob_pg_call(store, OB_PG_enqueue_many, &params, &res, err);
     if (code)
         return code;
     for (int row = 0; receipts && row < PQntuples(res); row++) {
@@ -317,7 +258,7 @@ ob_code ob_pg_enqueue_on(PGconn *conn, const char *schema, const struct outbox_m
 {
     ob_code code = ob_pg_schema_check(schema, err);
     if (!code)
-        code = check(msg, err);
+        code = ob_message_check(msg, err);
     if (!code)
         code = check_connection(conn, err);
     if (!code)

@@ -5,9 +5,9 @@
  * are stored as near to the truth as they can be: one refusal would hold up every outcome of the batch, for ever. */
 #include "store/pg/pg.h"
 
-#include <string.h>
+#include "base/limits.h"
 
-enum { COUNT_MAX = 1000000 };
+#include <string.h>
 
 static enum outbox_settled result_of(const char *text)
 {
@@ -172,10 +172,7 @@ bool ob_pg_settle_is_ugly(const struct outbox_error *err)
 
 ob_code ob_pg_settle_check(size_t count, struct outbox_error *err)
 {
-    if (count > COUNT_MAX)
-        return ob_error_set(err, OUTBOX_INVALID, "%zu attempts in one call; settle at most %d at once", count,
-                            COUNT_MAX);
-    return OUTBOX_OK;
+    return count ? ob_limit_check(OB_LIMIT_settle, "count", (int64_t)count, err) : OUTBOX_OK;
 }
 
 ob_code ob_pg_settle(struct ob_store *base, struct outbox_settle *items, size_t count, struct outbox_error *err)

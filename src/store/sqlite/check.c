@@ -32,17 +32,15 @@ const char *ob_sqlite_lossy(struct ob_arena *arena, const char *text, size_t max
     static const char unknown[] = "\xef\xbf\xbd"; /* U+FFFD */
     if (!text)
         return NULL;
-    size_t len = strnlen(text, max + 4), put = 0;
+    size_t len = strnlen(text, 4 * max + 4), put = 0;
     if (len <= max && ob_utf8_valid(text, len))
         return text;
     char *out = ob_arena_alloc(arena, 3 * len + 1);
     if (!out)
         return NULL;
-    for (size_t i = 0; i < len;) {
+    for (size_t i = 0; i < len && max > 0; max--) {
         size_t width = ob_utf8_width(text + i, len - i);
         size_t wide = width ? width : sizeof unknown - 1;
-        if (put + wide > max)
-            break;
         memcpy(out + put, width ? text + i : unknown, wide);
         put += wide;
         i += width ? width : 1;

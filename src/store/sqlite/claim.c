@@ -16,16 +16,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/limits.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { WORKER_MAX = 200, LIMIT_MAX = 10000, ATTEMPTS_MAX = 1000, CHUNK = 500, BURY_CHUNK = 500 };
-#define LEASE_MIN_US 100000LL
-#define LEASE_MAX_US 86400000000LL
-#define BASE_MAX_US 86400000000LL
-#define BURY_MAX_US 200000LL
-#define CAP_MAX_US 2592000000000LL
+enum { CHUNK = 500, BURY_CHUNK = 500, BURY_MAX_US = 200000 };
 
 /* Messages of one lane and priority that need no care of their own: no key, attempts left, not expired. They are taken
  * in the order of the index, so the last one tells them all, and one statement leases them. */
@@ -64,34 +60,27 @@ struct claim {
 
 /* ---- what is asked for ------------------------------------------------------------------------------------------- */
 
-static ob_code check_range(const char *name, int64_t value, int64_t low, int64_t high, struct outbox_error *err)
-{
-    if (value < low || value > high)
-        return ob_error_set(err, OUTBOX_INVALID, "%s is %lld; it takes %lld to %lld", name, (long long)value,
-                            (long long)low, (long long)high);
-    return OUTBOX_OK;
-}
-
 static ob_code check(struct claim *claim, struct outbox_error *err)
 {
     const struct outbox_claim *want = claim->want;
-    size_t worker = want->worker ? strlen(want->worker) : 0;
-    if (worker < 1 || worker > WORKER_MAX)
-        return ob_error_set(err, OUTBOX_INVALID, "worker has %zu bytes; give a name of 1 to %d", worker, WORKER_MAX);
     const struct {
+        enum ob_limit limit;
         const char *name;
-        int64_t value, low, high;
-    } ranges[] = {
-        {"limit", want->limit, 1, LIMIT_MAX},
-        {"lease_us", want->lease_us, LEASE_MIN_US, LEASE_MAX_US},
-        {"run", want->run, 1, LIMIT_MAX},
-        {"max_attempts", want->max_attempts, 0, ATTEMPTS_MAX},
-        {"retry_base_us", want->retry_base_us, 0, BASE_MAX_US},
-        {"retry_cap_us", want->retry_cap_us, 0, CAP_MAX_US},
+        int64_t value;
+        bool optional; /* 0 is none given */
+    } values[] = {
+        {OB_LIMIT_worker, "worker", want->worker ? (int64_t)strlen(want->worker) : 0, false},
+        {OB_LIMIT_claim, "limit", want->limit, false},
+        {OB_LIMIT_lease, "lease_us", want->lease_us, false},
+        {OB_LIMIT_run, "run", want->run, false},
+        {OB_LIMIT_max_attempts, "max_attempts", want->max_attempts, true},
+        {OB_LIMIT_retry_base, "retry_base_us", want->retry_base_us, true},
+        {OB_LIMIT_retry_cap, "retry_cap_us", want->retry_cap_us, true},
     };
     ob_code code = ob_sqlite_check_utf8("worker", want->worker, err);
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && !code; i++)
-        code = check_range(ranges[i].name, ranges[i].value, ranges[i].low, ranges[i].high, err);
+    for (size_t i = 0; i < sizeof values / sizeof values[0] && !code; i++)
+        if (values[i].value || !values[i].optional)
+            code = ob_limit_check(values[i].limit, values[i].name, values[i].value, err);
     return code ? code : ob_sqlite_check_tenant(want->tenant_id, claim->tenant_text, &claim->tenant, err);
 }
 
@@ -310,14 +299,15 @@ static ob_code lease_plain(struct claim *claim, const struct span *span, struct 
     const struct outbox_claim *want = claim->want;
     const struct ob_sqlite_lane *lane = ob_sqlite_pick_lane(claim->pick, span->lane);
     int64_t changed = 0;
-    ob_code code = ob_sqlite_run(
-        claim->store, OB_SQLITE_lease_plain,
-        OB_ARGS(OB_NUM(span->lane), OB_NUM(span->prio), OB_NUM(span->due), OB_NUM(span->n), OB_NUM(claim->now),
-                OB_NUM(want->max_attempts ? want->max_attempts : ATTEMPTS_MAX), OB_NUM(claim->now + want->lease_us),
-                OB_NUM(want->retry_base_us ? want->retry_base_us : lane->retry_base),
-                OB_NUM(want->retry_cap_us ? want->retry_cap_us : lane->retry_cap), OB_NUM(want->prefetch),
-                OB_TEXT(want->worker)),
-        &changed, err);
+    ob_code code = ob_sqlite_run(claim->store, OB_SQLITE_lease_plain,
+                                 OB_ARGS(OB_NUM(span->lane), OB_NUM(span->prio), OB_NUM(span->due), OB_NUM(span->n),
+                                         OB_NUM(claim->now),
+                                         OB_NUM(want->max_attempts ? want->max_attempts : OB_MOST(max_attempts)),
+                                         OB_NUM(claim->now + want->lease_us),
+                                         OB_NUM(want->retry_base_us ? want->retry_base_us : lane->retry_base),
+                                         OB_NUM(want->retry_cap_us ? want->retry_cap_us : lane->retry_cap),
+                                         OB_NUM(want->prefetch), OB_TEXT(want->worker)),
+                                 &changed, err);
     if (!code && changed != span->count)
         return ob_error_set(err, OUTBOX_CORRUPT,
                             "the queue's index and its rows disagree: %lld messages read, %lld leased; "

@@ -1,51 +1,16 @@
 /* enqueue.c - messages in: one, many, and one on a connection that is not ours.
  *
- * The view `outbox` does the work and the checking, for us as for any other producer. Only what SQL cannot see is
- * checked here: text that is not UTF-8, and numbers that mean "none" in the struct. */
+ * The view `outbox` does the work, for us as for any other producer. It checks what it is given too; the check in C comes
+ * first, since it is the same for every store. */
 #include "store/sqlite/sqlite.h"
 
-#include "base/utf8.h"
 #include "core/codec.h"
+#include "core/message_check.h"
 #include "store/sqlite/borrow.h"
 
 #include <string.h>
 
 enum { ARGS = 16 };
-
-static ob_code check_payload(const struct outbox_message *msg, struct outbox_error *err)
-{
-    if (!msg->payload && (msg->payload_len || !msg->content_type))
-        return ob_error_set(err, OUTBOX_INVALID, "payload is missing; JSON null is a payload, and bytes may be empty");
-    if (msg->payload_len > OB_CODEC_MAX)
-        return ob_error_set(err, OUTBOX_TOO_LARGE, "the payload has %zu bytes; no namespace takes more than %d",
-                            msg->payload_len, OB_CODEC_MAX);
-    if (!msg->content_type && !ob_utf8_valid(msg->payload, msg->payload_len))
-        return ob_error_set(err, OUTBOX_INVALID,
-                            "payload is JSON but not valid UTF-8; give bytes with a content_type instead");
-    return OUTBOX_OK;
-}
-
-static ob_code check(const struct outbox_message *msg, struct outbox_error *err)
-{
-    const struct {
-        const char *name, *text;
-    } fields[] = {
-        {"topic", msg->topic},           {"content_type", msg->content_type},
-        {"namespace", msg->name_space},  {"key", msg->key},
-        {"dedupe_key", msg->dedupe_key}, {"subject", msg->subject},
-        {"recipient", msg->recipient},   {"headers", msg->headers},
-        {"tenant_id", msg->tenant_id},   {"correlation_id", msg->correlation_id},
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        ob_code code = ob_sqlite_check_utf8(fields[i].name, fields[i].text, err);
-        if (code)
-            return code;
-    }
-    if (msg->deliver_after_us < 0 || msg->expires_at_us < 0)
-        return ob_error_set(err, OUTBOX_INVALID, "%s is before 1970",
-                            msg->deliver_after_us < 0 ? "deliver_after" : "expires_at");
-    return check_payload(msg, err);
-}
 
 /* In the order of sql/sqlite/stmt/enqueue.sql. frame holds the payload when there is an encoding. */
 static void fill(struct ob_sqlite_arg args[ARGS], const struct outbox_message *msg, const char *encoding,
@@ -74,20 +39,17 @@ static void fill(struct ob_sqlite_arg args[ARGS], const struct outbox_message *m
     memcpy(args, all, sizeof all);
 }
 
-/* Writes the message and reads the receipt, in the transaction that is open. */
+/* Writes the message, which was checked, and reads the receipt, in the transaction that is open. */
 static ob_code put(struct ob_sqlite_store *store, const struct outbox_message *msg, struct outbox_receipt *receipt,
                    struct outbox_error *err)
 {
     struct ob_sqlite_arg args[ARGS];
     sqlite3_stmt *stmt;
     bool row = false;
-    ob_code code = check(msg, err);
-    if (code)
-        return code;
     struct ob_buf frame = OB_BUF_INIT;
     const char *encoding = ob_codec_pack(msg, &frame);
     fill(args, msg, encoding, &frame);
-    code = ob_sqlite_run(store, OB_SQLITE_enqueue, args, ARGS, NULL, err);
+    ob_code code = ob_sqlite_run(store, OB_SQLITE_enqueue, args, ARGS, NULL, err);
     ob_buf_fini(&frame);
     if (code || !receipt)
         return code;
@@ -110,9 +72,9 @@ ob_code ob_sqlite_enqueue(struct ob_store *base, const struct outbox_message *ms
     if (store->open_tx && sqlite3_get_autocommit(store->db))
         return ob_error_set(err, OUTBOX_FAILED_TRANSACTION,
                             "the transaction has failed already; roll back, then begin again");
-    if (store->open_tx)
+    ob_code code = ob_message_check(msg, err);
+    if (!code && store->open_tx)
         return put(store, msg, receipt, err);
-    ob_code code = check(msg, err);
     if (!code)
         code = ob_sqlite_begin(store, err);
     if (code)
@@ -138,9 +100,11 @@ ob_code ob_sqlite_enqueue_many(struct ob_store *base, const struct outbox_messag
                                struct outbox_receipt *receipts, struct outbox_error *err)
 {
     struct ob_sqlite_store *store = ob_sqlite_store_of(base);
-    ob_code code;
     if (count == 0)
         return OUTBOX_OK;
+    ob_code code = ob_messages_check(msgs, count, err);
+    if (code)
+        return code;
     if (!store->open_tx) {
         code = ob_sqlite_begin(store, err);
         return code ? code : ob_sqlite_end(store, put_many(store, msgs, count, receipts, err), err);
@@ -175,7 +139,7 @@ ob_code ob_sqlite_enqueue_on(sqlite3 *db, const struct outbox_message *msg, stru
      * closing the connection. */
     struct ob_sqlite_store store = {.db = db};
     bool alone = sqlite3_get_autocommit(db) != 0;
-    ob_code code = check(msg, err);
+    ob_code code = ob_message_check(msg, err);
     if (code)
         return code;
     if (alone)

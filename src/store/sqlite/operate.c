@@ -6,6 +6,7 @@
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "core/names.h"
 
 #include <string.h>
@@ -34,8 +35,8 @@ static ob_code check(const struct ob_filter *filter, struct outbox_error *err)
 {
     if (filter->status_plus_1 && filter->status_plus_1 != OB_DEAD + 1)
         return ob_error_set(err, OUTBOX_INVALID, "only dead letters can be retried or discarded");
-    if (filter->limit < 0)
-        return ob_error_set(err, OUTBOX_INVALID, "limit is %d; it takes 1 or more", filter->limit);
+    if (filter->limit && !ob_limit_allows(OB_LIMIT_operate, filter->limit))
+        return ob_limit_check(OB_LIMIT_operate, "limit", filter->limit, err);
     if (!filter->ids && !filter->name_space && !filter->topic && !filter->tenant_id && !filter->key &&
         !filter->subject && !filter->code && !filter->before_us)
         return ob_error_set(err, OUTBOX_INVALID,

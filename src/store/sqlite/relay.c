@@ -2,6 +2,7 @@
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "core/tuning.h"
 
 #include <string.h>
@@ -87,10 +88,9 @@ ob_code ob_sqlite_beat(struct ob_store *base, const struct ob_beat *beat, bool *
     struct pulse pulse = {.beat = beat};
     if (!beat->worker || !beat->worker[0])
         return ob_error_set(err, OUTBOX_INVALID, "\"worker\" is missing; give the name that this relay claims by");
-    if (beat->every_us < 100000 || beat->every_us > 86400000000)
-        return ob_error_set(err, OUTBOX_INVALID, "\"every\" is %lld us; it takes 100 ms to 1 day",
-                            (long long)beat->every_us);
-    ob_code code = ob_sqlite_check_utf8("worker", beat->worker, err);
+    ob_code code = ob_limit_check(OB_LIMIT_heartbeat, "every", beat->every_us, err);
+    if (!code)
+        code = ob_sqlite_check_utf8("worker", beat->worker, err);
     if (!code)
         code = ob_sqlite_transact(ob_sqlite_store_of(base), write_beat, &pulse, err);
     if (!code && leads)

@@ -2,6 +2,7 @@
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -11,20 +12,20 @@ enum kind { WORD, SWITCH, COUNT, INTERVAL, AGE };
 static const struct setting {
     const char *name;
     enum kind kind;
-    const char *takes; /* for the error */
+    const char *takes; /* for the error; NULL: its limit */
     const char *words[2];
-    int64_t low, high;
+    enum ob_limit limit; /* of a number */
 } settings[] = {
-    {"dedupe_scope", WORD, "topic or namespace", {"topic", "namespace"}, 0, 0},
-    {"order_scope", WORD, "topic or namespace", {"topic", "namespace"}, 0, 0},
-    {"tenant_prefix", SWITCH, "on or off", {NULL, NULL}, 0, 1},
-    {"on_dead", WORD, "continue or hold", {"continue", "hold"}, 0, 0},
-    {"max_payload", COUNT, "bytes, 1 to 268435456", {NULL, NULL}, 1, 268435456},
-    {"max_attempts", COUNT, "1 to 1000", {NULL, NULL}, 1, 1000},
-    {"retry_base", INTERVAL, "an interval up to a day, e.g. 30 s", {NULL, NULL}, 1000, 86400000000},
-    {"retry_cap", INTERVAL, "an interval up to 30 days, e.g. 30 min", {NULL, NULL}, 1000, 2592000000000},
-    {"retention", AGE, "an interval such as 7 days, or forever", {NULL, NULL}, 0, 0},
-    {"attempt_retention", AGE, "an interval such as 90 days, or forever", {NULL, NULL}, 0, 0},
+    {"dedupe_scope", WORD, "topic or namespace", {"topic", "namespace"}, 0},
+    {"order_scope", WORD, "topic or namespace", {"topic", "namespace"}, 0},
+    {"tenant_prefix", SWITCH, "on or off", {NULL, NULL}, 0},
+    {"on_dead", WORD, "continue or hold", {"continue", "hold"}, 0},
+    {"max_payload", COUNT, NULL, {NULL, NULL}, OB_LIMIT_max_payload},
+    {"max_attempts", COUNT, NULL, {NULL, NULL}, OB_LIMIT_max_attempts},
+    {"retry_base", INTERVAL, NULL, {NULL, NULL}, OB_LIMIT_retry_base},
+    {"retry_cap", INTERVAL, NULL, {NULL, NULL}, OB_LIMIT_retry_cap},
+    {"retention", AGE, "an interval such as 7 days, or forever", {NULL, NULL}, 0},
+    {"attempt_retention", AGE, "an interval such as 90 days, or forever", {NULL, NULL}, 0},
 };
 enum { SETTINGS = sizeof settings / sizeof settings[0] };
 
@@ -79,7 +80,7 @@ static bool read_value(const struct setting *setting, const char *value, struct 
         break;
     }
     *arg = OB_NUM(number);
-    return setting->kind == AGE || (number >= setting->low && number <= setting->high);
+    return setting->takes || ob_limit_allows(setting->limit, number);
 }
 
 struct change {
@@ -89,6 +90,7 @@ struct change {
 
 static ob_code check(struct change *change, struct outbox_error *err)
 {
+    char range[64];
     size_t len = change->name_space ? strlen(change->name_space) : 0;
     const struct setting *setting = find(change->name);
     if (strcmp(change->name, "doorbell") == 0 || strcmp(change->name, "partition_width") == 0)
@@ -99,8 +101,9 @@ static ob_code check(struct change *change, struct outbox_error *err)
             "there is no setting \"%.64s\"; there are dedupe_scope, order_scope, tenant_prefix, on_dead, "
             "max_payload, max_attempts, retry_base, retry_cap, retention, attempt_retention",
             change->name);
-    if (len < 1 || len > 63 || !ob_utf8_valid(change->name_space, len))
-        return ob_error_set(err, OUTBOX_INVALID, "the namespace has %zu bytes; it takes 1 to 63 of UTF-8", len);
+    if (!ob_limit_allows(OB_LIMIT_namespace, (int64_t)len) || !ob_utf8_valid(change->name_space, len))
+        return ob_error_set(err, OUTBOX_INVALID, "the namespace has %zu bytes; it takes %s of UTF-8", len,
+                            ob_limit_range(OB_LIMIT_namespace, range));
     bool all = len == 1 && change->name_space[0] == '*';
     if (setting->kind == AGE && !all)
         return ob_error_set(err, OUTBOX_INVALID, "the setting \"%s\" is for all namespaces; use the namespace '*'",
@@ -114,7 +117,8 @@ static ob_code check(struct change *change, struct outbox_error *err)
     }
     if (!read_value(setting, change->value, &change->arg))
         return ob_error_set(err, OUTBOX_INVALID, "the setting \"%s\" does not take \"%.64s\"; it takes %s",
-                            change->name, change->value, setting->takes);
+                            change->name, change->value,
+                            setting->takes ? setting->takes : ob_limit_range(setting->limit, range));
     return OUTBOX_OK;
 }
 

@@ -13,14 +13,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/limits.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNT_MAX = 1000000, CODE_MAX = 1000, ERROR_MAX = 4000, OUTPUT_MAX = 1048576 };
-#define DELAY_MAX_US 31536000000000LL
-#define LEASE_MIN_US 100000LL
-#define LEASE_MAX_US 86400000000LL
+enum { OUTPUT_MAX = 1048576 };
 
 /* The lease that an item answers; n is 0 when there is none, or it is another's. */
 struct held {
@@ -50,9 +48,8 @@ static ob_code check(const struct outbox_settle *items, size_t count, struct out
         if (items[i].outcome < OUTBOX_DELIVERED || items[i].outcome > OUTBOX_SILENT || items[i].outcome == OUTBOX_LOST)
             return ob_error_set(err, OUTBOX_INVALID, "item %zu: the outcome %d is none that a worker can give", i + 1,
                                 (int)items[i].outcome);
-        if (items[i].delay_us > DELAY_MAX_US)
-            return ob_error_set(err, OUTBOX_INVALID, "item %zu: the delay is over a year; it is in microseconds",
-                                i + 1);
+        if (items[i].delay_us > OB_MOST(delay))
+            return ob_limit_check(OB_LIMIT_delay, "delay_us", items[i].delay_us, err);
     }
     return OUTBOX_OK;
 }
@@ -61,9 +58,8 @@ static ob_code settle_init(struct settle *settle, struct outbox_settle *items, s
 {
     *settle = (struct settle){.items = items, .count = count};
     ob_arena_init(&settle->arena, 0);
-    if (count > COUNT_MAX)
-        return ob_error_set(err, OUTBOX_INVALID, "%zu attempts in one call; settle at most %d at once", count,
-                            COUNT_MAX);
+    if (count > (size_t)OB_MOST(settle))
+        return ob_limit_check(OB_LIMIT_settle, "count", (int64_t)count, err);
     settle->order = ob_calloc(count, sizeof *settle->order);
     settle->held = ob_calloc(count, sizeof *settle->held);
     settle->gone = ob_calloc(count, sizeof *settle->gone);
@@ -323,9 +319,9 @@ static bool is_dying(const struct held *held, const struct outbox_settle *item)
 static bool tidy(struct settle *settle, const struct outbox_settle *given, struct outbox_settle *item)
 {
     *item = *given;
-    item->code = ob_sqlite_lossy(&settle->arena, given->code, CODE_MAX);
-    item->error = ob_sqlite_lossy(&settle->arena, given->error, ERROR_MAX);
-    item->reference = ob_sqlite_lossy(&settle->arena, given->reference, CODE_MAX);
+    item->code = ob_sqlite_lossy(&settle->arena, given->code, OB_MOST(code));
+    item->error = ob_sqlite_lossy(&settle->arena, given->error, OB_MOST(error));
+    item->reference = ob_sqlite_lossy(&settle->arena, given->reference, OB_MOST(reference));
     item->output = ob_sqlite_lossy(&settle->arena, given->output, OUTPUT_MAX);
     return !item->code == !given->code && !item->error == !given->error && !item->reference == !given->reference &&
            !item->output == !given->output;
@@ -454,12 +450,10 @@ ob_code ob_sqlite_extend(struct ob_store *base, struct outbox_settle *items, siz
 {
     struct ob_sqlite_store *store = ob_sqlite_store_of(base);
     struct settle settle;
-    if (lease_us < LEASE_MIN_US || lease_us > LEASE_MAX_US)
-        return ob_error_set(err, OUTBOX_INVALID, "lease_us is %lld; it takes %lld to %lld", (long long)lease_us,
-                            LEASE_MIN_US, LEASE_MAX_US);
-    if (count == 0)
-        return OUTBOX_OK;
-    ob_code code = settle_init(&settle, items, count, err);
+    ob_code code = ob_limit_check(OB_LIMIT_lease, "lease_us", lease_us, err);
+    if (code || count == 0)
+        return code;
+    code = settle_init(&settle, items, count, err);
     settle.lease_us = lease_us;
     if (!code)
         code = ob_sqlite_transact(store, extend_all, &settle, err);

@@ -257,7 +257,7 @@ ob_code ob_sqlite_check_utf8(const char *name, const char *text, struct outbox_e
 /* Lower-case uuid text; NULL stays NULL. */
 ob_code ob_sqlite_check_tenant(const char *given, char text[37], const char **tenant,
                                struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* Whatever it is becomes UTF-8 of at most max bytes. NULL stays NULL; NULL in case of no memory too. */
+/* Whatever it is becomes UTF-8 of at most max characters. NULL stays NULL; NULL in case of no memory too. */
 const char *ob_sqlite_lossy(struct ob_arena *arena, const char *text, size_t max);
 /* "30 s", "7 days", "1h30m", "forever" (-1). False for anything else. */
 bool ob_sqlite_interval(const char *text, int64_t *us);

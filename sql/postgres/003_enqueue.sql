@@ -284,11 +284,12 @@ as $$
 declare
     field record;
 begin
-    for field in select * from (values ('namespace', namespace, 63), ('topic', topic, 255)) f(name, value, most)
+    for field in select * from (values ('namespace', namespace, @namespace_min@, @namespace_max@),
+                                           ('topic', topic, @topic_min@, @topic_max@)) f(name, value, least, most)
                   where value is not null loop
-        if octet_length(field.value) not between 1 and field.most then
+        if octet_length(field.value) not between field.least and field.most then
             raise exception '"%" has % bytes', field.name, octet_length(field.value) using errcode = 'OB001',
-                hint = format('It takes 1 to %s bytes.', field.most);
+                hint = format('It takes %s to %s bytes.', field.least, field.most);
         elsif field.value ~ '[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]' then
             raise exception '"%" is "%"', field.name, field.value using errcode = 'OB001',
                 hint = 'Topics and namespaces have no spaces and no control characters.';
@@ -297,9 +298,9 @@ begin
                 hint = 'A pattern has * and ?, and no backslash: no name has a * or a ? of its own.';
         end if;
     end loop;
-    if destination !~ '^[A-Za-z0-9_.-]{1,64}$' then
+    if destination !~ '^[A-Za-z0-9_.-]{@sink_name_min@,@sink_name_max@}$' then
         raise exception 'no sink is named "%"', left(destination, 64) using errcode = 'OB001',
-            hint = 'A name has 1 to 64 letters, digits, "-", "_" and ".".';
+            hint = 'A name has @sink_name_min@ to @sink_name_max@ letters, digits, "-", "_" and ".".';
     end if;
 end
 $$;

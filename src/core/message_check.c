@@ -4,6 +4,7 @@
 #include "base/json_check.h"
 #include "base/limits.h"
 #include "base/utf8.h"
+#include "core/names.h"
 
 #include <string.h>
 
@@ -12,13 +13,6 @@
 static bool is_control(unsigned c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
-}
-
-/* Unicode's white space, written out: the classes of a locale or a collation differ. */
-static bool is_space(unsigned c)
-{
-    return c == ' ' || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 /* name: no spaces and none of the letters that patterns are made of. */
@@ -32,7 +26,7 @@ static enum outbox_code check_characters(const char *field, const char *text, bo
         if (is_control(c))
             return ob_error_set(err, OUTBOX_INVALID,
                                 "\"%s\" contains a control character; remove line breaks, tabs and the like", field);
-        if (name && (is_space(c) || c == '*' || c == '?'))
+        if (name && (ob_name_is_blank(c) || c == '*' || c == '?'))
             return ob_error_set(err, OUTBOX_INVALID,
                                 "\"%s\" contains a space, \"*\" or \"?\"; topics and namespaces have none", field);
     }

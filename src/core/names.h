@@ -3,9 +3,10 @@
 #ifndef OB_CORE_NAMES_H
 #define OB_CORE_NAMES_H
 
-#include <outbox/outbox.h>
+#include "base/limits.h"
 
-enum { OB_NAME_NAMESPACE = 63, OB_NAME_TOPIC = 255, OB_NAME_SINK = 64 }; /* bytes at most */
+/* Spaces and control characters: no topic and no namespace has one. */
+bool ob_name_is_blank(unsigned character);
 
 /* 1 to 64 letters, digits, '-', '_' and '.'. */
 bool ob_name_is_sink(const char *name);

@@ -198,5 +198,4 @@ void ob_config_read_sinks(struct ob_loader *ld, const struct ob_node *root);
 void ob_config_read_routes(struct ob_loader *ld, const struct ob_node *root);
 void ob_config_check(struct ob_loader *ld);
 
-
 #endif

@@ -27,9 +27,9 @@ static void names(struct fx *fx)
 /* The longest that is allowed passes; one byte more does not. Bytes, not characters. */
 static void lengths(struct fx *fx)
 {
-    put(fx, .topic = repeat_text(fx, 't', 255), .name_space = repeat_text(fx, 'n', 63), .key = repeat_text(fx, 'k', 512),
-        .dedupe_key = repeat_text(fx, 'd', 512), .subject = repeat_text(fx, 's', 512), .recipient = repeat_text(fx, 'r', 1024),
-        .correlation_id = repeat_text(fx, 'c', 255));
+    put(fx, .topic = repeat_text(fx, 't', 255), .name_space = repeat_text(fx, 'n', 63),
+        .key = repeat_text(fx, 'k', 512), .dedupe_key = repeat_text(fx, 'd', 512), .subject = repeat_text(fx, 's', 512),
+        .recipient = repeat_text(fx, 'r', 1024), .correlation_id = repeat_text(fx, 'c', 255));
     refuse(fx, OUTBOX_INVALID, .topic = repeat_text(fx, 't', 256));
     refuse(fx, OUTBOX_INVALID, .name_space = repeat_text(fx, 'n', 64));
     refuse(fx, OUTBOX_INVALID, .key = repeat_text(fx, 'k', 513));

@@ -193,6 +193,12 @@ static enum outbox_code tune(struct fx *fx, const char *name, char *value)
     return fx->store->ops->tune(fx->store, name, value, NULL, &fx->err);
 }
 
+static enum outbox_code try_sink_name(struct fx *fx, int64_t n)
+{
+    const struct ob_actor actor = {"ann", "because"};
+    return fx->store->ops->pause(fx->store, NULL, NULL, repeat(fx, 's', n), &actor, &fx->err);
+}
+
 static enum outbox_code try_poll(struct fx *fx, int64_t n)
 {
     return tune(fx, "poll", print(fx, "%lldms", (long long)(n / 1000)));
@@ -238,13 +244,14 @@ static const struct row {
     ROW(max_payload, OUTBOX_INVALID, 0)
     ROW(retry_base, OUTBOX_INVALID, 0)
     ROW(retry_cap, OUTBOX_INVALID, 0)
+    ROW(sink_name, OUTBOX_INVALID, 0)
     ROW(operate, OUTBOX_INVALID, ZERO_IS_DEFAULT)
     ROW(poll, OUTBOX_INVALID, MILLISECONDS)
     ROW(concurrency, OUTBOX_INVALID, 0)
     ROW(heartbeat, OUTBOX_INVALID, 0)
 /* clang-format on */
 #undef ROW
-                [OB_LIMIT_code] = {"code", NULL, OUTBOX_OK, CUT},
+                    [OB_LIMIT_code] = {"code", NULL, OUTBOX_OK, CUT},
     [OB_LIMIT_error] = {"error", NULL, OUTBOX_OK, CUT},
     [OB_LIMIT_reference] = {"reference", NULL, OUTBOX_OK, CUT},
 };

@@ -1,8 +1,8 @@
 /* test_route.c - which sink a message goes to. Proves: Y9 (messages go by routes; one without a route is seen). */
 #include "base/buf.h"
+#include "base/glob.h"
 #include "core/retry.h"
 #include "ob_test.h"
-#include "base/glob.h"
 #include "relay/route.h"
 
 #include <stdio.h>

@@ -37,6 +37,9 @@ struct serve {
     unsigned generations;     /* opened so far */
     bool again;               /* asked to reload while too many drain */
     struct ob_config *config; /* owned, like those of what drains */
+    struct ob_config
+        *first;     /* the one it started with, kept to the end: what only a restart brings about is as it says */
+    size_t changed; /* options, by this reload */
     struct ob_generation *now, *draining[DRAINING];
     struct ob_config *draining_configs[DRAINING];
     size_t draining_count;
@@ -126,10 +129,27 @@ static void not_reloaded(struct serve *serve, const char *why)
 
 static void tell_change(void *ctx, const struct ob_config_change *change)
 {
+    struct serve *serve = ctx;
+    if (!change->reloadable)
+        return;
+    serve->changed++;
+    ob_log(log_of(serve), OB_LOG_INFO, "configuration changed", OB_STR("option", change->name),
+           OB_STR("before", change->before), OB_STR("after", change->after));
+}
+
+/* Told at every reload until there is a restart: the file says one thing, and the relay does another. */
+static void tell_restart(void *ctx, const struct ob_config_change *change)
+{
     const struct serve *serve = ctx;
-    ob_log(log_of(serve), change->reloadable ? OB_LOG_INFO : OB_LOG_WARN,
-           change->reloadable ? "configuration changed" : "configuration changed: restart the relay to apply it",
-           OB_STR("option", change->name), OB_STR("before", change->before), OB_STR("after", change->after));
+    if (!change->reloadable)
+        ob_log(log_of(serve), OB_LOG_WARN, "configuration changed: restart the relay to apply it",
+               OB_STR("option", change->name), OB_STR("before", change->before), OB_STR("after", change->after));
+}
+
+static void unload(struct serve *serve, struct ob_config *config)
+{
+    if (config != serve->first)
+        serve->set.unload(config);
 }
 
 /* NULL after it said why not. */
@@ -178,12 +198,15 @@ static void reload(struct serve *serve)
     if (next) {
         serve->draining_configs[serve->draining_count] = serve->config;
         serve->draining[serve->draining_count++] = serve->now;
+        serve->changed = 0;
         ob_config_diff(serve->config, config, tell_change, serve);
+        ob_config_diff(serve->first, config, tell_restart, serve);
         serve->now = next;
         serve->config = config;
         adopt_log(serve, config);
         count_reload(serve, true);
-        ob_log(log_of(serve), OB_LOG_INFO, "reloaded", OB_INT("sinks_kept", (int64_t)ob_generation_kept_sinks(next)),
+        ob_log(log_of(serve), OB_LOG_INFO, "reloaded", OB_INT("options_changed", (int64_t)serve->changed),
+               OB_INT("sinks_kept", (int64_t)ob_generation_kept_sinks(next)),
                OB_INT("sinks_opened", (int64_t)(config->sink_count - ob_generation_kept_sinks(next))),
                OB_INT("configurations_draining", (int64_t)serve->draining_count));
     } else {
@@ -196,7 +219,7 @@ static void reload(struct serve *serve)
 static void end_draining(struct serve *serve, size_t i)
 {
     ob_generation_close(serve->draining[i]);
-    serve->set.unload(serve->draining_configs[i]);
+    unload(serve, serve->draining_configs[i]);
     serve->draining_count--;
     serve->draining[i] = serve->draining[serve->draining_count];
     serve->draining_configs[i] = serve->draining_configs[serve->draining_count];
@@ -443,7 +466,7 @@ static void run(struct serve *serve)
 
 enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_error *err)
 {
-    struct serve serve = {.set = *options, .config = options->config};
+    struct serve serve = {.set = *options, .config = options->config, .first = options->config};
     if (uv_loop_init(&serve.loop)) {
         options->unload(options->config);
         return ob_error_set(err, OUTBOX_INTERNAL, "cannot make a loop");
@@ -471,7 +494,8 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
     ob_metrics_free(serve.metrics);
     ob_free(serve.drained);
     for (size_t i = 0; i < serve.draining_count; i++)
-        options->unload(serve.draining_configs[i]);
-    options->unload(serve.config);
+        unload(&serve, serve.draining_configs[i]);
+    unload(&serve, serve.config);
+    options->unload(serve.first);
     return code;
 }

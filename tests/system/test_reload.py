@@ -3,6 +3,7 @@
 Proves: M21 (SIGHUP), M15 (what is out is finished), N2 (order per key over reloads), N5 (others go on), V11 (what changed is
 said), V12 (log).
 """
+import re
 import signal
 import threading
 import time
@@ -69,15 +70,26 @@ def test_slow_deliveries_outlive_a_reload(shop, tmp_path):
 
 
 def test_a_restart_is_asked_for_where_it_takes_one(shop, tmp_path):
-    """V11: what a reload cannot change is said."""
+    """V11: what a reload cannot change is said, with every reload until there is a restart, or it is taken back."""
+    def restarts():
+        return re.findall(r'restart the relay to apply it" option=(\S+)', relay.log())
+
     with Hook() as hook:
-        relay = Relay(tmp_path, shop.url, {"out": http(hook)}, [{"sink": "out"}])
+        relay = Relay(tmp_path, shop.url, {"out": http(hook, headers={"authorization": "Bearer one"})}, [{"sink": "out"}])
         with relay.running():
             wait_for(relay.started)
             relay.config["relay"]["worker"] = "another"
+            relay.config["admin"] = {"listen": "127.0.0.1:1"}
             relay.write()
             reload(relay)
-    assert "restart the relay to apply it" in relay.log() and "option=relay.worker" in relay.log()
+            assert sorted(restarts()) == ["admin.listen", "relay.worker"]
+            del relay.config["relay"]["worker"]
+            relay.config["sinks"]["out"]["headers"] = {"authorization": "Bearer two"}
+            relay.write()
+            reload(relay)
+            assert sorted(restarts()) == ["admin.listen", "admin.listen", "relay.worker"]
+    assert "options_changed=0" in relay.log() and "options_changed=1" in relay.log()
+    assert "option=sinks.out.headers.authorization" in relay.log() and "Bearer" not in relay.log()
 
 
 def test_an_unchanged_sink_keeps_its_connection(shop, tmp_path):

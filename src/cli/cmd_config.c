@@ -26,6 +26,7 @@ struct ob_config_input ob_cli_config_input(const struct ob_cli *cli, const char 
 #ifdef HAVE_SINKS
         .load = ob_sink_load,
         .at = ob_sink_at,
+        .meant = ob_sink_meant,
 #endif
     };
 }
@@ -111,8 +112,13 @@ int cmd_validate(struct ob_cli *cli)
     struct ob_config_input input = ob_cli_config_input(cli, cli->args.rest_count ? cli->args.rest[0] : NULL);
     struct ob_config *config = NULL;
     struct ob_config_report report;
+    if (!input.path) {
+        ob_error_set(&cli->err, OUTBOX_CONFIG, "%s", OB_NO_CONFIG);
+        return ob_cli_fail(cli);
+    }
+    input.partial = input.relay = true;
     enum outbox_code code = ob_config_load(&input, &config, &report);
-    if (!code)
+    if (config) /* whatever is wrong already: one run tells it all */
         code = check_sinks(cli, config, &report);
     if (code && code != OUTBOX_CONFIG) {
         if (code == OUTBOX_NOMEM)
@@ -128,10 +134,13 @@ int cmd_validate(struct ob_cli *cli)
         ob_say_json(&buf);
     } else {
         say_problems(cli, &report);
+        if (code)
+            ob_cli_note(cli, "%s: %zu error%s%s", input.path, report.errors, report.errors == 1 ? "" : "s",
+                        report.warnings ? ", and warnings" : "");
         if (!code)
-            ob_cli_note(cli, "%s: good (%zu store%s, %zu sink%s, %zu route%s)", input.path ? input.path : "no file",
-                        config->store_count, config->store_count == 1 ? "" : "s", config->sink_count,
-                        config->sink_count == 1 ? "" : "s", config->route_count, config->route_count == 1 ? "" : "s");
+            ob_cli_note(cli, "%s: good (%zu store%s, %zu sink%s, %zu route%s)", input.path, config->store_count,
+                        config->store_count == 1 ? "" : "s", config->sink_count, config->sink_count == 1 ? "" : "s",
+                        config->route_count, config->route_count == 1 ? "" : "s");
     }
     ob_config_report_fini(&report);
     ob_config_free(config);

@@ -279,7 +279,7 @@ static void look_for_patience(struct exam *exam, const struct ob_config *config)
     static const int64_t day_us = 86400LL * 1000000;
     for (size_t i = 0; i < config->sink_count; i++) {
         const struct ob_config_sink *sink = &config->sinks[i];
-        if (strcmp(sink->kind, "whatsapp") == 0 && sink->dest.retry.after_cap_us < day_us)
+        if (sink->kind && strcmp(sink->kind, "whatsapp") == 0 && sink->dest.retry.after_cap_us < day_us)
             find(exam, NOTE, "sink", sink->name,
                  "whatsapp: Meta asks for 24 h when somebody has had enough marketing (131049), and retry.after_cap is "
                  "less",
@@ -287,40 +287,65 @@ static void look_for_patience(struct exam *exam, const struct ob_config *config)
     }
 }
 
+/* What is wrong with the configuration is told, and the rest is examined all the same. */
+static void examine_config(struct exam *exam, const struct ob_config_input *input, const struct ob_config *config,
+                           const struct ob_config_report *report)
+{
+    bool idle = config->sink_count == 0; /* enough for other commands; a relay does not start */
+    for (const struct ob_config_problem *problem = report->first; problem; problem = problem->next) {
+        struct ob_buf line = OB_BUF_INIT;
+        if (idle && problem->key && strcmp(problem->key, "sinks") == 0)
+            continue; /* said below */
+        ob_config_problem_text(problem, &line);
+        find(exam, problem->error ? BAD : NOTE, "config", input->path ? input->path : "(no file)", ob_buf_text(&line),
+             problem->error ? "correct it, then run: outbox validate" : NULL);
+        ob_buf_fini(&line);
+    }
+    if (idle && report->errors == 0)
+        find(exam, NOTE, "config", input->path ? input->path : "(no file)", "names no sinks: a relay needs one",
+             "to begin with one: outbox config --sample > outbox.yaml");
+    else if (report->errors == 0)
+        find(exam, GOOD, "config", input->path ? input->path : "(no file)", "can be used", NULL);
+}
+
+static enum outbox_code examine(struct exam *exam, const struct ob_config *config)
+{
+    for (size_t i = 0; i < config->store_count; i++)
+        if (!config->stores[i].broken)
+            examine_store(exam, config, &config->stores[i]);
+    look_for_patience(exam, config);
+    return ob_probe_sinks(config, PROBE_US, on_probe, exam, &exam->cli->err);
+}
+
 int cmd_doctor(struct ob_cli *cli)
 {
     struct exam exam = {.cli = cli};
+    struct ob_config_input input = ob_cli_config_input(cli, NULL);
     struct ob_config *config = NULL;
-    if (ob_cli_config(cli, &config))
-        return ob_cli_fail(cli);
+    struct ob_config_report report;
+    input.partial = true;
+    enum outbox_code code = ob_config_load(&input, &config, &report);
     signal(SIGPIPE, SIG_IGN);
     ob_json_init(&exam.json, &exam.buf);
     ob_json_object(&exam.json);
     ob_json_key(&exam.json, "findings");
     ob_json_array(&exam.json);
-    bool idle = config->sink_count == 0; /* enough for other commands; a relay does not start */
-    find(&exam, idle ? NOTE : GOOD, "config", config->file ? config->file : "(no file)",
-         idle ? "names no sinks: a relay needs one" : "can be used",
-         idle ? "to begin with one: outbox config --sample > outbox.yaml" : NULL);
-    for (size_t i = 0; i < config->store_count; i++)
-        examine_store(&exam, config, &config->stores[i]);
-    look_for_patience(&exam, config);
-    enum outbox_code code = ob_probe_sinks(config, PROBE_US, on_probe, &exam, &cli->err);
+    if (config)
+        examine_config(&exam, &input, config, &report);
+    ob_config_report_fini(&report);
+    code = config ? examine(&exam, config) : ob_error_nomem(&cli->err);
     ob_json_end(&exam.json);
     ob_json_count(&exam.json, "bad", exam.bad);
     ob_json_count(&exam.json, "notes", exam.notes);
     ob_json_end(&exam.json);
-    if (code) {
-        ob_buf_fini(&exam.buf);
-        ob_config_free(config);
-        return ob_cli_fail(cli);
-    }
-    if (cli->args.json)
+    if (!code && cli->args.json)
         ob_say_json(&exam.buf);
     else
         ob_buf_fini(&exam.buf);
-    if (exam.bad)
-        ob_cli_note(cli, "%d thing%s to mend.", exam.bad, exam.bad == 1 ? "" : "s");
     ob_config_free(config);
+    if (code)
+        return ob_cli_fail(cli);
+    if (exam.bad)
+        ob_cli_note(cli, "%d problem%s found.", exam.bad, exam.bad == 1 ? "" : "s");
     return exam.bad ? OB_EXIT_UNHEALTHY : OB_EXIT_OK;
 }

@@ -25,17 +25,14 @@ static void log_problems(const struct ob_log *log, const struct ob_config_report
     }
 }
 
-/* What other commands can use, and a relay cannot: without a store or a sink it would sit there and deliver nothing. NULL:
- * it can be used. */
+/* What other commands can use, and a relay cannot: without a store it would sit there and deliver nothing. NULL: it can be
+ * used. */
 static const char *useless(const struct ob_config *config)
 {
     if (!config->file)
-        return "there is no configuration: give --config FILE, or write ./outbox.yaml or /etc/outbox/outbox.yaml; "
-               "outbox config --sample prints one to begin with";
+        return OB_NO_CONFIG;
     if (config->store_count == 0)
         return "a relay needs a store: write `store: URL`, set OUTBOX_STORE or give --store";
-    if (config->sink_count == 0)
-        return "a relay needs a sink, and a route to it: write `sinks:` and `routes:`";
     return NULL;
 }
 
@@ -45,6 +42,7 @@ static struct ob_config *load(void *ctx)
     struct ob_config_input input = ob_cli_config_input(run->cli, NULL);
     struct ob_config *config = NULL;
     struct ob_config_report report;
+    input.relay = input.path;
     enum outbox_code code = ob_config_load(&input, &config, &report);
     log_problems(&run->log, &report);
     if (code == OUTBOX_NOMEM)

@@ -12,8 +12,6 @@
 
 enum { FILE_MOST = 256 * 1024 };
 
-static const char *const tops[] = {"store", "stores", "relay", "log", "admin", "sinks", "defaults", "routes", NULL};
-
 const char *ob_config_path(const char *given, char *const *env, bool *found_here)
 {
     static const char *const places[] = {"outbox.yaml", "/etc/outbox/outbox.yaml"};
@@ -56,13 +54,21 @@ static void check_tops(struct ob_loader *ld, const struct ob_node *root)
         struct ob_config_place place = OB_PLACE_FILE(ld, root->key_lines[i]);
         struct ob_nearest near;
         bool known = false;
-        ob_nearest_init(&near, root->keys[i]);
-        for (size_t n = 0; tops[n]; n++) {
-            known = known || strcmp(tops[n], root->keys[i]) == 0;
-            ob_nearest_try(&near, tops[n]);
+        const char *key = root->keys[i], *top;
+        ob_nearest_init(&near, key);
+        for (size_t n = 0; (top = ob_config_top(NULL, n)); n++) {
+            known = known || strcmp(top, key) == 0;
+            ob_nearest_try(&near, top);
         }
-        if (!known)
-            ob_loader_problem(ld, true, &place, root->keys[i], NULL, near.best, "unknown section");
+        if (known)
+            continue;
+        const char *meant = ob_slip_word(key, ob_config_top, NULL);
+        meant = meant ? meant : near.best;
+        const char *belongs = meant                                       ? NULL
+                              : ob_node_get(root->items[i], "kind", NULL) ? "a sink belongs below `sinks:`: indent it"
+                                                                          : ob_slip_place(ld, "", key);
+        ob_loader_problem(ld, true, &place, key, NULL, meant, "unknown section%s%s", belongs ? "; " : "",
+                          belongs ? belongs : "");
     }
 }
 

@@ -138,6 +138,8 @@ struct ob_config_input {
     enum outbox_code (*load)(const char *kind, const char *library, const struct outbox_sink_ops **ops,
                              struct outbox_error *err);
     const struct outbox_sink_ops *(*at)(size_t i);
+    const char *(*meant)(const char *word); /* ob_sink_meant */
+    bool relay;                             /* a relay is to run by it: without a sink it is wrong */
 };
 
 /* OUTBOX_OK with *config (the caller's, and perhaps warnings in the report), OUTBOX_CONFIG with errors in the report,

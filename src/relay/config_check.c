@@ -140,7 +140,10 @@ static void check_routes(struct ob_loader *ld)
         ob_loader_problem(ld, false, &whole, "store", NULL, NULL,
                           "there is none: write `store: URL`, set OUTBOX_STORE or give --store");
     if (config->sink_count == 0)
-        ob_loader_problem(ld, false, &whole, "sinks", NULL, NULL, "there are none: nothing can be delivered");
+        ob_loader_problem(ld, ld->in->relay, &whole, "sinks", NULL, NULL,
+                          ld->in->relay
+                              ? "there are none: write `sinks:` and `routes:`; outbox config --sample shows how"
+                              : "there are none: nothing can be delivered");
     else if (config->route_count == 0)
         ob_loader_problem(ld, false, &whole, "routes", NULL, NULL, "there are none: no message goes anywhere");
     for (size_t i = 0; i < config->sink_count && config->route_count; i++) {

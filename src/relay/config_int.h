@@ -105,6 +105,17 @@ enum ob_want { OB_WANT_TEXT, OB_WANT_LIST };
 void ob_scope_get(struct ob_loader *ld, const struct ob_scope *scope, const char *key, enum ob_want want, bool refs,
                   struct ob_given *given);
 
+/* ---- slips, see config_slip.c ---- */
+
+/* The name that a word stands for elsewhere, of those that are known here: "retries" is max_attempts. NULL: none. */
+const char *ob_slip_word(const char *word, const char *(*names)(const void *ctx, size_t i), const void *ctx);
+/* Where an option belongs that stands below `path` ("" for the top), in words; NULL: nobody knows. */
+const char *ob_slip_place(struct ob_loader *ld, const char *path, const char *key);
+/* What to do about an error of the YAML parser's, from its words and the line of the file; NULL: nothing to add. */
+const char *ob_slip_yaml(const char *problem, const char *context, const char *line, size_t len);
+/* The sections there are; NULL behind the last. */
+const char *ob_config_top(const void *ctx, size_t i);
+
 /* ---- references ---- */
 
 const char *ob_loader_env(const struct ob_loader *ld, const char *name); /* NULL: not set, or empty */

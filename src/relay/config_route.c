@@ -160,7 +160,8 @@ void ob_config_read_routes(struct ob_loader *ld, const struct ob_node *root)
     if (!routes || routes->kind == OB_NODE_NULL)
         return;
     if (routes->kind != OB_NODE_LIST) {
-        ob_loader_problem(ld, true, &place, "routes", NULL, NULL, "must be a list: the first that matches counts");
+        ob_loader_problem(ld, true, &place, "routes", NULL, NULL,
+                          "must be a list: begin every route with \"- \"; the first that matches counts");
         return;
     }
     config->routes = ob_loader_calloc(ld, routes->count, sizeof *config->routes);

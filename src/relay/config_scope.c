@@ -59,7 +59,29 @@ void ob_scope_init(struct ob_loader *ld, struct ob_scope *scope, const char *pat
         return;
     }
     struct ob_config_place place = OB_PLACE_FILE(ld, line);
-    ob_loader_problem(ld, true, &place, path, NULL, NULL, "must be a map of options");
+    bool colon = map->kind == OB_NODE_TEXT && strchr(map->text, ':'); /* `poll:1s` is a text, not an option */
+    ob_loader_problem(ld, true, &place, path, NULL, NULL, "must be a map of options%s",
+                      colon ? "; write a colon and a space between an option and its value: poll: 1s" : "");
+}
+
+static bool same_section(const char *a, const char *b)
+{
+    size_t len = strcspn(a, ".");
+    return strcspn(b, ".") == len && strncmp(a, b, len) == 0;
+}
+
+/* A whole section in the wrong place is told of once. */
+static void unknown_option(struct ob_loader *ld, const struct ob_scope *scope, size_t i, const char *key,
+                           const char *word, const char *near)
+{
+    const struct ob_entry *entry = &scope->items[i];
+    struct ob_config_place place = OB_PLACE_FILE(ld, entry->line);
+    const char *belongs = word ? NULL : ob_slip_place(ld, scope->path, entry->name);
+    const char *meant = word ? word : belongs ? NULL : near;
+    if (belongs && *belongs == '`' && i > 0 && same_section(scope->items[i - 1].name, entry->name))
+        return;
+    ob_loader_problem(ld, true, &place, key, NULL, meant, "unknown option%s%s", belongs ? "; " : "",
+                      belongs ? belongs : "");
 }
 
 void ob_scope_check(struct ob_loader *ld, const struct ob_scope *scope, const char *(*names)(const void *ctx, size_t i),
@@ -80,8 +102,9 @@ void ob_scope_check(struct ob_loader *ld, const struct ob_scope *scope, const ch
             level = level || (strncmp(name, entry->name, len) == 0 && name[len] == '.');
         }
         const char *key = ob_loader_printf(ld, "%s.%s", scope->path, entry->name);
+        const char *word = ob_slip_word(entry->name, names, ctx);
         if (!level)
-            ob_loader_problem(ld, true, &place, key, NULL, near.best, "unknown option");
+            unknown_option(ld, scope, i, key, word, near.best);
         else if (entry->node->kind == OB_NODE_TEXT || entry->node->kind == OB_NODE_LIST)
             ob_loader_problem(ld, true, &place, key, NULL, NULL, "must be a map of options");
     }

@@ -256,6 +256,12 @@ static const char *known_name(const void *ctx, size_t i)
     return NULL;
 }
 
+static const char *key_of_sink(const void *ctx, size_t i)
+{
+    (void)ctx;
+    return ob_section_key(OB_SECTION_sinks, i);
+}
+
 static void find_adapter(struct ob_loader *ld, struct ob_config_sink *sink, const struct ob_scope *scope)
 {
     struct outbox_error err;
@@ -266,6 +272,15 @@ static void find_adapter(struct ob_loader *ld, struct ob_config_sink *sink, cons
         if (strcmp(scope->items[i].name, "kind") == 0 || strcmp(scope->items[i].name, "library") == 0)
             place.line = scope->items[i].line;
     if (!sink->kind && !sink->library) {
+        for (size_t i = 0; i < scope->count; i++) {
+            const char *word = ob_slip_word(scope->items[i].name, key_of_sink, NULL);
+            if (!word || strcmp(word, "kind") != 0)
+                continue;
+            place.line = scope->items[i].line;
+            ob_loader_problem(ld, true, &place, ob_loader_printf(ld, "%s.%s", scope->path, scope->items[i].name), NULL,
+                              word, "unknown option");
+            return;
+        }
         ob_loader_problem(ld, true, &place, key, NULL, NULL, "is missing: a sink needs a kind, such as http or stdout");
         return;
     }
@@ -279,11 +294,15 @@ static void find_adapter(struct ob_loader *ld, struct ob_config_sink *sink, cons
     }
     if (!ld->in->load || !ld->in->load(sink->kind, sink->library, &sink->ops, &err))
         return;
+    const char *meant = ld->in->meant && sink->kind ? ld->in->meant(sink->kind) : NULL;
     ob_nearest_init(&near, sink->kind ? sink->kind : "");
     for (size_t i = 0; ld->in->at && ld->in->at(i); i++)
         ob_nearest_try(&near, ld->in->at(i)->kind);
-    ob_loader_problem(ld, true, &place, key, sink->kind, err.code == OUTBOX_UNSUPPORTED ? NULL : near.best, "%s",
-                      err.text);
+    ob_loader_problem(ld, true, &place, key, sink->kind,
+                      err.code == OUTBOX_UNSUPPORTED ? NULL
+                      : meant                        ? meant
+                                                     : near.best,
+                      "%s", err.text);
 }
 
 /* Zero means something else to the core; see core/breaker.h and core/retry.h. */
@@ -372,6 +391,18 @@ static const char *key_of_delivery(const void *ctx, size_t i)
     return ob_section_key(OB_SECTION_delivery, i);
 }
 
+/* An option in the column of the sinks' names: whoever indents wrongly sees no error of YAML's. */
+static void not_a_sink(struct ob_loader *ld, const struct ob_config_place *place, const char *name)
+{
+    bool option = ob_section_row(OB_SECTION_sinks, name) || ob_section_row(OB_SECTION_delivery, name);
+    for (size_t i = 0; !option && ld->in->at && ld->in->at(i); i++)
+        for (const struct outbox_sink_setting *at = ld->in->at(i)->settings; at && at->name && !option; at++)
+            option = strcmp(at->name, name) == 0;
+    ob_loader_problem(ld, true, place, ob_loader_printf(ld, "sinks.%s", name), NULL, NULL,
+                      option ? "is an option, not a sink: indent it below the name of its sink"
+                             : "must be a map of options, such as {kind: stdout}");
+}
+
 void ob_config_read_sinks(struct ob_loader *ld, const struct ob_node *root)
 {
     struct ob_config *config = ld->config;
@@ -395,6 +426,11 @@ void ob_config_read_sinks(struct ob_loader *ld, const struct ob_node *root)
         struct ob_config_sink *sink = &config->sinks[config->sink_count++];
         *sink = (struct ob_config_sink){.name = sinks->keys[i], .file = ld->file, .line = sinks->key_lines[i]};
         place.line = sink->line;
+        if (sinks->items[i]->kind == OB_NODE_TEXT || sinks->items[i]->kind == OB_NODE_LIST) {
+            not_a_sink(ld, &place, sink->name);
+            config->sink_count--;
+            continue;
+        }
         if (!ob_name_is_sink(sink->name))
             ob_loader_problem(ld, true, &place, ob_loader_printf(ld, "sinks.%s", sink->name), NULL, NULL,
                               "a name is made of letters, digits, '-', '_' and '.', 64 at most");

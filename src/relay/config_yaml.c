@@ -159,12 +159,19 @@ static void syntax_error(struct ob_loader *ld, const yaml_parser_t *parser, cons
         for (size_t i = 0; i < parser->problem_offset && i < len; i++)
             place.line += text[i] == '\n';
     }
-    ob_loader_problem(ld, true, &place, NULL, NULL, NULL, "not YAML: %s%s%s",
-                      parser->problem ? parser->problem : "cannot be read", parser->context ? " " : "",
-                      parser->context ? parser->context : "");
+    const char *problem = parser->problem ? parser->problem : "cannot be read", *line = text, *end = text + len;
+    for (int n = 1; n < place.line && line < end; n++) {
+        const char *next = memchr(line, '\n', (size_t)(end - line));
+        line = next ? next + 1 : end;
+    }
+    const char *stop = line < end ? memchr(line, '\n', (size_t)(end - line)) : NULL;
+    const char *hint = ob_slip_yaml(problem, parser->context, line, (size_t)((stop ? stop : end) - line));
+    ob_loader_problem(ld, true, &place, NULL, NULL, NULL, "not YAML: %s%s%s%s%s", problem, parser->context ? " " : "",
+                      parser->context ? parser->context : "", hint ? "; " : "", hint ? hint : "");
 }
 
-static struct ob_node *read_root(struct ob_loader *ld, yaml_parser_t *parser, yaml_document_t *document)
+static struct ob_node *read_root(struct ob_loader *ld, yaml_parser_t *parser, yaml_document_t *document,
+                                 const char *text, size_t len)
 {
     struct walk walk = {.ld = ld, .document = document};
     const yaml_node_t *root = yaml_document_get_root_node(document);
@@ -179,7 +186,7 @@ static struct ob_node *read_root(struct ob_loader *ld, yaml_parser_t *parser, ya
         return NULL;
     }
     if (!yaml_parser_load(parser, &second)) {
-        syntax_error(ld, parser, "", 0);
+        syntax_error(ld, parser, text, len);
         return NULL;
     }
     root = yaml_document_get_root_node(&second);
@@ -224,7 +231,7 @@ struct ob_node *ob_config_yaml(struct ob_loader *ld, const char *text, size_t le
         syntax_error(ld, &parser, text, len);
         goto done;
     }
-    node = read_root(ld, &parser, &document);
+    node = read_root(ld, &parser, &document, text, len);
     yaml_document_delete(&document);
 done:
     yaml_parser_delete(&parser);

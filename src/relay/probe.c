@@ -54,6 +54,8 @@ static void on_timeout(uv_timer_t *timer)
 static bool open_sink(struct round *round, size_t i)
 {
     const struct ob_config_sink *sink = &round->config->sinks[i];
+    if (sink->broken)
+        return false;
     struct ob_outlet_settings settings = {.sink = sink, .loop = &round->loop, .ctx = round, .done = on_answer};
     struct outbox_error err = {0};
     enum outbox_code code = ob_sink_load(sink->kind, sink->library, &settings.ops, &err);

@@ -22,6 +22,8 @@ struct ob_probe {
     int64_t took_us;
 };
 
+/* Both leave out sinks that are broken: whoever read the configuration has told of them. */
+
 /* Tells of every sink once, in the order of the answers. Waits timeout_us at most. */
 enum outbox_code ob_probe_sinks(const struct ob_config *config, int64_t timeout_us,
                                 void (*tell)(void *ctx, const struct ob_probe *probe), void *ctx,

@@ -68,7 +68,7 @@ def test_every_mistake_is_told(file):
 
 def test_mistakes_as_json(file):
     """V11: for machines."""
-    path = file("store: sqlite:x\nrelay: {pol: 1s}\n")
+    path = file("store: sqlite:x\nrelay: {pol: 1s}\nsinks: {a: {kind: null}}\nroutes: [{sink: a}]\n")
     done = cli("validate", path, "--json")
     report = json.loads(done.stdout)
     assert done.returncode == 78
@@ -111,13 +111,29 @@ def test_what_only_the_adapter_knows(file, sink, told):
 
 @pytest.mark.parametrize("text, told", [
     (None, "no configuration"),
-    ("", "needs a store"),
-    ("store: sqlite:x.db\n", "needs a sink"),
+    ("", "sinks: there are none"),
+    ("store: sqlite:x.db\n", "sinks: there are none"),
+    ("sinks: {a: {kind: null}}\nroutes: [{sink: a}]\n", "needs a store"),
 ])
 def test_a_relay_with_nothing_to_do_does_not_start(file, text, told):
-    """V11 N6: it would sit there and deliver nothing, and nobody would know why."""
+    """V11 N6: it would sit there and deliver nothing, and nobody would know why. What to do next is said."""
     done = cli("run", *(["--config", file(text)] if text is not None else []))
     assert done.returncode == 78 and told in done.stderr
+    if told == "needs a store":  # it may be named where the relay runs
+        return
+    checked = cli("validate", *([file(text)] if text is not None else []))
+    assert checked.returncode == 78 and "good" not in checked.stderr
+    assert told in checked.stdout + checked.stderr and "outbox config --sample" in checked.stdout + checked.stderr
+
+
+def test_all_sinks_in_one_run(file):
+    """V11: what only the adapters know is told beside what the reader knows, in one run."""
+    path = file("relay: {pol: 1s}\nsinks:\n  a: {kind: http, url: 'ftp://a'}\n  b: {kind: http, url: '${NOBODY}'}\n"
+                "  c: {kind: smtp, url: 'smtp://a.example', from: nobody}\nroutes: [{sink: a}, {sink: d}]\n")
+    done = cli("validate", path)
+    told = {line.split(": ")[2] for line in done.stdout.splitlines() if ": error: " in line}
+    assert done.returncode == 78 and told == {"relay.pol", "sinks.a", "sinks.b.url", "sinks.c", "routes[1].sink"}
+    assert "5 errors" in done.stderr
 
 
 def test_a_kind_that_is_not_known(file):

@@ -235,3 +235,25 @@ def test_no_sinks_and_no_file(tmp_path):
     found = findings(config, status=1)
     assert found[str(config)]["finding"] == "note" and "--sample" in found[str(config)]["todo"]
     assert "outbox init" in found["default"]["text"] and found["default"]["todo"] is None
+
+
+def test_one_missing_secret_hides_nothing_else(tmp_path):
+    """N6 V13: what is missing is told, and the store and the other sinks are examined all the same."""
+    run_cli("init", "sqlite:%s" % (tmp_path / "a.db"))
+    config = write(tmp_path, "sqlite:%s" % (tmp_path / "a.db"), {
+        "mail": {"kind": "smtp", "url": "smtp://127.0.0.1:1", "from": "a@b.example", "password": "${NOBODY_SET_THIS}"},
+        "good": {"kind": "null"}})
+    done = run_cli("doctor", "--config", config, "--json", check=False)
+    rows = [(row["finding"], row["what"], row["name"]) for row in json.loads(done.stdout)["findings"]]
+    assert done.returncode == 1
+    assert rows == [("bad", "config", str(config)), ("ok", "store", "default"), ("ok", "sink", "good")]
+    assert "NOBODY_SET_THIS is not set" in json.loads(done.stdout)["findings"][0]["text"]
+    assert "1 problem found." in run_cli("doctor", "--config", config, check=False).stderr
+
+
+def test_a_file_that_is_no_yaml(tmp_path):
+    """N6: nothing else can be examined."""
+    config = tmp_path / "o.yaml"
+    config.write_text("relay:\n\tpoll: 1s\n")
+    done = run_cli("doctor", "--config", config, check=False)
+    assert done.returncode == 1 and "not with tabs" in done.stdout and "outbox validate" in done.stdout

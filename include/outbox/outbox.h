@@ -146,8 +146,9 @@ struct outbox_open {
     }
 
 /* Opens "postgresql://...", "postgres://...", a libpq "key=value" string, or "sqlite:PATH". options: NULL for the defaults.
- * On success *store is yours to close; otherwise it is NULL. Fails with OUTBOX_UNSUPPORTED when this build lacks the store,
- * OUTBOX_SCHEMA when there is no outbox in the database. */
+ * On success *store is yours to close; otherwise it is NULL. Fails with OUTBOX_UNSUPPORTED when this build lacks the store.
+ * When there is no outbox in the database, this call (SQLite) or the first one after it (PostgreSQL) fails with
+ * OUTBOX_SCHEMA. */
 OUTBOX_API enum outbox_code outbox_open(const char *url, const struct outbox_open *options, outbox_store **store,
                                         struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Closes the connection. Batches that came from it stay valid until they are freed. */

@@ -64,7 +64,7 @@ static void claims_and_acks(void **state)
     assert_int_equal(msg->seq, 1);
     assert_int_equal(msg->attempt, 1);
     assert_int_equal(msg->spent, 1);
-    assert_int_equal(msg->max_attempts, 5);
+    assert_int_equal(msg->max_attempts, 15);
     assert_null(msg->tenant_id);
     assert_null(msg->headers);
     assert_int_equal(msg->payload_len, 8);
@@ -161,6 +161,18 @@ static void missing_arguments(void **state)
     fails(OUTBOX_INVALID, outbox_claim(NULL, &want, &batch, &err), "store is NULL");
     fails(OUTBOX_INVALID, outbox_ack(store, NULL, NULL, &err), "msg is NULL");
     fails(OUTBOX_INVALID, outbox_settle(store, NULL, 1, &err), "items is NULL");
+    struct outbox_receipt receipt = {.size = 0};
+    msg.size = sizeof msg;
+    fails(OUTBOX_INVALID, outbox_send(store, &msg, &receipt, &err), "OUTBOX_RECEIPT_INIT");
+    struct outbox_settle items[2] = {OUTBOX_SETTLE_INIT, OUTBOX_SETTLE_INIT};
+    items[1].size = 0;
+    fails(OUTBOX_INVALID, outbox_settle(store, items, 2, &err), "items[1] has size 0");
+    items[0].size = 0;
+    fails(OUTBOX_INVALID, outbox_settle(store, items, 2, &err), "OUTBOX_SETTLE_INIT");
+    want.worker = "w";
+    want.rule_size = 0;
+    fails(OUTBOX_INVALID, outbox_claim(store, &want, &batch, &err), "OUTBOX_CLAIM_INIT");
+    want = (struct outbox_claim)OUTBOX_CLAIM_INIT;
     want.worker = "w";
     want.limit = 0;
     fails(OUTBOX_INVALID, outbox_claim(store, &want, &batch, &err), "limit");

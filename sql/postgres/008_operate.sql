@@ -234,7 +234,8 @@ end
 $$;
 
 -- Changes a setting of a namespace; value null goes back to the default. Namespace '*' is the default itself.
-create function @schema@.configure(namespace text, name text, value text) returns void
+create function @schema@.configure(namespace text, name text, value text, actor text default null,
+    reason text default null) returns void
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
 as $$
@@ -303,7 +304,7 @@ begin
                 when 'partition_width' then 'an interval of 1 hour to 10 years, e.g. 1 day'
                 else 'an interval, e.g. 7 days, or forever' end || '.';
     end;
-    perform @schema@.record(null, 'configure', null, null, null,
+    perform @schema@.record(actor, 'configure', reason, null, null,
         jsonb_build_object('namespace', configure.namespace, 'name', configure.name, 'value', configure.value));
 end
 $$;

@@ -111,6 +111,8 @@ typedef bool ob_act_fn(void *ctx, const struct ob_act_row *row);
 typedef bool ob_status_fn(void *ctx, const struct ob_status_row *row);
 typedef bool ob_relay_fn(void *ctx, const struct ob_relay_row *row);
 typedef void ob_rights_fn(void *ctx, const char *problem, const char *mend);
+/* value as configure takes it; NULL: none. Texts are borrowed. */
+typedef bool ob_setting_fn(void *ctx, const char *name_space, const char *name, const char *value);
 typedef bool ob_gauges_fn(void *ctx, const struct ob_gauges_row *row);
 
 typedef enum outbox_code ob_code;
@@ -146,9 +148,12 @@ struct ob_store_ops {
                      const struct ob_actor *, struct outbox_error *);
     ob_code (*resume)(struct ob_store *, const char *name_space, const char *topic, const char *destination,
                       const struct ob_actor *, struct outbox_error *);
-    /* A setting of a namespace, see docs/sql.md: dedupe_scope, tenant_prefix, on_dead, max_payload ... */
+    /* A setting of a namespace, see docs/sql.md: dedupe_scope, tenant_prefix, on_dead, max_payload ... The namespace '*' has
+     * the defaults; value NULL goes back to them. */
     ob_code (*configure)(struct ob_store *, const char *name_space, const char *name, const char *value,
-                         struct outbox_error *);
+                         const struct ob_actor *, struct outbox_error *);
+    /* All settings of '*', then what each namespace has of its own. */
+    ob_code (*settings)(struct ob_store *, ob_setting_fn *, void *ctx, struct outbox_error *);
     /* Retention, to its end; *removed says how many messages went. */
     ob_code (*purge)(struct ob_store *, int64_t *removed, struct outbox_error *);
     /* Gives outcome hooks the events that wait for them; *taken says how many. NULL: none ever wait. */

@@ -121,7 +121,7 @@ static void settings(struct fx *fx)
     };
     const char *before = digest(fx);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        enum outbox_code code = fx->store->ops->configure(fx->store, bad[i][0], bad[i][1], bad[i][2], &fx->err);
+        enum outbox_code code = fx->store->ops->configure(fx->store, bad[i][0], bad[i][1], bad[i][2], NULL, &fx->err);
         if (code != OUTBOX_INVALID)
             blame(AT(fx), "configure(%s, %s, %s) gave %s", bad[i][0], bad[i][1], bad[i][2] ? bad[i][2] : "NULL",
                   outbox_code_name(code));

@@ -54,11 +54,11 @@ static void payload_limit(struct fx *fx)
     refuse(fx, OUTBOX_TOO_LARGE, .payload = big, .payload_len = (1 << 20) + 1, .content_type = "text/plain");
     big[0] = big[1 << 20] = '"';
     refuse(fx, OUTBOX_TOO_LARGE, .payload = big, .payload_len = (1 << 20) + 1);
-    ok(fx, configure, "small", "max_payload", "10");
+    ok(fx, configure, "small", "max_payload", "10", NULL);
     put(fx, .name_space = "small", .payload = "12345678", .payload_len = 8);
     refuse(fx, OUTBOX_TOO_LARGE, .name_space = "small", .payload = "\"123456789\"");
     put(fx, .payload = "\"123456789\"");
-    ok(fx, configure, "default", "max_payload", "2000000");
+    ok(fx, configure, "default", "max_payload", "2000000", NULL);
     put(fx, .payload = big, .payload_len = (1 << 20) + 1, .content_type = "text/plain");
 }
 

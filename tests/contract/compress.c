@@ -294,7 +294,7 @@ static void a_giant_goes_alone(struct fx *fx)
     const size_t giant = OB_CODEC_BATCH + 1;
     char *ones = make_ones(fx, giant);
     unsigned char *frame = keep(fx, malloc(LARGE), free);
-    ok(fx, configure, "default", "max_payload", "100000000");
+    ok(fx, configure, "default", "max_payload", "100000000", NULL);
     check_(AT(fx), insert(fx, frame, make_frame(frame, LARGE, ones, giant), "zstd"), OUTBOX_OK, "insert");
     check_(AT(fx), insert(fx, frame, make_frame(frame, LARGE, ones, 20000), "zstd"), OUTBOX_OK, "insert");
     outbox_batch *batch = claim_n(fx, 2);

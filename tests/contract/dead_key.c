@@ -113,7 +113,7 @@ static void redriven_behind(struct fx *fx)
 
 static void holds(struct fx *fx)
 {
-    ok(fx, configure, "strict", "on_dead", "hold");
+    ok(fx, configure, "strict", "on_dead", "hold", NULL);
     put(fx, .name_space = "strict", .key = "k");
     put(fx, .name_space = "strict", .key = "k");
     put(fx, .name_space = "strict", .key = "other");
@@ -135,7 +135,7 @@ static void holds(struct fx *fx)
 
 static struct outbox_uuid held_key(struct fx *fx)
 {
-    ok(fx, configure, "default", "on_dead", "hold");
+    ok(fx, configure, "default", "on_dead", "hold", NULL);
     struct outbox_uuid dead = make_dead(fx, .key = "k");
     put(fx, .key = "k");
     put(fx, .key = "k");

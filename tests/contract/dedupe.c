@@ -40,7 +40,7 @@ static void scope_topic(struct fx *fx)
 
 static void scope_namespace(struct fx *fx)
 {
-    ok(fx, configure, "pay", "dedupe_scope", "namespace");
+    ok(fx, configure, "pay", "dedupe_scope", "namespace", NULL);
     struct outbox_receipt first = put(fx, .topic = "a", .dedupe_key = "d", .name_space = "pay");
     expect_same(put(fx, .topic = "b", .dedupe_key = "d", .name_space = "pay"), first);
     assert_true(put(fx, .topic = "b", .dedupe_key = "e", .name_space = "pay").created);
@@ -140,10 +140,10 @@ static void tenant_prefix(struct fx *fx)
 
 static void tenant_prefix_off(struct fx *fx)
 {
-    ok(fx, configure, "free", "tenant_prefix", "off");
+    ok(fx, configure, "free", "tenant_prefix", "off", NULL);
     assert_true(put(fx, .name_space = "free", .tenant_id = TENANT_A, .dedupe_key = "order/1").created);
     refuse(fx, OUTBOX_DEDUPE, .tenant_id = TENANT_A, .dedupe_key = "order/1");
-    ok(fx, configure, "free", "tenant_prefix", "on");
+    ok(fx, configure, "free", "tenant_prefix", "on", NULL);
     refuse(fx, OUTBOX_DEDUPE, .name_space = "free", .tenant_id = TENANT_A, .dedupe_key = "order/2");
 }
 

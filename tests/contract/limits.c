@@ -75,7 +75,7 @@ static enum outbox_code try_moment(struct fx *fx, int64_t n)
 
 static enum outbox_code configure(struct fx *fx, const char *name, const char *value)
 {
-    return fx->store->ops->configure(fx->store, "default", name, value, &fx->err);
+    return fx->store->ops->configure(fx->store, "default", name, value, NULL, &fx->err);
 }
 
 static enum outbox_code claim_it(struct fx *fx, struct outbox_claim want)

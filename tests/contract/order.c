@@ -99,7 +99,7 @@ static void streams_tell_keys_apart(struct fx *fx)
     assert_int_equal(count, 4);
     ack_all(fx, batch);
 
-    ok(fx, configure, "wide", "order_scope", "namespace");
+    ok(fx, configure, "wide", "order_scope", "namespace", NULL);
     put(fx, .name_space = "wide", .topic = "a", .key = "k");
     put(fx, .name_space = "wide", .topic = "b", .key = "k");
     batch = claim_n(fx, 2, .run = 2);

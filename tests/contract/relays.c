@@ -306,7 +306,7 @@ static void repairs_are_counted(struct fx *fx)
 
 static void a_held_key_is_blocked(struct fx *fx)
 {
-    ok(fx, configure, "default", "on_dead", "hold");
+    ok(fx, configure, "default", "on_dead", "hold", NULL);
     make_dead(fx, .key = "k");
     put(fx, .key = "k");
     struct figures figures = gauges(fx);

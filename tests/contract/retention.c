@@ -107,19 +107,19 @@ static void retention_is_a_setting(struct fx *fx)
 {
     struct outbox_uuid id = delivered(fx, "d");
     make_old(fx, &id, 30);
-    ok(fx, configure, "*", "retention", "60 days");
+    ok(fx, configure, "*", "retention", "60 days", NULL);
     assert_int_equal(purge_all(AT(fx)), 0);
-    ok(fx, configure, "*", "retention", "forever");
+    ok(fx, configure, "*", "retention", "forever", NULL);
     assert_int_equal(purge_all(AT(fx)), 0);
     expect_state(fx, id, "delivered attempts 1 spent 1");
-    ok(fx, configure, "*", "retention", "3 days");
+    ok(fx, configure, "*", "retention", "3 days", NULL);
     assert_int_equal(purge_all(AT(fx)), 1);
 }
 
 /* S7: attempts may be kept for ever, and then say of themselves what they were about. */
 static void attempts_outlive_messages(struct fx *fx)
 {
-    ok(fx, configure, "*", "attempt_retention", "forever");
+    ok(fx, configure, "*", "attempt_retention", "forever", NULL);
     struct outbox_uuid id = delivered(fx, "d");
     make_old(fx, &id, 30);
     assert_int_equal(purge_all(AT(fx)), 1);

@@ -78,8 +78,8 @@ static void given_delay_wins(struct fx *fx)
 
 static void namespace_policy(struct fx *fx)
 {
-    ok(fx, configure, "slow", "retry_base", "100 s");
-    ok(fx, configure, "slow", "retry_cap", "150 s");
+    ok(fx, configure, "slow", "retry_base", "100 s", NULL);
+    ok(fx, configure, "slow", "retry_cap", "150 s", NULL);
     struct outbox_uuid id = put(fx, .name_space = "slow").id;
     expect_delay(AT(fx), fail_by_policy(fx, take(fx)), 100 * SECOND);
     make_due(fx, id);
@@ -92,8 +92,8 @@ static void policy_of_the_claim(struct fx *fx)
 {
     struct outbox_uuid id = put(fx).id;
     const struct outbox_delivery *msg = take(fx);
-    ok(fx, configure, "default", "retry_base", "1000 s");
-    ok(fx, configure, "default", "retry_cap", "2000 s");
+    ok(fx, configure, "default", "retry_base", "1000 s", NULL);
+    ok(fx, configure, "default", "retry_cap", "2000 s", NULL);
     expect_delay(AT(fx), fail_by_policy(fx, msg), SECOND);
     make_due(fx, id);
     expect_delay(AT(fx), fail_by_policy(fx, take(fx)), 2000 * SECOND);
@@ -148,11 +148,57 @@ static void fifteen_by_default(struct fx *fx)
 
 static void namespace_limit(struct fx *fx)
 {
-    ok(fx, configure, "once", "max_attempts", "1");
+    ok(fx, configure, "once", "max_attempts", "1", NULL);
     struct outbox_uuid id = put(fx, .name_space = "once").id;
     assert_int_equal(look(fx, id)->max_attempts, 1);
     assert_true(nack(fx, take(fx)));
     assert_int_equal(look(fx, put(fx, .name_space = "once", .max_attempts = 7).id)->max_attempts, 7);
+}
+
+struct found {
+    const char *name_space, *name;
+    char value[64];
+};
+
+static bool on_setting(void *ctx, const char *name_space, const char *name, const char *value)
+{
+    struct found *found = ctx;
+    if (strcmp(name_space, found->name_space) == 0 && strcmp(name, found->name) == 0)
+        snprintf(found->value, sizeof found->value, "%s", value ? value : "NULL");
+    return true;
+}
+
+static void expect_setting(struct fx *fx, const char *name_space, const char *name, const char *value)
+{
+    struct found found = {name_space, name, "none"};
+    ok(fx, settings, on_setting, &found);
+    assert_string_equal(found.value, value);
+}
+
+static void settings_read_back(struct fx *fx)
+{
+    static const struct {
+        const char *name, *fallback, *value;
+    } rows[] = {{"max_attempts", "15", "3"},
+                {"retry_base", "1s", "250ms"},
+                {"retry_cap", "30m", "2h"},
+                {"on_dead", "continue", "hold"},
+                {"tenant_prefix", "on", "off"},
+                {"max_payload", "1048576", "10"},
+                {"dedupe_scope", "topic", "namespace"},
+                {"order_scope", "topic", "namespace"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        expect_setting(fx, "*", rows[i].name, rows[i].fallback);
+        expect_setting(fx, "own", rows[i].name, "none");
+        ok(fx, configure, "own", rows[i].name, rows[i].value, NULL);
+        expect_setting(fx, "own", rows[i].name, rows[i].value);
+        ok(fx, configure, "own", rows[i].name, NULL, NULL);
+        expect_setting(fx, "own", rows[i].name, "none");
+    }
+    expect_setting(fx, "*", "retention", "7d");
+    expect_setting(fx, "*", "attempt_retention", "NULL");
+    ok(fx, configure, "*", "attempt_retention", "forever", NULL);
+    expect_setting(fx, "*", "attempt_retention", "forever");
 }
 
 const struct contract_test retry_tests[] = {
@@ -166,5 +212,6 @@ const struct contract_test retry_tests[] = {
     {"M7 M12 V9 T3: max_attempts 3 is three deliveries, then dead", dead_at_max},
     {"V9 M7: fifteen attempts by default", fifteen_by_default},
     {"V9: max_attempts is a setting of the namespace and of the message", namespace_limit},
+    {"V9: the settings of namespaces can be read, as they are written", settings_read_back},
     {NULL, NULL, 0},
 };

@@ -164,7 +164,7 @@ static void many_lanes(struct fx *fx)
 /* A key that goes through two lanes: a run stops where a lane is left out, and goes on when it is not any more. */
 static void a_run_stops_at_a_lane_left_out(struct fx *fx)
 {
-    ok(fx, configure, "default", "order_scope", "namespace");
+    ok(fx, configure, "default", "order_scope", "namespace", NULL);
     const struct outbox_lane skip = {"default", "b"};
     put(fx, .topic = "a", .key = "k");
     put(fx, .topic = "b", .key = "k");

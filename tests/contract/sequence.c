@@ -24,7 +24,7 @@ static void scope_topic(struct fx *fx)
 
 static void scope_namespace(struct fx *fx)
 {
-    ok(fx, configure, "pay", "order_scope", "namespace");
+    ok(fx, configure, "pay", "order_scope", "namespace", NULL);
     assert_int_equal(put(fx, .name_space = "pay", .topic = "x", .key = "k").seq, 1);
     assert_int_equal(put(fx, .name_space = "pay", .topic = "y", .key = "k").seq, 2);
     assert_int_equal(put(fx, .topic = "y", .key = "k").seq, 1);

@@ -279,7 +279,7 @@ static void act(int argc, char **argv)
         check(store->ops->erase_tenant(store, argv[3], &(struct ob_actor){"ann", "gone"}, &count, &err));
         printf("%lld\n", (long long)count);
     } else if (is("configure", argv, argc, 6)) {
-        check(store->ops->configure(store, argv[3], argv[4], argv[5], &err));
+        check(store->ops->configure(store, argv[3], argv[4], argv[5], NULL, &err));
     } else if (is("hooks", argv, argc, 3)) {
         check(ob_sqlite_run_failed_hooks(store, 1000, &count, &err));
         printf("%lld\n", (long long)count);

@@ -17,8 +17,8 @@ import pytest
 from support.box import STORES, Box, fresh_box
 from support.database import CLI, run_cli
 
-COMMANDS = ["init", "migrate", "send", "status", "list", "show", "retry", "discard", "pause", "resume", "tune", "purge",
-            "run", "doctor", "validate", "config", "version", "help"]
+COMMANDS = ["init", "migrate", "send", "status", "list", "show", "retry", "discard", "pause", "resume", "tune",
+            "configure", "purge", "run", "doctor", "validate", "config", "version", "help"]
 TENANT = "0a0a0a0a-1111-4222-8333-444444444444"
 UNKNOWN = "01900000-0000-7000-8000-000000000000"
 NO_STORE = {"OUTBOX_STORE": "", "DATABASE_URL": ""}
@@ -88,6 +88,8 @@ def test_help_lists_every_command():
     (["tune", "poll", "fast"], ['does not take "fast"', "500ms"]),
     (["tune", "poll", "1s", "--reset"], ["no value"]),
     (["tune", "--reset"], ["name of a setting"]),
+    (["configure", "max_attempts", "9", "--reset"], ["no value"]),
+    (["configure", "max_attempts", "--reset"], ["--namespace"]),
     (["migrate", "--status", "--print"], ["exclude"]),
     (["help", "sned"], ["send"]),
     (["status"], ["no store is given", "OUTBOX_STORE"]),
@@ -406,6 +408,31 @@ def test_tune(box):
     assert box.cli("tune", "poll", "--reset", "--actor", "bob").stdout == "poll = as configured\n"
     assert box.cli("tune", "poll").stdout == ""
     assert box.worker("acts")[0] == "tune ann calm" and box.worker("acts")[2] == "tune bob -"
+
+
+def test_configure(box):
+    """V9 V13: settings of namespaces are shown and changed, on record; what there is not is refused with the nearest."""
+    shown = dict(line.split(" = ") for line in box.cli("configure").stdout.splitlines())
+    assert [shown["* " + name] for name in ("max_attempts", "retry_base", "retry_cap", "tenant_prefix", "retention")] \
+        == ["15", "1s", "30m", "on", "7d"]
+    assert box.json("configure", "max_attempts", "30", "--namespace", "pay", "--actor", "ann", "--reason", "slow") \
+        == {"namespace": "pay", "name": "max_attempts", "value": "30"}
+    assert box.cli("configure", "retry_cap", "2h").stdout == "* retry_cap = 2h\n"
+    assert box.cli("configure", "max_attempts", "--namespace", "pay").stdout == "* max_attempts = 15\npay max_attempts = 30\n"
+    assert [json.loads(line) for line in box.cli("configure", "retry_cap", "--json").stdout.splitlines()] \
+        == [{"namespace": "*", "name": "retry_cap", "value": "2h"}]
+    send = box.json("send", "t", "1", "--namespace", "pay")
+    assert box.json("show", send["id"])["message"]["max_attempts"] == 30
+    box.cli("configure", "max_attempts", "--namespace", "pay", "--reset", "--actor", "bob")
+    assert box.cli("configure", "max_attempts").stdout == "* max_attempts = 15\n"
+    acts = box.worker("acts")
+    assert acts[0] == "configure ann slow" and acts[-1] == "configure bob -"
+    for args, words in [(("max_atempts", "3"), 'did you mean "max_attempts"'), (("max_attempts", "many"), "1 to 1000"),
+                        (("retention", "1d", "--namespace", "pay"), "all namespaces"),
+                        (("on_dead", "hold", "--namespace", "pay*"), 'no "*"')]:
+        done = box.cli("configure", *args, check=False)
+        assert done.returncode == 2 and words in done.stderr.replace(" and ", " "), (args, done)
+    assert box.cli("configure", "max_attempts").stdout == "* max_attempts = 15\n"
 
 
 def test_purge(box):

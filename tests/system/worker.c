@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     else if (strcmp(verb, "claim") == 0)
         work(store, NULL);
     else if (strcmp(verb, "configure") == 0 && argc == 6)
-        check(store->ops->configure(store, argv[3], argv[4], argv[5], &err));
+        check(store->ops->configure(store, argv[3], argv[4], argv[5], NULL, &err));
     else if (strcmp(verb, "acts") == 0)
         check(store->ops->acts(store, NULL, print_act, NULL, &err));
     else

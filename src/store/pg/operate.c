@@ -102,7 +102,7 @@ ob_code ob_pg_resume(struct ob_store *base, const char *name_space, const char *
 }
 
 ob_code ob_pg_configure(struct ob_store *base, const char *name_space, const char *name, const char *value,
-                        struct outbox_error *err)
+                        const struct ob_actor *actor, struct outbox_error *err)
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
     struct ob_pg_params params;
@@ -110,6 +110,7 @@ ob_code ob_pg_configure(struct ob_store *base, const char *name_space, const cha
     ob_pg_put_text(&params, name_space);
     ob_pg_put_text(&params, name);
     ob_pg_put_text(&params, value);
+    put_actor(&params, actor);
     return call_count(store, OB_PG_configure, &params, NULL, err);
 }
 

@@ -35,6 +35,7 @@
     X(pause, "operator") \
     X(resume, "operator") \
     X(configure, "operator") \
+    X(settings, "auditor") \
     X(purge, "operator") \
     X(hooks, "relay") \
     X(hooks_limit, "relay") \
@@ -146,7 +147,9 @@ ob_code ob_pg_pause(struct ob_store *, const char *, const char *, const char *,
                     struct outbox_error *);
 ob_code ob_pg_resume(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
                      struct outbox_error *);
-ob_code ob_pg_configure(struct ob_store *, const char *, const char *, const char *, struct outbox_error *);
+ob_code ob_pg_configure(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
+                        struct outbox_error *);
+ob_code ob_pg_settings(struct ob_store *, ob_setting_fn *, void *, struct outbox_error *);
 ob_code ob_pg_rights(struct ob_store *, ob_rights_fn *, void *ctx, struct outbox_error *);
 /* The names of the outbox's roles, as an array. */
 void ob_pg_put_roles(struct ob_pg_params *, const char *schema);

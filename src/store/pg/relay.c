@@ -1,6 +1,7 @@
 /* relay.c - what relays tell and are told: beats, run-time settings, and the figures of the queue. */
 #include "store/pg/pg.h"
 
+#include "base/value.h"
 #include "core/tuning.h"
 
 ob_code ob_pg_tune(struct ob_store *base, const char *name, const char *value, const struct ob_actor *actor,
@@ -114,6 +115,23 @@ ob_code ob_pg_control(struct ob_store *base, const struct ob_control *control, s
     }
     PQclear(res);
     return OUTBOX_OK;
+}
+
+ob_code ob_pg_settings(struct ob_store *base, ob_setting_fn *fn, void *ctx, struct outbox_error *err)
+{
+    PGresult *res = NULL;
+    ob_code code = plain(base, OB_PG_settings, &res, err);
+    bool more = true;
+    for (int i = 0; !code && more && i < PQntuples(res); i++) {
+        char span[OB_VALUE_TEXT] = "forever";
+        int64_t us = PQgetisnull(res, i, 3) ? 0 : ob_pg_int8(res, i, 3);
+        if (us >= 0)
+            ob_value_duration_text(us, span);
+        more = fn(ctx, ob_pg_text(res, i, 0), ob_pg_text(res, i, 1),
+                  PQgetisnull(res, i, 3) ? ob_pg_text(res, i, 2) : span);
+    }
+    PQclear(res);
+    return code;
 }
 
 ob_code ob_pg_gauges(struct ob_store *base, ob_gauges_fn *fn, void *ctx, struct outbox_error *err)

@@ -109,6 +109,7 @@ static const struct ob_store_ops ops = {
     .pause = ob_pg_pause,
     .resume = ob_pg_resume,
     .configure = ob_pg_configure,
+    .settings = ob_pg_settings,
     .purge = ob_pg_purge,
     .run_hooks = ob_pg_run_hooks,
     .erase_tenant = ob_pg_erase_tenant,

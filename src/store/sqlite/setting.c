@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/utf8.h"
+#include "base/value.h"
 
 #include <string.h>
 
@@ -85,6 +86,7 @@ static bool read_value(const struct setting *setting, const char *value, struct 
 
 struct change {
     const char *name_space, *name, *value;
+    const struct ob_actor *actor;
     struct ob_sqlite_arg arg;
 };
 
@@ -105,6 +107,10 @@ static ob_code check(struct change *change, struct outbox_error *err)
         return ob_error_set(err, OUTBOX_INVALID, "the namespace has %zu bytes; it takes %s of UTF-8", len,
                             ob_limit_range(OB_LIMIT_namespace, range));
     bool all = len == 1 && change->name_space[0] == '*';
+    if (!all && strpbrk(change->name_space, " \t\r\n*?"))
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "the namespace is \"%s\"; namespaces have no spaces, no \"*\" and no \"?\"",
+                            change->name_space);
     if (setting->kind == AGE && !all)
         return ob_error_set(err, OUTBOX_INVALID, "the setting \"%s\" is for all namespaces; use the namespace '*'",
                             change->name);
@@ -139,16 +145,36 @@ static ob_code apply(struct ob_sqlite_store *store, void *ctx, struct outbox_err
     if (!code)
         code = ob_sqlite_step(store, stmt, &row, err);
     if (!code)
-        code = ob_sqlite_act(store, NULL, "configure", NULL, NULL, row ? ob_sqlite_column(stmt, 0) : NULL,
+        code = ob_sqlite_act(store, change->actor, "configure", NULL, NULL, row ? ob_sqlite_column(stmt, 0) : NULL,
                              ob_clock_wall_us(), err);
     ob_sqlite_done(stmt);
     return code;
 }
 
 ob_code ob_sqlite_configure(struct ob_store *base, const char *name_space, const char *name, const char *value,
-                            struct outbox_error *err)
+                            const struct ob_actor *actor, struct outbox_error *err)
 {
-    struct change change = {.name_space = name_space, .name = name ? name : "", .value = value};
+    struct change change = {.name_space = name_space, .name = name ? name : "", .value = value, .actor = actor};
     ob_code code = check(&change, err);
     return code ? code : ob_sqlite_transact(ob_sqlite_store_of(base), apply, &change, err);
+}
+
+ob_code ob_sqlite_settings(struct ob_store *base, ob_setting_fn *fn, void *ctx, struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    sqlite3_stmt *stmt;
+    bool row, more = true;
+    ob_code code = ob_sqlite_start(store, OB_SQLITE_settings, OB_NO_ARGS, &stmt, err);
+    while (!code && more) {
+        code = ob_sqlite_step(store, stmt, &row, err);
+        if (code || !row)
+            break;
+        char span[OB_VALUE_TEXT] = "forever";
+        bool timed = sqlite3_column_type(stmt, 3) != SQLITE_NULL;
+        if (timed && sqlite3_column_int64(stmt, 3) >= 0)
+            ob_value_duration_text(sqlite3_column_int64(stmt, 3), span);
+        more = fn(ctx, ob_sqlite_column(stmt, 0), ob_sqlite_column(stmt, 1), timed ? span : ob_sqlite_column(stmt, 2));
+    }
+    ob_sqlite_done(stmt);
+    return code;
 }

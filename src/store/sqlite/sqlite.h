@@ -344,7 +344,9 @@ ob_code ob_sqlite_pause(struct ob_store *, const char *, const char *, const cha
                         struct outbox_error *);
 ob_code ob_sqlite_resume(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
                          struct outbox_error *);
-ob_code ob_sqlite_configure(struct ob_store *, const char *, const char *, const char *, struct outbox_error *);
+ob_code ob_sqlite_configure(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
+                            struct outbox_error *);
+ob_code ob_sqlite_settings(struct ob_store *, ob_setting_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_purge(struct ob_store *, int64_t *, struct outbox_error *);
 ob_code ob_sqlite_erase_tenant(struct ob_store *, const char *, const struct ob_actor *, int64_t *,
                                struct outbox_error *);

@@ -43,6 +43,7 @@ static const struct ob_store_ops ops = {
     .pause = ob_sqlite_pause,
     .resume = ob_sqlite_resume,
     .configure = ob_sqlite_configure,
+    .settings = ob_sqlite_settings,
     .purge = ob_sqlite_purge,
     .erase_tenant = ob_sqlite_erase_tenant,
     .list = ob_sqlite_list,

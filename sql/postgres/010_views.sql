@@ -98,7 +98,7 @@ create view @schema@.status with (security_barrier) as
 select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 0) as due,
        coalesce(q.processing, 0) as processing, coalesce(q.stuck, 0) as stuck, coalesce(q.parked, 0) as parked,
        coalesce(d.dead, 0) as dead,
-       coalesce(extract(epoch from clock_timestamp() - q.oldest), 0)::double precision as oldest_pending_s,
+       coalesce(extract(epoch from clock_timestamp() - q.oldest), 0)::double precision as oldest_due_s,
        exists (select from @schema@.pause p where p.destination is null and (p.namespace is null
                or (p.namespace = l.namespace and (p.topic is null or p.topic = l.topic))
                or (l.namespace like p.like_namespace and l.topic like p.like_topic))) as paused
@@ -258,7 +258,7 @@ begin
         ('status', 'stuck', 'Of those: the lease has ended; the next claim takes them.'),
         ('status', 'parked', 'Messages behind an earlier one of their key.'),
         ('status', 'dead', 'Dead letters.'),
-        ('status', 'oldest_pending_s', 'Age in seconds of the longest due message; 0 for none.'),
+        ('status', 'oldest_due_s', 'Age in seconds of the longest due message; 0 for none.'),
         ('status', 'paused', 'An operator paused it.'),
         ('acts', null, 'What operators did, append-only.'),
         ('acts', 'id', 'A running number.'),

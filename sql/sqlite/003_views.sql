@@ -108,7 +108,7 @@ CREATE VIEW outbox_acts AS
 CREATE VIEW outbox_status AS
     SELECT l.namespace, l.topic, coalesce(q.pending, 0) AS pending, coalesce(q.due, 0) AS due,
            coalesce(q.processing, 0) AS processing, coalesce(q.stuck, 0) AS stuck, coalesce(q.parked, 0) AS parked,
-           coalesce(d.dead, 0) AS dead, coalesce(q.oldest_pending_s, 0.0) AS oldest_pending_s,
+           coalesce(d.dead, 0) AS dead, coalesce(q.oldest_due_s, 0.0) AS oldest_due_s,
            EXISTS (SELECT 1 FROM outbox_pause p
                     WHERE p.destination = '' AND (p.namespace = '' OR l.namespace GLOB replace(p.namespace, '[', '[[]'))
                       AND (p.topic = '' OR l.topic GLOB replace(p.topic, '[', '[[]'))) AS paused
@@ -116,7 +116,7 @@ CREATE VIEW outbox_status AS
       LEFT JOIN (SELECT x.lane, sum(x.state IN (0, 2)) AS pending, sum(x.state = 0 AND x.due <= t.now) AS due,
                         sum(x.state = 1) AS processing, sum(x.state = 1 AND x.until <= t.now) AS stuck,
                         sum(x.state = 2) AS parked,
-                        (t.now - min(x.due) FILTER (WHERE x.state IN (0, 2) AND x.due <= t.now)) / 1e6 AS oldest_pending_s
+                        (t.now - min(x.due) FILTER (WHERE x.state IN (0, 2) AND x.due <= t.now)) / 1e6 AS oldest_due_s
                    FROM outbox_queue x
                    JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000 + 999 AS now) t
                   GROUP BY x.lane) q ON q.lane = l.n

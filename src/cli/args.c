@@ -85,28 +85,34 @@ const char *ob_nearest_option(const struct ob_command *command, const char *name
 
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */
 
-static bool usage_error(const struct ob_command *command, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+static bool usage_error(const struct ob_args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static bool usage_error(const struct ob_command *command, const char *format, ...)
+static bool usage_error(const struct ob_args *args, const char *format, ...)
 {
+    const char *name = args->command ? args->command->name : "", *space = args->command ? " " : "";
     va_list list;
     char text[400];
+    struct outbox_error err = {0};
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    fputs("outbox: ", stderr);
-    ob_print_safe(stderr, text, strlen(text));
-    fprintf(stderr, "\nSee: outbox %s%s--help\n", command ? command->name : "", command ? " " : "");
+    if (args->json) {
+        ob_error_set(&err, OUTBOX_INVALID, "%s; see: outbox %s%s--help", text, name, space);
+        ob_say_error(args, &err);
+    } else {
+        fputs("outbox: ", stderr);
+        ob_print_safe(stderr, text, strlen(text));
+        fprintf(stderr, "\nSee: outbox %s%s--help\n", name, space);
+    }
     return false;
 }
 
-static bool unknown_option(const struct ob_command *command, const char *name)
+static bool unknown_option(const struct ob_args *args, const char *name)
 {
-    const char *nearest = ob_nearest_option(command, name);
+    const char *nearest = ob_nearest_option(args->command, name);
     if (nearest)
-        return usage_error(command, "unknown option --%s; did you mean --%s?", name, nearest);
-    return usage_error(command, "unknown option --%s", name);
+        return usage_error(args, "unknown option --%s; did you mean --%s?", name, nearest);
+    return usage_error(args, "unknown option --%s", name);
 }
 
 static bool parse_int(const char *text, struct ob_int_arg *arg)
@@ -129,14 +135,14 @@ static bool set_option(struct ob_args *args, const struct ob_option *option, con
     case OB_OPTION_TEXT: *(const char **)field = value; return true;
     case OB_OPTION_INT:
         return parse_int(value, field) ||
-               usage_error(args->command, "--%s takes a whole number, not \"%s\"", option->name, value);
+               usage_error(args, "--%s takes a whole number, not \"%s\"", option->name, value);
     case OB_OPTION_TIME:
         return ob_when_parse(value, ob_clock_wall_us(), field) ||
-               usage_error(args->command, "--%s takes a time such as 2024-05-01T12:00:00Z or +30s, not \"%s\"",
-                           option->name, value);
+               usage_error(args, "--%s takes a time such as 2024-05-01T12:00:00Z or +30s, not \"%s\"", option->name,
+                           value);
     case OB_OPTION_LIST:
         if (list->count == OB_ARGS_LIST_MAX)
-            return usage_error(args->command, "--%s is given more than %d times", option->name, OB_ARGS_LIST_MAX);
+            return usage_error(args, "--%s is given more than %d times", option->name, OB_ARGS_LIST_MAX);
         list->items[list->count++] = value;
         return true;
     }
@@ -162,16 +168,16 @@ static bool parse_option(struct ob_args *args, const char *word, const char *nex
     const struct ob_option *option = find_option(args->command, word, len);
     *used = false;
     if (!option)
-        return unknown_option(args->command, name);
+        return unknown_option(args, name);
     if (option->kind == OB_OPTION_FLAG) {
         if (equals)
-            return usage_error(args->command, "--%s takes no value", name);
+            return usage_error(args, "--%s takes no value", name);
         return set_option(args, option, NULL);
     }
     if (equals)
         return set_option(args, option, equals + 1);
     if (!next)
-        return usage_error(args->command, "--%s needs a value: --%s %s", name, name, option->arg);
+        return usage_error(args, "--%s needs a value: --%s %s", name, name, option->arg);
     *used = true;
     return set_option(args, option, next);
 }
@@ -194,8 +200,8 @@ static bool find_command(struct ob_args *args, int argc, char **argv)
         }
         const char *nearest = ob_nearest_command(argv[i]);
         if (nearest)
-            return usage_error(NULL, "there is no command \"%s\"; did you mean \"%s\"?", argv[i], nearest);
-        return usage_error(NULL, "there is no command \"%s\"", argv[i]);
+            return usage_error(args, "there is no command \"%s\"; did you mean \"%s\"?", argv[i], nearest);
+        return usage_error(args, "there is no command \"%s\"", argv[i]);
     }
     return true;
 }
@@ -206,17 +212,27 @@ static bool check_count(const struct ob_args *args)
     if (!command || args->help)
         return true;
     if (args->rest_count < command->least)
-        return usage_error(command, "an argument is missing: outbox %s %s", command->name, command->usage);
+        return usage_error(args, "an argument is missing: outbox %s %s", command->name, command->usage);
     if (command->most >= 0 && args->rest_count > command->most)
-        return usage_error(command, "\"%s\" is one argument too many: outbox %s %s", args->rest[command->most],
+        return usage_error(args, "\"%s\" is one argument too many: outbox %s %s", args->rest[command->most],
                            command->name, command->usage);
     return true;
+}
+
+/* Known before anything else is: a mistake on the line is told in the form that it asks for. */
+static bool wants_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    return false;
 }
 
 bool ob_args_parse(struct ob_args *args, int argc, char **argv)
 {
     memset(args, 0, sizeof *args);
     args->rest = argv;
+    args->json = wants_json(argc, argv);
     if (!find_command(args, argc, argv))
         return false;
     bool only_arguments = false;
@@ -232,7 +248,7 @@ bool ob_args_parse(struct ob_args *args, int argc, char **argv)
         else if (strcmp(word, "-h") == 0)
             args->help = true;
         else if (word[1] != '-')
-            return usage_error(args->command, "unknown option %s; options begin with two dashes", word);
+            return usage_error(args, "unknown option %s; options begin with two dashes", word);
         else if (!parse_option(args, word + 2, i + 1 < argc ? argv[i + 1] : NULL, &used))
             return false;
         i += used;

@@ -55,15 +55,17 @@ struct ob_config_input ob_cli_config_input(const struct ob_cli *cli, const char 
 bool ob_cli_has_store(struct ob_cli *cli);
 /* Opens the store; false after it set cli->err. */
 bool ob_cli_open(struct ob_cli *cli);
+/* An error on stderr: a line for people, or with --json a document. */
+void ob_say_error(const struct ob_args *args, const struct outbox_error *err);
 /* Says what went wrong (cli->err) and returns the exit status for it. */
 int ob_cli_fail(struct ob_cli *cli);
 /* The same for a mistake in what was typed; exit 2. */
 int ob_cli_usage(struct ob_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A note on stderr, unless --quiet. */
+/* A note on stderr, unless --quiet; with --json a document. */
 void ob_cli_note(const struct ob_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Asks on the terminal; true for yes. Without a terminal and without --yes: false, and says so. */
 /* For a URL among the arguments; NULL: there is none. */
 void ob_cli_warn_password(const struct ob_cli *cli, const char *where, const char *url);
+/* Asks on the terminal; true for yes. Without a terminal and without --yes: false, and says so. */
 bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* What --status, --topic and their like mean; 0, or the exit status after it said what is wrong. */
 int ob_cli_filter(struct ob_cli *cli, struct ob_filter *filter);

@@ -48,13 +48,13 @@ static void json_place(struct ob_json *json, const struct ob_config_place *place
 {
     static const char *const names[] = {"default", "file", "env", "flag"};
     ob_json_text(json, "source", names[place->source]);
-    if (place->source == OB_CONFIG_FILE) {
-        ob_json_text(json, "file", place->from);
-        if (place->line)
-            ob_json_count(json, "line", place->line);
-    } else if (place->source == OB_CONFIG_ENV) {
-        ob_json_text(json, "variable", place->from);
-    }
+    ob_json_text(json, "file", place->source == OB_CONFIG_FILE ? place->from : NULL);
+    ob_json_key(json, "line");
+    if (place->source == OB_CONFIG_FILE && place->line)
+        ob_json_int(json, place->line);
+    else
+        ob_json_null(json);
+    ob_json_text(json, "variable", place->source == OB_CONFIG_ENV ? place->from : NULL);
 }
 
 static void json_report(struct ob_json *json, const char *file, const struct ob_config_report *report)
@@ -69,7 +69,7 @@ static void json_report(struct ob_json *json, const char *file, const struct ob_
         ob_json_object(json);
         ob_json_text(json, "level", problem->error ? "error" : "warning");
         json_place(json, &problem->place);
-        ob_json_text(json, "key", problem->key);
+        ob_json_text(json, "name", problem->key);
         ob_json_text(json, "value", problem->value);
         ob_json_text(json, "nearest", problem->nearest);
         ob_json_text(json, "text", problem->text);

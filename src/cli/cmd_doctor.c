@@ -29,7 +29,7 @@ static void find(struct exam *exam, enum finding finding, const char *what, cons
     exam->bad += finding == BAD;
     if (exam->cli->args.json) {
         ob_json_object(&exam->json);
-        ob_json_text(&exam->json, "finding", finding == GOOD ? "ok" : finding == NOTE ? "note" : "bad");
+        ob_json_text(&exam->json, "level", finding == GOOD ? "ok" : finding == NOTE ? "warning" : "error");
         ob_json_text(&exam->json, "what", what);
         ob_json_text(&exam->json, "name", name);
         ob_json_text(&exam->json, "text", text);
@@ -335,8 +335,9 @@ int cmd_doctor(struct ob_cli *cli)
     ob_config_report_fini(&report);
     code = config ? examine(&exam, config) : ob_error_nomem(&cli->err);
     ob_json_end(&exam.json);
-    ob_json_count(&exam.json, "bad", exam.bad);
-    ob_json_count(&exam.json, "notes", exam.notes);
+    ob_json_key(&exam.json, "ok"), ob_json_bool(&exam.json, exam.bad == 0);
+    ob_json_count(&exam.json, "errors", exam.bad);
+    ob_json_count(&exam.json, "warnings", exam.notes);
     ob_json_end(&exam.json);
     if (!code && cli->args.json)
         ob_say_json(&exam.buf);
@@ -345,7 +346,7 @@ int cmd_doctor(struct ob_cli *cli)
     ob_config_free(config);
     if (code)
         return ob_cli_fail(cli);
-    if (exam.bad)
+    if (exam.bad && !cli->args.json)
         ob_cli_note(cli, "%d problem%s found.", exam.bad, exam.bad == 1 ? "" : "s");
     return exam.bad ? OB_EXIT_UNHEALTHY : OB_EXIT_OK;
 }

@@ -18,6 +18,7 @@ static const char *schema_of(const struct ob_cli *cli)
 struct told {
     struct ob_cli *cli;
     struct ob_json *json; /* NULL: tell */
+    struct ob_json adopted;
     int count, pending, broken;
 };
 
@@ -39,7 +40,10 @@ static void applied(void *ctx, const struct ob_migration_row *row)
 static void adopted(void *ctx, const char *statement)
 {
     struct told *told = ctx;
-    ob_cli_note(told->cli, "%s %s", told->cli->args.dry_run ? "would adopt:" : "adopting:", statement);
+    if (told->json)
+        ob_json_string(&told->adopted, statement);
+    else
+        ob_cli_note(told->cli, "%s %s", told->cli->args.dry_run ? "would adopt:" : "adopting:", statement);
 }
 
 static int fail_with_url(struct ob_cli *cli)
@@ -49,6 +53,11 @@ static int fail_with_url(struct ob_cli *cli)
     ob_url_redact(cli->url, shown, sizeof shown);
     ob_error_set_sqlstate(&cli->err, err.code, err.sqlstate, "%s: %s", shown, err.text);
     return ob_cli_fail(cli);
+}
+
+static void json_schema(struct ob_json *json, const struct ob_cli *cli)
+{
+    ob_json_text(json, "schema", ob_url_kind(cli->url) == OB_URL_POSTGRES ? schema_of(cli) : NULL);
 }
 
 static void json_roles(struct ob_json *json, const struct ob_cli *cli)
@@ -82,25 +91,31 @@ static void tell_end(struct ob_cli *cli, int count)
 
 static int run_migrations(struct ob_cli *cli, bool create)
 {
-    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_buf buf = OB_BUF_INIT, statements = OB_BUF_INIT;
     struct ob_json json = {0};
     struct told told = {.cli = cli, .json = cli->args.json ? &json : NULL};
     struct ob_open open = {.schema = cli->schema, .create = create};
     struct ob_migrate how = {
         .dry_run = cli->args.dry_run, .adopt = cli->args.adopt, .adopted = adopted, .applied = applied, .ctx = &told};
+    ob_json_init(&told.adopted, &statements);
+    ob_json_array(&told.adopted);
     ob_json_init(&json, &buf);
     ob_json_object(&json);
-    if (ob_url_kind(cli->url) == OB_URL_POSTGRES)
-        ob_json_text(&json, "schema", schema_of(cli));
+    json_schema(&json, cli);
     ob_json_key(&json, "dry_run");
     ob_json_bool(&json, cli->args.dry_run);
     ob_json_key(&json, "applied");
     ob_json_array(&json);
     if (ob_store_migrate(cli->url, &open, &how, &cli->err)) {
         ob_buf_fini(&buf);
+        ob_buf_fini(&statements);
         return fail_with_url(cli);
     }
     ob_json_end(&json);
+    ob_json_end(&told.adopted);
+    ob_json_key(&json, "adopted");
+    ob_json_raw(&json, ob_buf_text(&statements), statements.len);
+    ob_buf_fini(&statements);
     json_roles(&json, cli);
     ob_json_end(&json);
     if (cli->args.json)
@@ -155,8 +170,7 @@ static int show_status(struct ob_cli *cli)
     struct ob_open open = {.schema = cli->schema};
     ob_json_init(&json, &buf);
     ob_json_object(&json);
-    if (ob_url_kind(cli->url) == OB_URL_POSTGRES)
-        ob_json_text(&json, "schema", schema_of(cli));
+    json_schema(&json, cli);
     ob_json_key(&json, "migrations");
     ob_json_array(&json);
     if (ob_store_migrate_status(cli->url, &open, list_one, &told, &cli->err)) {

@@ -235,8 +235,7 @@ int cmd_purge(struct ob_cli *cli)
     ob_json_init(&json, &buf);
     ob_json_object(&json);
     ob_json_text(&json, "action", "purge");
-    ob_json_key(&json, "removed");
-    ob_json_int(&json, removed);
+    ob_json_count(&json, "count", removed);
     ob_json_end(&json);
     ob_say_json(&buf);
     return OB_EXIT_OK;

@@ -144,9 +144,12 @@ int cmd_send(struct ob_cli *cli)
     msg.payload = ob_buf_text(&payload);
     msg.payload_len = payload.len;
     if (cli->store->ops->enqueue(cli->store, &msg, &receipt, &cli->err)) {
+        struct outbox_error err = cli->err;
+        if (err.code == OUTBOX_INVALID && strstr(err.text, "payload") && !msg.content_type)
+            ob_error_set_sqlstate(&cli->err, err.code, err.sqlstate,
+                                  "%s; a payload is JSON unless --content-type says otherwise, e.g. text/plain",
+                                  err.text);
         status = ob_cli_fail(cli);
-        if (cli->err.code == OUTBOX_INVALID && strstr(cli->err.text, "payload") && !msg.content_type)
-            ob_cli_note(cli, "A payload is JSON unless --content-type says otherwise, e.g. --content-type text/plain.");
         goto done;
     }
     say(cli, &receipt);

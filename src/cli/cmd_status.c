@@ -13,7 +13,7 @@ static void status_line(struct ob_cli *cli, const struct ob_status_row *row)
     char name[400], age[32] = "-";
     snprintf(name, sizeof name, "%s/%s", row->name_space, row->topic);
     if (row->due)
-        ob_age_text(row->oldest_pending_s, age);
+        ob_age_text(row->oldest_due_s, age);
     ob_say_text(cli, name, 32, OB_COLOR_NONE);
     printf(" %9lld %9lld ", (long long)row->pending, (long long)row->processing);
     char dead[32];
@@ -40,8 +40,8 @@ static bool status_row(void *ctx, const struct ob_status_row *row)
     totals->stuck += row->stuck;
     totals->parked += row->parked;
     totals->dead += row->dead;
-    if (row->oldest_pending_s > totals->oldest)
-        totals->oldest = row->oldest_pending_s;
+    if (row->oldest_due_s > totals->oldest)
+        totals->oldest = row->oldest_due_s;
     if (!totals->json) {
         status_line(totals->cli, row);
         return true;
@@ -56,8 +56,8 @@ static bool status_row(void *ctx, const struct ob_status_row *row)
     ob_json_count(json, "stuck", row->stuck);
     ob_json_count(json, "parked", row->parked);
     ob_json_count(json, "dead", row->dead);
-    ob_json_key(json, "oldest_pending_s");
-    ob_json_double(json, row->oldest_pending_s);
+    ob_json_key(json, "oldest_due_s");
+    ob_json_double(json, row->oldest_due_s);
     ob_json_key(json, "paused");
     ob_json_bool(json, row->paused);
     ob_json_end(json);
@@ -100,7 +100,7 @@ int cmd_status(struct ob_cli *cli)
     ob_json_count(&json, "stuck", totals.stuck);
     ob_json_count(&json, "parked", totals.parked);
     ob_json_count(&json, "dead", totals.dead);
-    ob_json_key(&json, "oldest_pending_s");
+    ob_json_key(&json, "oldest_due_s");
     ob_json_double(&json, totals.oldest);
     ob_json_end(&json);
     if (cli->args.json)

@@ -66,6 +66,8 @@ void ob_help_command(FILE *file, const struct ob_command *command)
 
 int cmd_help(struct ob_cli *cli)
 {
+    if (cli->args.json)
+        return ob_cli_usage(cli, "help is text, not JSON");
     if (cli->args.rest_count == 0) {
         ob_help_all(stdout);
         return OB_EXIT_OK;

@@ -6,6 +6,7 @@
 
 #include "relay/config.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +26,13 @@ static bool wants_color(void)
 }
 
 /* What was written must have reached its place: a full disk or a closed pipe is a failure, not a success. */
-static int flushed(int status)
+static int flushed(const struct ob_args *args, int status)
 {
+    struct outbox_error err = {0};
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    perror("outbox: stdout");
+    ob_error_set(&err, OUTBOX_INTERNAL, "stdout: %s", strerror(errno));
+    ob_say_error(args, &err);
     return status ? status : OB_EXIT_UNHEALTHY;
 }
 
@@ -50,17 +53,21 @@ int main(int argc, char **argv)
     fill_standard_files();
     if (argc == 2 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
         printf("outbox %s\n", outbox_version());
-        return flushed(OB_EXIT_OK);
+        return flushed(&cli.args, OB_EXIT_OK);
     }
     if (!ob_args_parse(&cli.args, argc, argv))
         return OB_EXIT_USAGE;
+    if (!cli.args.command && cli.args.json && !cli.args.help) {
+        ob_error_set(&cli.err, OUTBOX_INVALID, "no command is given; see: outbox --help");
+        return ob_cli_fail(&cli);
+    }
     if (!cli.args.command) {
         ob_help_all(cli.args.help ? stdout : stderr);
-        return cli.args.help ? flushed(OB_EXIT_OK) : OB_EXIT_USAGE;
+        return cli.args.help ? flushed(&cli.args, OB_EXIT_OK) : OB_EXIT_USAGE;
     }
     if (cli.args.help) {
         ob_help_command(stdout, cli.args.command);
-        return flushed(OB_EXIT_OK);
+        return flushed(&cli.args, OB_EXIT_OK);
     }
     ob_cli_warn_password(&cli, "--store", cli.args.store);
     cli.url = cli.args.store ? cli.args.store : from_env("OUTBOX_STORE"); /* else ob_cli_find_store */
@@ -70,7 +77,7 @@ int main(int argc, char **argv)
     if (cli.store)
         cli.store->ops->close(cli.store);
     ob_config_free(cli.config);
-    return flushed(status);
+    return flushed(&cli.args, status);
 }
 
 int cmd_version(struct ob_cli *cli)

@@ -26,28 +26,37 @@ static void say_lines(const char *text)
     }
 }
 
-int ob_cli_fail(struct ob_cli *cli)
+static void say_error_json(const struct outbox_error *err)
 {
-    const struct outbox_error *err = &cli->err;
-    if (cli->args.json) {
-        struct ob_buf buf = OB_BUF_INIT;
-        struct ob_json json;
-        ob_json_init(&json, &buf);
-        ob_json_object(&json);
-        ob_json_key(&json, "error");
-        ob_json_object(&json);
-        ob_json_text(&json, "code", outbox_code_name(err->code));
-        ob_json_text(&json, "sqlstate", *err->sqlstate ? err->sqlstate : NULL);
-        ob_json_text(&json, "text", err->text);
-        ob_json_end(&json);
-        ob_json_end(&json);
-        fprintf(stderr, "%s\n", ob_buf_text(&buf));
-        ob_buf_fini(&buf);
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    ob_json_init(&json, &buf);
+    ob_json_object(&json);
+    ob_json_key(&json, "error");
+    ob_json_object(&json);
+    ob_json_text(&json, "code", outbox_code_name(err->code));
+    ob_json_text(&json, "sqlstate", *err->sqlstate ? err->sqlstate : NULL);
+    ob_json_text(&json, "text", err->text);
+    ob_json_end(&json);
+    ob_json_end(&json);
+    fprintf(stderr, "%s\n", ob_buf_text(&buf));
+    ob_buf_fini(&buf);
+}
+
+void ob_say_error(const struct ob_args *args, const struct outbox_error *err)
+{
+    if (args->json) {
+        say_error_json(err);
     } else {
         fputs("outbox: ", stderr);
         say_lines(err->text);
     }
-    return ob_code_exit(err->code);
+}
+
+int ob_cli_fail(struct ob_cli *cli)
+{
+    ob_say_error(&cli->args, &cli->err);
+    return ob_code_exit(cli->err.code);
 }
 
 int ob_cli_usage(struct ob_cli *cli, const char *format, ...)
@@ -62,6 +71,18 @@ int ob_cli_usage(struct ob_cli *cli, const char *format, ...)
     return OB_EXIT_USAGE;
 }
 
+static void say_note_json(const char *text)
+{
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    ob_json_init(&json, &buf);
+    ob_json_object(&json);
+    ob_json_text(&json, "note", text);
+    ob_json_end(&json);
+    fprintf(stderr, "%s\n", ob_buf_text(&buf));
+    ob_buf_fini(&buf);
+}
+
 void ob_cli_note(const struct ob_cli *cli, const char *format, ...)
 {
     va_list list;
@@ -71,14 +92,17 @@ void ob_cli_note(const struct ob_cli *cli, const char *format, ...)
     va_start(list, format);
     ob_buf_vprintf(&buf, format, list);
     va_end(list);
-    say_lines(ob_buf_text(&buf));
+    if (cli->args.json)
+        say_note_json(ob_buf_text(&buf));
+    else
+        say_lines(ob_buf_text(&buf));
     ob_buf_fini(&buf);
 }
 
 void ob_cli_warn_password(const struct ob_cli *cli, const char *where, const char *url)
 {
     char shown[400] = "";
-    if (url && !cli->args.json)
+    if (url)
         ob_url_redact(url, shown, sizeof shown);
     if (strstr(shown, "***"))
         ob_cli_note(cli,
@@ -106,7 +130,7 @@ bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...)
     fputs(" [y/N] ", stderr);
     if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return true;
-    fputs("Nothing was changed.\n", stderr);
+    ob_cli_note(cli, "Nothing was changed.");
     return false;
 }
 

@@ -29,20 +29,29 @@ bool ob_cli_fits(struct ob_cli *cli, const struct ob_buf *payload)
     return !cli->args.json_schema || check(cli, payload, &fault);
 }
 
-static void say_json(bool ok, const struct ob_schema_fault *fault, const char *error)
+/* error: of the schema itself, where no fault of the payload was found; NULL: there is none. */
+static void say_json(const char *file, const struct ob_schema_fault *fault, const char *error)
 {
     struct ob_buf buf = OB_BUF_INIT;
     struct ob_json json;
+    bool found = fault->text[0];
     ob_json_init(&json, &buf);
     ob_json_object(&json);
-    ob_json_key(&json, "ok"), ob_json_bool(&json, ok);
-    if (fault->text[0]) {
-        ob_json_text(&json, "path", fault->path);
-        ob_json_text(&json, "rule", fault->rule);
-        ob_json_text(&json, "text", fault->text);
-    } else if (!ok) {
-        ob_json_text(&json, "text", error);
+    ob_json_key(&json, "ok"), ob_json_bool(&json, !found && !error);
+    ob_json_count(&json, "errors", found || error);
+    ob_json_count(&json, "warnings", 0);
+    ob_json_text(&json, "file", file);
+    ob_json_key(&json, "problems");
+    ob_json_array(&json);
+    if (found || error) {
+        ob_json_object(&json);
+        ob_json_text(&json, "level", "error");
+        ob_json_text(&json, "path", found ? fault->path : NULL);
+        ob_json_text(&json, "rule", found ? fault->rule : NULL);
+        ob_json_text(&json, "text", found ? fault->text : error);
+        ob_json_end(&json);
     }
+    ob_json_end(&json);
     ob_json_end(&json);
     ob_say_json(&buf);
 }
@@ -53,12 +62,13 @@ int ob_cli_validate_payload(struct ob_cli *cli)
     struct ob_schema_fault fault = {.text = ""};
     const char *word = cli->args.rest_count ? cli->args.rest[0] : NULL;
     bool ok = (!word || !ob_cli_payload(word, &payload, &cli->err)) && check(cli, word ? &payload : NULL, &fault);
-    int status = OB_EXIT_OK;
-    if (cli->args.json)
-        say_json(ok, &fault, cli->err.text);
-    if (!ok)
-        status = ob_cli_fail(cli);
-    else if (!cli->args.json)
+    bool answered = ok || fault.text[0] || cli->err.code == OUTBOX_CONFIG;
+    int status = ok ? OB_EXIT_OK : ob_code_exit(cli->err.code);
+    if (cli->args.json && answered)
+        say_json(cli->args.json_schema, &fault, ok ? NULL : cli->err.text);
+    else if (!ok)
+        ob_cli_fail(cli);
+    else
         ob_cli_note(cli, "%s: %s", cli->args.json_schema, word ? "the payload fits" : "good");
     ob_buf_fini(&payload);
     return status;

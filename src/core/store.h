@@ -48,7 +48,7 @@ struct ob_act_row {
 struct ob_status_row {
     const char *name_space, *topic;
     int64_t pending, due, processing, stuck, parked, dead; /* stuck: processing with the lease run out */
-    double oldest_pending_s;                               /* age of the oldest due message; 0 when none */
+    double oldest_due_s;                                   /* age of the oldest due message; 0 when none */
     bool paused;
 };
 

@@ -187,8 +187,8 @@ static bool status_add(void *ctx, const struct ob_status_row *row)
     want->sum.parked += row->parked;
     want->sum.dead += row->dead;
     want->sum.paused |= row->paused;
-    if (row->oldest_pending_s > want->sum.oldest_pending_s)
-        want->sum.oldest_pending_s = row->oldest_pending_s;
+    if (row->oldest_due_s > want->sum.oldest_due_s)
+        want->sum.oldest_due_s = row->oldest_due_s;
     return true;
 }
 

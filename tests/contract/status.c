@@ -14,7 +14,7 @@ static void expect_numbers(struct fx *fx, const char *name_space, const char *to
 static void empty(struct fx *fx)
 {
     expect_numbers(AT(fx), NULL, NULL, "pending 0 due 0 processing 0 stuck 0 dead 0");
-    assert_true(status_of(fx, NULL, NULL).oldest_pending_s == 0);
+    assert_true(status_of(fx, NULL, NULL).oldest_due_s == 0);
 }
 
 static void numbers(struct fx *fx)
@@ -39,17 +39,17 @@ static void numbers(struct fx *fx)
 static void oldest_pending(struct fx *fx)
 {
     put(fx, .deliver_after_us = now_us() + HOUR);
-    assert_true(status_of(fx, NULL, NULL).oldest_pending_s == 0);
+    assert_true(status_of(fx, NULL, NULL).oldest_due_s == 0);
     int64_t before = now_us();
     put(fx);
     int64_t after = now_us();
     until_us(after + SECOND / 20);
     int64_t asked = now_us();
-    double age = status_of(fx, NULL, NULL).oldest_pending_s;
+    double age = status_of(fx, NULL, NULL).oldest_due_s;
     assert_true(age >= (double)(asked - after) / 1e6 - 0.002);
     assert_true(age <= (double)(now_us() - before) / 1e6 + 0.002);
     ack(fx, take(fx));
-    assert_true(status_of(fx, NULL, NULL).oldest_pending_s == 0);
+    assert_true(status_of(fx, NULL, NULL).oldest_due_s == 0);
 }
 
 /* Those that wait behind another message of their key are pending, and known to be waiting for it. */

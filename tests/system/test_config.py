@@ -73,8 +73,8 @@ def test_mistakes_as_json(file):
     report = json.loads(done.stdout)
     assert done.returncode == 78
     assert (report["ok"], report["file"], report["errors"]) == (False, path, 1)
-    assert report["problems"][-1] == {"level": "error", "source": "file", "file": path, "line": 2, "key": "relay.pol",
-                                      "value": None, "nearest": "poll", "text": "unknown option"}
+    assert report["problems"][-1] == {"level": "error", "source": "file", "file": path, "line": 2, "variable": None,
+                                      "name": "relay.pol", "value": None, "nearest": "poll", "text": "unknown option"}
 
 
 def test_a_file_that_is_not_there():
@@ -167,9 +167,9 @@ def test_where_values_come_from(file):
                  env={"OUTBOX_RELAY_BATCH": "20", "OUTBOX_RELAY_RUN": "4", "OUTBOX_SINK_BILLING_TIMEOUT": "7s"})
     assert (got["relay.batch"]["value"], got["relay.batch"]["source"]) == ("30", "flag")
     assert got["relay.run"] == {"name": "relay.run", "value": "4", "source": "env", "variable": "OUTBOX_RELAY_RUN",
-                                "secret": False, "reloadable": True}
+                                "file": None, "line": None, "secret": False, "reloadable": True}
     assert got["relay.lease"] == {"name": "relay.lease", "value": "20s", "source": "file", "file": path, "line": 3,
-                                  "secret": False, "reloadable": True}
+                                  "variable": None, "secret": False, "reloadable": True}
     assert (got["relay.poll"]["value"], got["relay.poll"]["source"]) == ("500ms", "default")
     assert got["sinks.billing.timeout"]["value"] == "7s"
     assert not got["relay.worker"]["reloadable"]

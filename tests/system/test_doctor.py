@@ -58,14 +58,14 @@ def test_well_and_not_well(tmp_path, receiver):
         "none": {"kind": "null"},
         "program": {"kind": "exec", "command": ["no such"]},
     }), status=1)
-    assert found["default"]["finding"] == "ok" and "0 pending" in found["default"]["text"]
-    assert found["up"]["finding"] == "ok"
-    assert found["none"]["finding"] == "ok"
-    assert found["gone"]["finding"] == "bad" and "http_connect" in found["gone"]["text"]
+    assert found["default"]["level"] == "ok" and "0 pending" in found["default"]["text"]
+    assert found["up"]["level"] == "ok"
+    assert found["none"]["level"] == "ok"
+    assert found["gone"]["level"] == "error" and "http_connect" in found["gone"]["text"]
     assert "reach it" in found["gone"]["todo"]
-    assert found["inside"]["finding"] == "bad" and "http_address_refused" in found["inside"]["text"]
+    assert found["inside"]["level"] == "error" and "http_address_refused" in found["inside"]["text"]
     assert "`allow`" in found["inside"]["text"]
-    assert found["program"]["finding"] == "bad" and '"no such"' in found["program"]["text"]
+    assert found["program"]["level"] == "error" and '"no such"' in found["program"]["text"]
     assert requests == []  # nothing was sent
 
 
@@ -112,8 +112,8 @@ def test_chats(tmp_path, store, tls, kind):
             "failing": sink(kind, good, url=failing.url("")),
             "gone": sink(kind, good, url="http://127.0.0.1:%d" % free_port())}), status=1)
         assert {request.method for request in server.requests + page.requests} == {"GET"}
-    assert (found["good"]["finding"], found["good"]["todo"]) == ("ok", None)
-    assert [found[name]["finding"] for name in ("token", "page", "failing", "gone")] == ["bad"] * 4
+    assert (found["good"]["level"], found["good"]["todo"]) == ("ok", None)
+    assert [found[name]["level"] for name in ("token", "page", "failing", "gone")] == ["error"] * 4
     assert "credentials" in found["token"]["todo"]
     assert kind + "_unclear: status 200: expected JSON" in found["page"]["text"]
     assert "address" in found["page"]["todo"]
@@ -139,9 +139,9 @@ def test_webhooks(tmp_path, store, tls):
             "post": {"kind": "http", "url": receiver.url(), "allow": "127.0.0.0/8"}}), status=1)
         assert (server.requests, receiver.requests, server.connections) == ([], [], 1)
     for name, text in (("hook", "it was reached"), ("post", "it was reached"), ("own", "names its own URL")):
-        assert found[name]["finding"] == "ok" and text in found[name]["text"]
+        assert found[name]["level"] == "ok" and text in found[name]["text"]
         assert "would take" not in found[name]["text"]
-    assert found["nowhere"]["finding"] == "bad" and "http_resolve" in found["nowhere"]["text"]
+    assert found["nowhere"]["level"] == "error" and "http_resolve" in found["nowhere"]["text"]
     assert "reach it" in found["nowhere"]["todo"] and "SECRET" not in json.dumps(found)
 
 
@@ -153,10 +153,10 @@ def test_mail(tmp_path, store):
             "good": sink("smtp", good), "login": sink("smtp", good, password="wrong-SECRET"),
             "gone": sink("smtp", good, url="smtp://127.0.0.1:%d" % free_port())}), status=1)
         assert server.seen == []
-    assert found["good"]["finding"] == "ok"
-    assert found["login"]["finding"] == "bad" and "smtp_535" in found["login"]["text"]
+    assert found["good"]["level"] == "ok"
+    assert found["login"]["level"] == "error" and "smtp_535" in found["login"]["text"]
     assert "credentials" in found["login"]["todo"] and "SECRET" not in json.dumps(found)
-    assert found["gone"]["finding"] == "bad" and "reach it" in found["gone"]["todo"]
+    assert found["gone"]["level"] == "error" and "reach it" in found["gone"]["todo"]
 
 
 @pytest.mark.parametrize("retry, noted", [({}, True), ({"after_cap": "23h"}, True), ({"after_cap": "24h"}, False)])
@@ -165,26 +165,26 @@ def test_patience_that_is_cut_short_is_noted(tmp_path, store, tls, retry, noted)
     with WhatsAppServer(tls) as server:
         config = write(tmp_path, store, {"promo": sink("whatsapp", server.options(), retry=retry)})
         rows = json.loads(run_cli("doctor", "--config", config, "--json").stdout)["findings"]
-    notes = [row["todo"] for row in rows if row["name"] == "promo" and row["finding"] == "note"]
+    notes = [row["todo"] for row in rows if row["name"] == "promo" and row["level"] == "warning"]
     assert notes == (["for marketing, set its retry: {after_cap: 24h}"] if noted else [])
 
 
 def test_store_not_migrated_and_gone(tmp_path, db):
     found = findings(write(tmp_path, db.url(), {"none": {"kind": "null"}}), status=0)
-    assert found["default"]["finding"] == "ok"
+    assert found["default"]["level"] == "ok"
     db.sql("DROP SCHEMA outbox CASCADE")
     found = findings(write(tmp_path, db.url(), {"none": {"kind": "null"}}), status=1)
-    assert found["default"]["finding"] == "bad" and "outbox migrate" in found["default"]["todo"]
+    assert found["default"]["level"] == "error" and "outbox migrate" in found["default"]["todo"]
     found = findings(write(tmp_path, "postgresql://postgres@127.0.0.1:%d/x" % free_port(), {"none": {"kind": "null"}}),
                      status=1)
-    assert found["default"]["finding"] == "bad" and "cannot connect" in found["default"]["text"]
+    assert found["default"]["level"] == "error" and "cannot connect" in found["default"]["text"]
 
 
 def test_dead_letters_are_noted(tmp_path, db):
     db.cli("send", "none.a", "{}", "--max-attempts", "1")
     db.sql("SELECT outbox.settle(array_agg(id), array_agg(token), array[3]) FROM outbox.claim('w')")
     found = findings(write(tmp_path, db.url(), {"none": {"kind": "null"}}), status=0)
-    assert found["default"]["finding"] == "note" and "--status dead" in found["default"]["todo"]
+    assert found["default"]["level"] == "warning" and "--status dead" in found["default"]["todo"]
 
 
 def test_many_partitions_are_noted(tmp_path, db):
@@ -194,7 +194,7 @@ def test_many_partitions_are_noted(tmp_path, db):
     db.sql("INSERT INTO outbox.period SELECT now() - i * interval '1 year', now() - i * interval '1 year', 'x' || i, false, "
            "false FROM generate_series(1, 100) i")
     found = findings(config, 0)["default"]
-    assert found["finding"] == "note" and "10" in found["text"] and "purge" in found["todo"]
+    assert found["level"] == "warning" and "10" in found["text"] and "purge" in found["todo"]
 
 
 def test_what_waits_in_silence(tmp_path, db):
@@ -207,8 +207,8 @@ def test_what_waits_in_silence(tmp_path, db):
     db.cli("pause", "--destination", "none", "--force")
     rows = json.loads(run_cli("doctor", "--config", config, "--json").stdout)["findings"]
     pauses, routes = rows[2:4]
-    assert (pauses["what"], pauses["finding"], pauses["text"]) == ("pauses", "note", "sink none")
-    assert (routes["what"], routes["finding"]) == ("routes", "note") and routes["text"].endswith(": default/other")
+    assert (pauses["what"], pauses["level"], pauses["text"]) == ("pauses", "warning", "sink none")
+    assert (routes["what"], routes["level"]) == ("routes", "warning") and routes["text"].endswith(": default/other")
 
 
 def test_a_missing_right_is_never_the_owners(tmp_path, db):
@@ -222,7 +222,7 @@ def test_a_missing_right_is_never_the_owners(tmp_path, db):
         assert 'GRANT "outbox_relay" TO "nobody_yet"' in found["default"]["text"]
         db.sql("REVOKE outbox_auditor FROM nobody_yet; GRANT outbox_relay TO nobody_yet")
         found = findings(write(tmp_path, db.url("nobody_yet"), {"none": {"kind": "null"}}), status=0)
-        assert found["default"]["finding"] == "ok"
+        assert found["default"]["level"] == "ok"
     finally:
         db.sql("DROP ROLE nobody_yet")
 
@@ -233,7 +233,7 @@ def test_no_sinks_and_no_file(tmp_path):
     config = tmp_path / "outbox.yaml"
     config.write_text(json.dumps({"store": store}))
     found = findings(config, status=1)
-    assert found[str(config)]["finding"] == "note" and "--sample" in found[str(config)]["todo"]
+    assert found[str(config)]["level"] == "warning" and "--sample" in found[str(config)]["todo"]
     assert "outbox init" in found["default"]["text"] and found["default"]["todo"] is None
 
 
@@ -244,9 +244,9 @@ def test_one_missing_secret_hides_nothing_else(tmp_path):
         "mail": {"kind": "smtp", "url": "smtp://127.0.0.1:1", "from": "a@b.example", "password": "${NOBODY_SET_THIS}"},
         "good": {"kind": "null"}})
     done = run_cli("doctor", "--config", config, "--json", check=False)
-    rows = [(row["finding"], row["what"], row["name"]) for row in json.loads(done.stdout)["findings"]]
+    rows = [(row["level"], row["what"], row["name"]) for row in json.loads(done.stdout)["findings"]]
     assert done.returncode == 1
-    assert rows == [("bad", "config", str(config)), ("ok", "store", "default"), ("ok", "sink", "good")]
+    assert rows == [("error", "config", str(config)), ("ok", "store", "default"), ("ok", "sink", "good")]
     assert "NOBODY_SET_THIS is not set" in json.loads(done.stdout)["findings"][0]["text"]
     assert "1 problem found." in run_cli("doctor", "--config", config, check=False).stderr
 

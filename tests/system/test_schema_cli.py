@@ -56,11 +56,14 @@ def test_validate_names_path_and_rule(schema, tmp_path):
     payload.write_text('{"amount": 5, "currency": "euro"}')
     done = run_cli("validate", "--json", "--json-schema", schema, "@%s" % payload, check=False)
     assert done.returncode == 2
-    assert json.loads(done.stdout) == {"ok": False, "path": "/currency", "rule": "/properties/currency/pattern",
-                                       "text": "/currency: must match ^[A-Z]{3}$ (pattern)"}
+    assert json.loads(done.stdout) == {
+        "ok": False, "errors": 1, "warnings": 0, "file": str(schema), "problems": [
+            {"level": "error", "path": "/currency", "rule": "/properties/currency/pattern",
+             "text": "/currency: must match ^[A-Z]{3}$ (pattern)"}]}
+    assert done.stderr == ""
     payload.write_text('{"amount": 5, "currency": "EUR"}')
     done = run_cli("validate", "--json", "--json-schema", schema, "@%s" % payload)
-    assert json.loads(done.stdout) == {"ok": True}
+    assert json.loads(done.stdout) == {"ok": True, "errors": 0, "warnings": 0, "file": str(schema), "problems": []}
 
 
 def test_validate_without_a_payload_checks_the_schema(schema, tmp_path):

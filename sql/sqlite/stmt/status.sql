@@ -1,5 +1,5 @@
--- status: a row per topic. Columns: namespace, topic, pending, due, processing, stuck, parked, dead, oldest_pending_s,
+-- status: a row per topic. Columns: namespace, topic, pending, due, processing, stuck, parked, dead, oldest_due_s,
 -- paused.
-SELECT namespace, topic, pending, due, processing, stuck, parked, dead, oldest_pending_s, paused
+SELECT namespace, topic, pending, due, processing, stuck, parked, dead, oldest_due_s, paused
   FROM outbox_status
  ORDER BY namespace, topic

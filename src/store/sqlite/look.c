@@ -249,7 +249,7 @@ static bool read_status(sqlite3_stmt *stmt, void *ctx)
         .stuck = sqlite3_column_int64(stmt, 5),
         .parked = sqlite3_column_int64(stmt, 6),
         .dead = sqlite3_column_int64(stmt, 7),
-        .oldest_pending_s = sqlite3_column_double(stmt, 8),
+        .oldest_due_s = sqlite3_column_double(stmt, 8),
         .paused = sqlite3_column_int(stmt, 9) != 0,
     };
     return reader->status(reader->ctx, &row);

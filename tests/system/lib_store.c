@@ -89,8 +89,8 @@ static void nacks_releases_extends(void **state)
     assert_int_equal(outbox_release(store, msg, &err), OUTBOX_OK);
     outbox_batch *second = claim(1);
     assert_int_equal(outbox_batch_at(second, 0)->spent, 1);
-    fails(OUTBOX_LEASE_LOST, outbox_nack(store, msg, "c", "e", &err), "not held any more");
-    fails(OUTBOX_LEASE_LOST, outbox_extend(store, msg, 60000000, &err), "not held any more");
+    fails(OUTBOX_LEASE_LOST, outbox_nack(store, msg, "c", "e", &err), "no longer held");
+    fails(OUTBOX_LEASE_LOST, outbox_extend(store, msg, 60000000, &err), "no longer held");
     msg = outbox_batch_at(second, 0);
     assert_int_equal(outbox_extend(store, msg, 3600000000, &err), OUTBOX_OK);
     assert_int_equal(pg_number("select count(*) from outbox.messages where locked_until > now() + '59 min'"), 1);

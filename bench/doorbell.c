@@ -4,8 +4,8 @@
  *
  * Says "ready" when it is so, and goes on until its input ends; then says in JSON what it did. A busy one claims nothing:
  * what its claims cost must not count as the price of the wake-up. */
+#include "store/pg/doorbell.h"
 #include "core/batch.h"
-#include "store/pg/bell.h"
 #include "store/pg/store.h"
 
 #include <poll.h>
@@ -42,22 +42,22 @@ static void say_ready(void)
 /* Looks that find nothing, or, to stay busy, a thousand messages. */
 static void pretend(const char *conninfo, bool busy)
 {
-    struct ob_pg_bell_options options = {.conninfo = conninfo, .application = "bench", .schema = "outbox"};
-    struct ob_pg_bell *bell;
+    struct ob_pg_doorbell_options options = {.conninfo = conninfo, .application = "bench", .schema = "outbox"};
+    struct ob_pg_doorbell *doorbell;
     struct outbox_error err;
-    enum ob_bell_look look;
-    if (ob_pg_bell_new(&options, &bell, &err))
-        die("bell", err.text);
+    enum ob_doorbell_reason look;
+    if (ob_pg_doorbell_new(&options, &doorbell, &err))
+        die("doorbell", err.text);
     while (!told_to_end()) {
-        if (ob_pg_bell_wait(bell, FALLBACK_US, &look, &err))
+        if (ob_pg_doorbell_wait(doorbell, FALLBACK_US, &look, &err))
             die("wait", err.text);
         looks++;
-        rang += look == OB_LOOK_RANG;
-        ob_pg_bell_claimed(bell, busy ? 1000 : 0, false, false);
-        if (ob_pg_bell_state(bell) == (busy ? OB_BELL_HELD : OB_BELL_CALM))
+        rang += look == OB_WAKE_RANG;
+        ob_pg_doorbell_claimed(doorbell, busy ? 1000 : 0, false, false);
+        if (ob_pg_doorbell_state(doorbell) == (busy ? OB_DOORBELL_HELD : OB_DOORBELL_CALM))
             say_ready();
     }
-    ob_pg_bell_free(bell);
+    ob_pg_doorbell_free(doorbell);
 }
 
 static size_t claim_and_ack(struct ob_store *store)

@@ -65,7 +65,7 @@ static void chunk(struct variant *variant, PGconn *watcher, const struct bench_o
 {
     static const char lsn[] = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')";
     if (variant->rings)
-        raw_run(watcher, "select pg_advisory_unlock(outbox.bell_class(), 0)");
+        raw_run(watcher, "select pg_advisory_unlock(outbox.doorbell_class(), 0)");
     double wal = raw_number(watcher, lsn), cpu = cpu_of(PQbackendPID(variant->conn));
     for (int i = 0; i < options->count; i++) {
         double start = seconds_now();
@@ -78,18 +78,18 @@ static void chunk(struct variant *variant, PGconn *watcher, const struct bench_o
         variant->wal[round] = (raw_number(watcher, lsn) - wal) / options->count;
     }
     if (variant->rings)
-        raw_run(watcher, "select pg_advisory_lock(outbox.bell_class(), 0)");
+        raw_run(watcher, "select pg_advisory_lock(outbox.doorbell_class(), 0)");
     PQconsumeInput(watcher);
-    for (PGnotify *bell; (bell = PQnotifies(watcher));)
-        PQfreemem(bell);
+    for (PGnotify *doorbell; (doorbell = PQnotifies(watcher));)
+        PQfreemem(doorbell);
 }
 
-static void listen_to_bell(PGconn *watcher)
+static void listen_to_doorbell(PGconn *watcher)
 {
-    PGresult *res = raw_exec(watcher, "select format('listen %I', outbox.bell_channel(0))");
+    PGresult *res = raw_exec(watcher, "select format('listen %I', outbox.doorbell_channel(0))");
     raw_run(watcher, PQgetvalue(res, 0, 0));
     PQclear(res);
-    raw_run(watcher, "select pg_advisory_lock(outbox.bell_class(), 0)");
+    raw_run(watcher, "select pg_advisory_lock(outbox.doorbell_class(), 0)");
 }
 
 void command_enqueue_cost(const struct bench_options *options)
@@ -104,7 +104,7 @@ void command_enqueue_cost(const struct bench_options *options)
     };
     const size_t count = sizeof variants / sizeof variants[0];
     PGconn *watcher = raw_open(options->places[0]);
-    listen_to_bell(watcher);
+    listen_to_doorbell(watcher);
     for (size_t i = 0; i < count; i++)
         variant_open(&variants[i], options);
     for (int round = -1; round < options->rounds; round++)

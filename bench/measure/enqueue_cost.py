@@ -10,7 +10,7 @@ TITLE = "what an enqueue adds to a one-row business transaction, and WAL over a 
 ORDERS = "create table orders (id bigint generated always as identity primary key, customer int, total int)"
 LABELS = [("none", "the order alone"), ("plain", "+ enqueue"), ("key", "+ enqueue, key"),
           ("dedupe", "+ enqueue, dedupe key"), ("both", "+ enqueue, both"),
-          ("rings", "+ enqueue that rings the bell")]
+          ("rings", "+ enqueue that rings the doorbell")]
 LSN = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"
 
 SCRIPT = """
@@ -56,7 +56,7 @@ def crowded(bench, report):
         with bench.fresh() as database:
             with bench.connect(database) as conn:
                 conn.execute(ORDERS)
-                conn.execute("select pg_advisory_lock(outbox.bell_class(), 0)")  # as a busy relay does
+                conn.execute("select pg_advisory_lock(outbox.doorbell_class(), 0)")  # as a busy relay does
                 for _ in range(bench.rounds):
                     for name, path in scripts.items():
                         report.sample("pgbench " + name, tps=pgbench(bench, database, path, clients, seconds))

@@ -1,4 +1,4 @@
-"""Eleven destinations, one of them down: what that costs the other ten, and how soon it is served again."""
+"""Eleven sinks, one of them down: what that costs the other ten, and how soon it is served again."""
 import tempfile
 import time
 
@@ -6,13 +6,13 @@ from harness.relay import Relay, wait_for
 from tests.support.nginx import PROGRAM, Nginx, free_port
 
 NAME = "relay-outage"
-TITLE = "one destination of eleven is down: the throughput of the ten, attempts spent, recovery"
+TITLE = "one sink of eleven is down: the throughput of the ten, attempts spent, recovery"
 BAR, RECOVERY_BAR = 0.9, 2.0
 BREAKER = 5  # failures in a row open it, as configured unless told otherwise; the last of them is not spent
 QUIET = "access_log off; location / { return 204; }"
 DOWN = "d10"  # of d0 to d10
 
-# Of every `of` messages one for each destination: with 10 nothing is for the one that is down.
+# Of every `of` messages one for each sink: with 10 nothing is for the one that is down.
 FILL = """
 select count(*) from outbox.enqueue_many((
     select jsonb_agg(jsonb_build_object('topic', 'd' || i %% %(of)s::int,
@@ -88,7 +88,7 @@ def measure(bench, report):
             one(bench, report, nginx.url("/"), "ten", 10, count)
             one(bench, report, nginx.url("/"), "ten, and one down", 11, count)
     labels = ["ten", "ten, and one down"]
-    print("  %d messages for ten destinations; CPU in us per message of theirs" % count)
+    print("  %d messages for ten sinks; CPU in us per message of theirs" % count)
     report.table(["", "msg/s", "relay CPU", "backend CPU"],
                  [[label] + [report.median(label, field) for field in ("rate", "relay_us", "cpu_us")]
                   for label in labels])

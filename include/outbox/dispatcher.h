@@ -73,8 +73,8 @@ struct outbox_dispatch {
 /* Numbers since the start. Initialise it with OUTBOX_DISPATCHER_STATS_INIT. */
 struct outbox_dispatcher_stats {
     size_t size;
-    bool connected; /* the store answered the last request */
-    int held, out;  /* messages claimed and not settled; of these, tasks in progress */
+    bool connected;      /* the store answered the last request */
+    int held, in_flight; /* messages claimed and not settled; of these, tasks in progress */
     uint64_t claimed, delivered, retried, failed, released, lost;
 };
 #define OUTBOX_DISPATCHER_STATS_INIT \

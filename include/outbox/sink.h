@@ -46,9 +46,9 @@ enum outbox_sink_outcome {
 
 /* What a limit or a block applies to. */
 enum outbox_sink_scope {
-    OUTBOX_SCOPE_MESSAGE,     /* this message only */
-    OUTBOX_SCOPE_RECIPIENT,   /* this recipient; messages to others continue */
-    OUTBOX_SCOPE_DESTINATION, /* everything that goes through this sink */
+    OUTBOX_SCOPE_MESSAGE,   /* this message only */
+    OUTBOX_SCOPE_RECIPIENT, /* this recipient; messages to others continue */
+    OUTBOX_SCOPE_SINK,      /* everything that goes through this sink */
 };
 
 /* The outcome of a delivery. Initialise it with OUTBOX_VERDICT_INIT. */
@@ -150,7 +150,7 @@ struct outbox_sink_ops {
     const struct outbox_sink_setting *settings;
     /* (optional) Tests whether the receiver would take messages, without sending one; reports to host->done with this handle,
      * as for a delivery. */
-    void (*probe)(outbox_sink *sink, uint64_t handle);
+    void (*ping)(outbox_sink *sink, uint64_t handle);
     const char *summary; /* (optional) one line for `outbox version` and the reference */
     /* (optional) The name of a DURATION setting after which the sink ends a delivery by itself. The host's default time limit
      * is then longer than that. */

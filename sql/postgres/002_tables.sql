@@ -40,7 +40,7 @@ create table @schema@.lane (
     id         bigint not null,
     namespace  text not null,
     topic      text not null,
-    bell       int not null default 0,
+    doorbell       int not null default 0,
     created_at timestamptz not null default clock_timestamp()
 );
 create index lane_name on @schema@.lane (namespace, topic);
@@ -194,7 +194,7 @@ create table @schema@.pause (
     id          bigint generated always as identity primary key,
     namespace   text, -- null: all
     topic       text, -- null: all of the namespace
-    destination text, -- a sink by name; the relay heeds it
+    sink text, -- a sink by name; the relay heeds it
     lane        bigint, -- of one topic, whether there is such a lane yet or not
     like_namespace text, -- where namespace or topic has a * or a ?: both, as patterns of LIKE
     like_topic  text,
@@ -203,7 +203,7 @@ create table @schema@.pause (
     reason      text
 );
 create index pause_lane on @schema@.pause (lane) where lane is not null;
-create index pause_namespace on @schema@.pause (namespace) where destination is null and topic is null;
+create index pause_namespace on @schema@.pause (namespace) where sink is null and topic is null;
 
 create table @schema@.hook (
     id            bigint generated always as identity primary key,

@@ -52,15 +52,15 @@ end
 $$;
 
 -- The doorbell's lock class and channel: one pair per outbox, whatever its schema is called.
-create function @schema@.bell_class() returns int
+create function @schema@.doorbell_class() returns int
     language sql stable
 as $$
     select '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid::bigint::bit(32)::int
 $$;
-create function @schema@.bell_channel(bell int default 0) returns text
+create function @schema@.doorbell_channel(doorbell int default 0) returns text
     language sql stable
 as $$
-    select pg_catalog.concat('outbox_', '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid, '_', bell)
+    select pg_catalog.concat('outbox_', '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid, '_', doorbell)
 $$;
 
 -- Spaces and control characters are written out in what follows: [[:space:]] is another set in every collation.
@@ -278,7 +278,7 @@ as $$
 $$;
 
 -- What an operator names must be able to exist. Namespace and topic may be patterns.
-create function @schema@.check_names(namespace text, topic text, destination text) returns void
+create function @schema@.check_names(namespace text, topic text, sink text) returns void
     language plpgsql
 as $$
 declare
@@ -298,8 +298,8 @@ begin
                 hint = 'A pattern has * and ?, and no backslash: no name has a * or a ? of its own.';
         end if;
     end loop;
-    if destination !~ '^[A-Za-z0-9_.-]{@sink_name_min@,@sink_name_max@}$' then
-        raise exception 'no sink is named "%"', left(destination, 64) using errcode = 'OB001',
+    if sink !~ '^[A-Za-z0-9_.-]{@sink_name_min@,@sink_name_max@}$' then
+        raise exception 'no sink is named "%"', left(sink, 64) using errcode = 'OB001',
             hint = 'A name has @sink_name_min@ to @sink_name_max@ letters, digits, "-", "_" and ".".';
     end if;
 end
@@ -327,7 +327,7 @@ declare
     v_tenant uuid := p_tenant_id;
     v_bytes bigint;
     v_lane bigint;
-    v_bell int;
+    v_doorbell int;
     v_ring boolean;
     v_prefix boolean;
     v_dedupe_topic text;
@@ -351,11 +351,11 @@ begin
         v_tenant := @schema@.tenant_for(p_tenant_id);
     end if;
 
-    select l.id, l.bell, coalesce(n.doorbell, s.doorbell), coalesce(n.tenant_prefix, s.tenant_prefix),
+    select l.id, l.doorbell, coalesce(n.doorbell, s.doorbell), coalesce(n.tenant_prefix, s.tenant_prefix),
            case coalesce(n.dedupe_scope, s.dedupe_scope) when 'topic' then p_topic else '' end,
            case coalesce(n.order_scope, s.order_scope) when 'topic' then p_topic else '' end,
            coalesce(n.max_payload, s.max_payload), coalesce(p_max_attempts, n.max_attempts, s.max_attempts)
-      into v_lane, v_bell, v_ring, v_prefix, v_dedupe_topic, v_order_topic, v_max_payload, v_max_attempts
+      into v_lane, v_doorbell, v_ring, v_prefix, v_dedupe_topic, v_order_topic, v_max_payload, v_max_attempts
       from @schema@.namespace s
       left join @schema@.namespace n on n.name = p_namespace
       left join @schema@.lane l on l.namespace = p_namespace and l.topic = p_topic
@@ -363,7 +363,7 @@ begin
      limit 1;
     if v_lane is null then
         v_lane := @schema@.lane_new(p_namespace, p_topic);
-        v_bell := 0;
+        v_doorbell := 0;
     end if;
 
     if p_deliver_after not between '@moment_min_at@' and '@moment_max_at@'
@@ -420,20 +420,20 @@ begin
         v_bytes, v_max_attempts, p_priority, coalesce(v_sid % 16, -1));
 
     -- The doorbell, last and after the writes: ring only when nobody is busy. See docs/doorbell.md.
-    if v_ring and pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, v_bell) then
-        perform @schema@.ring(v_bell);
+    if v_ring and pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, v_doorbell) then
+        perform @schema@.ring(v_doorbell);
     end if;
     return row (v_id, true, v_seq)::@schema@.receipt;
 end
 $$;
 
 -- `set outbox.doorbell = off` keeps a session from ringing: NOTIFY and PREPARE TRANSACTION exclude each other.
-create function @schema@.ring(bell int) returns void
+create function @schema@.ring(doorbell int) returns void
     language plpgsql
 as $$
 begin
     if coalesce(current_setting('outbox.doorbell', true), '') <> 'off' then
-        perform pg_notify(@schema@.bell_channel(bell), '');
+        perform pg_notify(@schema@.doorbell_channel(doorbell), '');
     end if;
 end
 $$;
@@ -486,7 +486,7 @@ $$;
 create type @schema@.item as (ord int, id uuid, topic text, payload jsonb, body bytea, content_type text, key text,
     dedupe_key text, tenant_id uuid, namespace text, subject text, recipient text, headers jsonb, priority int,
     deliver_after timestamptz, expires_at timestamptz, max_attempts int, correlation_id text, dedupe_digest uuid,
-    stream_digest uuid, order_topic text, lane bigint, bell int, prefix boolean, max_payload int, encoding text);
+    stream_digest uuid, order_topic text, lane bigint, doorbell int, prefix boolean, max_payload int, encoding text);
 
 -- Reads the array; the settings of each namespace and the lanes known so far come along.
 create function @schema@.read_items(messages jsonb, v_now timestamptz) returns @schema@.item[]
@@ -500,7 +500,7 @@ as $$
                    then m.topic else '' end || chr(31) || m.dedupe_key),
                @schema@.digest(m.namespace || chr(31) || t.order_topic || chr(31) || coalesce(m.tenant::text, '')
                    || chr(31) || m.key),
-               t.order_topic, l.id, case when coalesce(n.doorbell, s.doorbell) then coalesce(l.bell, 0) end,
+               t.order_topic, l.id, case when coalesce(n.doorbell, s.doorbell) then coalesce(l.doorbell, 0) end,
                coalesce(n.tenant_prefix, s.tenant_prefix),
                coalesce(n.max_payload, s.max_payload), m.encoding)::@schema@.item order by o.ordinality)
       from jsonb_array_elements(messages) with ordinality o(value, ordinality)
@@ -516,7 +516,7 @@ as $$
       join @schema@.namespace s on s.name = '*'
       left join @schema@.namespace n on n.name = m.namespace
      cross join lateral (select case coalesce(n.order_scope, s.order_scope) when 'topic' then m.topic else '' end as order_topic) t
-      left join lateral (select x.id, x.bell from @schema@.lane x
+      left join lateral (select x.id, x.doorbell from @schema@.lane x
                           where x.namespace = m.namespace and x.topic = m.topic limit 1) l on true
 $$;
 
@@ -591,7 +591,7 @@ declare
     v_now constant timestamptz := clock_timestamp();
     v_items @schema@.item[];
     v_dedupes boolean;
-    v_bell int;
+    v_doorbell int;
     v_sids bigint[] := '{}';
     v_seqs bigint[] := '{}';
 begin
@@ -664,9 +664,9 @@ begin
           from unnest(v_items) i where d.digest = i.dedupe_digest and i.id is not null;
     end if;
 
-    for v_bell in select distinct i.bell from unnest(v_items) i where i.id is not null and i.bell is not null loop
-        if pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, v_bell) then
-            perform @schema@.ring(v_bell);
+    for v_doorbell in select distinct i.doorbell from unnest(v_items) i where i.id is not null and i.doorbell is not null loop
+        if pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, v_doorbell) then
+            perform @schema@.ring(v_doorbell);
         end if;
     end loop;
     return query

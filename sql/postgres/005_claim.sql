@@ -288,7 +288,7 @@ declare
 begin
     s.paused := exists (select from @schema@.pause p where p.lane is not null);
     s.quiet := (select array_agg(p.namespace) from @schema@.pause p
-                 where p.destination is null and p.topic is null and p.like_namespace is null);
+                 where p.sink is null and p.topic is null and p.like_namespace is null);
     if namespace is not null and topics is not null then
         s.lanes := array(select distinct l.id from unnest(topics) t(topic)
                            join @schema@.lane l on l.namespace = scope_of.namespace and l.topic = t.topic);
@@ -460,9 +460,9 @@ begin
     end if;
 
     v_scope.open := claim.namespace is null and topics is null and only_namespaces is null and skip_namespaces is null
-        and rule_namespaces is null and not exists (select from @schema@.pause p where p.destination is null);
+        and rule_namespaces is null and not exists (select from @schema@.pause p where p.sink is null);
     if not v_scope.open then
-        if exists (select from @schema@.pause p where p.namespace is null and p.destination is null and p.topic is null) then
+        if exists (select from @schema@.pause p where p.namespace is null and p.sink is null and p.topic is null) then
             v_kept := set_config('outbox.more', '', true);
             return;
         end if;

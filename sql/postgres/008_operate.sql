@@ -166,25 +166,25 @@ end
 $$;
 
 -- A pause is of everything, of namespaces and topics, or of a sink.
-create function @schema@.check_pause(namespace text, topic text, destination text) returns void
+create function @schema@.check_pause(namespace text, topic text, sink text) returns void
     language plpgsql
 as $$
 begin
     perform @schema@.check_no_tenant();
-    perform @schema@.check_names(namespace, topic, destination);
+    perform @schema@.check_names(namespace, topic, sink);
     if topic is not null and namespace is null then
         raise exception 'a topic is paused within its namespace' using errcode = 'OB001',
             hint = 'Give the namespace too; ''*'' is all of them.';
-    elsif destination is not null and namespace is not null then
+    elsif sink is not null and namespace is not null then
         raise exception 'a pause is of a sink, or of a namespace and topic' using errcode = 'OB001', hint = 'Give one of them.';
     end if;
 end
 $$;
 
--- Pauses everything (no argument), a namespace, a topic, or a destination (a sink's name, which the relay heeds). Namespace
+-- Pauses everything (no argument), a namespace, a topic, or a sink (a sink's name, which the relay heeds). Namespace
 -- and topic may be patterns with * and ?, which hold for topics that come later, too.
 -- Producers go on; messages gather. What is out under a lease is finished.
-create function @schema@.pause(namespace text default null, topic text default null, destination text default null,
+create function @schema@.pause(namespace text default null, topic text default null, sink text default null,
     actor text default null, reason text default null) returns boolean
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -193,33 +193,33 @@ as $$
 declare
     v_pattern constant boolean := concat(namespace, topic) ~ '[*?]';
 begin
-    perform @schema@.check_pause(namespace, topic, destination);
+    perform @schema@.check_pause(namespace, topic, sink);
     if exists (select from @schema@.pause p where p.namespace is not distinct from pause.namespace
-            and p.topic is not distinct from pause.topic and p.destination is not distinct from pause.destination) then
+            and p.topic is not distinct from pause.topic and p.sink is not distinct from pause.sink) then
         return false;
     end if;
-    insert into @schema@.pause (namespace, topic, destination, lane, like_namespace, like_topic, actor, reason)
-    values (pause.namespace, pause.topic, pause.destination,
+    insert into @schema@.pause (namespace, topic, sink, lane, like_namespace, like_topic, actor, reason)
+    values (pause.namespace, pause.topic, pause.sink,
             case when pause.topic is not null and not v_pattern then @schema@.lane_id(pause.namespace, pause.topic) end,
             case when v_pattern then @schema@.like_of(pause.namespace) end,
             case when v_pattern then @schema@.like_of(coalesce(pause.topic, '*')) end,
             coalesce(pause.actor, session_user), pause.reason);
     perform @schema@.record(actor, 'pause', reason, null, null,
-        jsonb_build_object('namespace', namespace, 'topic', topic, 'destination', destination));
+        jsonb_build_object('namespace', namespace, 'topic', topic, 'sink', sink));
     return true;
 end
 $$;
 
 -- Undoes the pause of the same name or pattern, and the pauses of single topics or namespaces that a pattern matches.
-create function @schema@.resume(namespace text default null, topic text default null, destination text default null,
+create function @schema@.resume(namespace text default null, topic text default null, sink text default null,
     actor text default null, reason text default null) returns boolean
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    perform @schema@.check_pause(namespace, topic, destination);
-    delete from @schema@.pause p where p.destination is not distinct from resume.destination
+    perform @schema@.check_pause(namespace, topic, sink);
+    delete from @schema@.pause p where p.sink is not distinct from resume.sink
        and (p.namespace is not distinct from resume.namespace and p.topic is not distinct from resume.topic
             or p.like_namespace is null and p.namespace like @schema@.like_of(resume.namespace)
                and (p.topic is null and resume.topic is null or p.topic like @schema@.like_of(resume.topic)));
@@ -227,7 +227,7 @@ begin
         return false;
     end if;
     perform @schema@.record(actor, 'resume', reason, null, null,
-        jsonb_build_object('namespace', namespace, 'topic', topic, 'destination', destination));
+        jsonb_build_object('namespace', namespace, 'topic', topic, 'sink', sink));
     perform @schema@.ring_if_calm();
     return true;
 end
@@ -309,20 +309,20 @@ begin
 end
 $$;
 
--- Gives a topic a bell of its own, for relays that serve only some topics. See docs/doorbell.md.
-create function @schema@.assign_bell(namespace text, topic text, bell int) returns void
+-- Gives a topic a doorbell of its own, for relays that serve only some topics. See docs/doorbell.md.
+create function @schema@.assign_doorbell(namespace text, topic text, doorbell int) returns void
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
     perform @schema@.check_no_tenant();
-    if not exists (select from @schema@.lane l where l.namespace = assign_bell.namespace and l.topic = assign_bell.topic) then
-        perform @schema@.lane_new(assign_bell.namespace, assign_bell.topic);
+    if not exists (select from @schema@.lane l where l.namespace = assign_doorbell.namespace and l.topic = assign_doorbell.topic) then
+        perform @schema@.lane_new(assign_doorbell.namespace, assign_doorbell.topic);
     end if;
-    update @schema@.lane l set bell = assign_bell.bell
-     where l.namespace = assign_bell.namespace and l.topic = assign_bell.topic;
-    perform @schema@.record(null, 'assign_bell', null, null, null,
-        jsonb_build_object('namespace', namespace, 'topic', topic, 'bell', bell));
+    update @schema@.lane l set doorbell = assign_doorbell.doorbell
+     where l.namespace = assign_doorbell.namespace and l.topic = assign_doorbell.topic;
+    perform @schema@.record(null, 'assign_doorbell', null, null, null,
+        jsonb_build_object('namespace', namespace, 'topic', topic, 'doorbell', doorbell));
 end
 $$;

@@ -99,7 +99,7 @@ select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 
        coalesce(q.processing, 0) as processing, coalesce(q.stuck, 0) as stuck, coalesce(q.parked, 0) as parked,
        coalesce(d.dead, 0) as dead,
        coalesce(extract(epoch from clock_timestamp() - q.oldest), 0)::double precision as oldest_due_s,
-       exists (select from @schema@.pause p where p.destination is null and (p.namespace is null
+       exists (select from @schema@.pause p where p.sink is null and (p.namespace is null
                or (p.namespace = l.namespace and (p.topic is null or p.topic = l.topic))
                or (l.namespace like p.like_namespace and l.topic like p.like_topic))) as paused
   from (select distinct x.id, x.namespace, x.topic from @schema@.lane x) l
@@ -149,7 +149,7 @@ begin
         ('messages', 'attempts', 'The number of the last attempt begun; never falls.'),
         ('messages', 'spent', 'How much of max_attempts is spent; an operator''s retry starts anew.'),
         ('messages', 'max_attempts', 'How many attempts it may spend.'),
-        ('messages', 'deferred', 'How many times in a row it was put off, nothing spent: limited, blocked, or unknown from a destination that answers nobody.'),
+        ('messages', 'deferred', 'How many times in a row it was put off, nothing spent: limited, blocked, or unknown from a sink that answers nobody.'),
         ('messages', 'priority', '0 to 9, 9 first.'),
         ('messages', 'next_attempt_at', 'When it is due; null while it is processed, and at its end.'),
         ('messages', 'locked_by', 'The worker that has it now.'),

@@ -72,14 +72,14 @@ as $$
 #variable_conflict use_column
 declare
     v_kind constant text := case when name in ('poll', 'batch', 'enabled') then name
-        else substring(name from '^destination\.[A-Za-z0-9_.-]{1,64}\.(rate|concurrency)$') end;
+        else substring(name from '^sink\.[A-Za-z0-9_.-]{1,64}\.(rate|concurrency)$') end;
     v_value text := lower(value);
     v_number bigint := substring(value from '^[0-9]{1,9}');
 begin
     perform @schema@.check_no_tenant();
     if v_kind is null then
         raise exception 'there is no setting "%"', coalesce(left(name, 64), '') using errcode = 'OB001',
-            hint = 'Settings: poll, batch, enabled, destination.NAME.rate, destination.NAME.concurrency.';
+            hint = 'Settings: poll, batch, enabled, sink.NAME.rate, sink.NAME.concurrency.';
     end if;
     if v_kind = 'enabled' then
         v_value := case when v_value in ('on', 'true', 'yes', '1') then 'on'
@@ -246,7 +246,7 @@ begin
         ('relays', 'alive', 'It was heard of within three beats.'),
         ('relays', 'info', 'What else it tells of itself, as JSON.'),
         ('tunings', null, 'Settings of the relays that an operator changed while they run.'),
-        ('tunings', 'name', 'poll, batch, enabled, destination.NAME.rate or destination.NAME.concurrency.'),
+        ('tunings', 'name', 'poll, batch, enabled, sink.NAME.rate or sink.NAME.concurrency.'),
         ('tunings', 'value', 'What it is set to.'),
         ('tunings', 'at', 'Since when.'),
         ('tunings', 'actor', 'By whom.'),

@@ -26,9 +26,9 @@ as $$
             'period_width repair_times sweep_leftovers attempts_needed record append_only current_tenant sees_all', 'owner', 'EXECUTE'),
 
         ('function', 'enqueue enqueue_bytes enqueue_many', 'producer', 'EXECUTE'),
-        ('function', 'claim settle ack nack release extend as_json beat bell_class', 'relay', 'EXECUTE'),
-        ('function', 'purge run_failed_hooks bell_channel', 'relay operator', 'EXECUTE'),
-        ('function', 'retry discard pause resume configure assign_bell erase_tenant erase_subject hook unhook tune', 'operator',
+        ('function', 'claim settle ack nack release extend as_json beat doorbell_class', 'relay', 'EXECUTE'),
+        ('function', 'purge run_failed_hooks doorbell_channel', 'relay operator', 'EXECUTE'),
+        ('function', 'retry discard pause resume configure assign_doorbell erase_tenant erase_subject hook unhook tune', 'operator',
             'EXECUTE'),
         ('function', 'gauges wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
         ('function', 'current_tenant sees_all uuid_at like_of', 'relay operator auditor tenant', 'EXECUTE'),

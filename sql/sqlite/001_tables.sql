@@ -227,11 +227,11 @@ CREATE INDEX outbox_act_message ON outbox_act (message_id) WHERE message_id IS N
 CREATE TABLE outbox_pause (
     namespace   TEXT NOT NULL, -- '': all; may be a pattern with * and ?, as may the topic
     topic       TEXT NOT NULL, -- '': all of the namespace
-    destination TEXT NOT NULL, -- a sink by name, heeded by the relay; '': none
+    sink TEXT NOT NULL, -- a sink by name, heeded by the relay; '': none
     at          INTEGER NOT NULL,
     actor       TEXT NOT NULL,
     reason      TEXT,
-    PRIMARY KEY (namespace, topic, destination)
+    PRIMARY KEY (namespace, topic, sink)
 ) STRICT, WITHOUT ROWID;
 
 -- Outcomes pass through here, for the application's own AFTER INSERT triggers: see docs/sqlite.md. It is always empty.

@@ -110,7 +110,7 @@ CREATE VIEW outbox_status AS
            coalesce(q.processing, 0) AS processing, coalesce(q.stuck, 0) AS stuck, coalesce(q.parked, 0) AS parked,
            coalesce(d.dead, 0) AS dead, coalesce(q.oldest_due_s, 0.0) AS oldest_due_s,
            EXISTS (SELECT 1 FROM outbox_pause p
-                    WHERE p.destination = '' AND (p.namespace = '' OR l.namespace GLOB replace(p.namespace, '[', '[[]'))
+                    WHERE p.sink = '' AND (p.namespace = '' OR l.namespace GLOB replace(p.namespace, '[', '[[]'))
                       AND (p.topic = '' OR l.topic GLOB replace(p.topic, '[', '[[]'))) AS paused
       FROM outbox_lane l
       LEFT JOIN (SELECT x.lane, sum(x.state IN (0, 2)) AS pending, sum(x.state = 0 AND x.due <= t.now) AS due,

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/args.h"
+#include "config/config.h"
 #include "core/store.h"
-#include "relay/config.h"
 
 #include <stdio.h>
 

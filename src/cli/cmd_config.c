@@ -2,8 +2,8 @@
  * find their store when nobody named one. */
 #include "cli/cli.h"
 
-#include "relay/config.h"
-#include "relay/probe.h"
+#include "config/config.h"
+#include "config/sink_ping.h"
 #ifdef HAVE_SINKS
 #include "sink/registry.h"
 #endif
@@ -85,7 +85,7 @@ struct check {
     bool nomem;
 };
 
-static void on_sink(void *ctx, const struct ob_probe *probe)
+static void on_sink(void *ctx, const struct ob_ping *probe)
 {
     struct check *check = ctx;
     struct ob_config_place place = {.source = OB_CONFIG_FILE, .from = probe->sink->file, .line = probe->sink->line};
@@ -99,7 +99,7 @@ static void on_sink(void *ctx, const struct ob_probe *probe)
 static enum outbox_code check_sinks(struct ob_cli *cli, const struct ob_config *config, struct ob_config_report *report)
 {
     struct check check = {.report = report};
-    enum outbox_code code = ob_probe_settings(config, on_sink, &check, &cli->err);
+    enum outbox_code code = ob_ping_settings(config, on_sink, &check, &cli->err);
     if (code || check.nomem)
         return code ? code : OUTBOX_NOMEM;
     return report->errors ? OUTBOX_CONFIG : OUTBOX_OK;

@@ -1,10 +1,10 @@
-/* cmd_doctor.c - is everything as a relay needs it: the configuration, each store, each destination? Changes nothing, sends
+/* cmd_doctor.c - is everything as a relay needs it: the configuration, each store, each sink? Changes nothing, sends
  * nothing. Every finding that is not good comes with what to do about it. */
 #include "cli/cli.h"
 
+#include "config/route.h"
+#include "config/sink_ping.h"
 #include "lib/migrate.h"
-#include "relay/probe.h"
-#include "relay/route.h"
 
 #include <signal.h>
 #include <string.h>
@@ -166,7 +166,7 @@ static void look_inside(struct exam *exam, const char *name, struct ob_store *st
              (long long)total.pending, total.due ? age : "0 s", (long long)total.dead, relays, relays == 1 ? "" : "s");
     bool late = total.oldest_due_s > 60;
     find(exam, late || total.dead ? NOTE : GOOD, "store", name, text,
-         late         ? relays ? "messages wait long: look at the destinations below, and at: outbox status"
+         late         ? relays ? "messages wait long: look at the sinks below, and at: outbox status"
                                : "nobody delivers: start a relay with: outbox run"
          : total.dead ? "decide about dead letters: outbox list --status dead"
                       : NULL);
@@ -243,26 +243,26 @@ static const char *todo_for(const struct outbox_verdict *verdict)
     }
 }
 
-static void on_probe(void *ctx, const struct ob_probe *probe)
+static void on_probe(void *ctx, const struct ob_ping *probe)
 {
     struct exam *exam = ctx;
     const struct outbox_verdict *verdict = probe->verdict;
     char text[600];
     switch (probe->state) {
-    case OB_PROBE_WELL:
+    case OB_PING_WELL:
         snprintf(text, sizeof text, "%s: %s", probe->sink->kind, verdict->text ? verdict->text : "would take messages");
         find(exam, GOOD, "sink", probe->sink->name, text, NULL);
         break;
-    case OB_PROBE_SICK:
+    case OB_PING_SICK:
         snprintf(text, sizeof text, "%s: %s%s%s", probe->sink->kind, verdict->code ? verdict->code : "not well",
                  verdict->text ? ": " : "", verdict->text ? verdict->text : "");
         find(exam, BAD, "sink", probe->sink->name, text, todo_for(verdict));
         break;
-    case OB_PROBE_CLOSED:
+    case OB_PING_CLOSED:
         snprintf(text, sizeof text, "%s: cannot be opened: %s", probe->sink->kind, probe->error);
         find(exam, BAD, "sink", probe->sink->name, text, "check its settings in the configuration");
         break;
-    case OB_PROBE_SILENT:
+    case OB_PING_SILENT:
         snprintf(text, sizeof text, "%s: no answer within %d s", probe->sink->kind, PROBE_US / 1000000);
         find(exam, BAD, "sink", probe->sink->name, text, "check that it runs, and that this machine can reach it");
         break;
@@ -279,7 +279,7 @@ static void look_for_patience(struct exam *exam, const struct ob_config *config)
     static const int64_t day_us = 86400LL * 1000000;
     for (size_t i = 0; i < config->sink_count; i++) {
         const struct ob_config_sink *sink = &config->sinks[i];
-        if (sink->kind && strcmp(sink->kind, "whatsapp") == 0 && sink->dest.retry.after_cap_us < day_us)
+        if (sink->kind && strcmp(sink->kind, "whatsapp") == 0 && sink->delivery.retry.after_cap_us < day_us)
             find(exam, NOTE, "sink", sink->name,
                  "whatsapp: Meta asks for 24 h when somebody has had enough marketing (131049), and retry.after_cap is "
                  "less",
@@ -314,7 +314,7 @@ static enum outbox_code examine(struct exam *exam, const struct ob_config *confi
         if (!config->stores[i].broken)
             examine_store(exam, config, &config->stores[i]);
     look_for_patience(exam, config);
-    return ob_probe_sinks(config, PROBE_US, on_probe, exam, &exam->cli->err);
+    return ob_ping_sinks(config, PROBE_US, on_probe, exam, &exam->cli->err);
 }
 
 int cmd_doctor(struct ob_cli *cli)

@@ -12,7 +12,7 @@ static int say_json(const char *action, const struct ob_pause *pause, bool chang
     ob_json_text(&json, "action", action);
     ob_json_text(&json, "namespace", pause->name_space);
     ob_json_text(&json, "topic", pause->topic);
-    ob_json_text(&json, "destination", pause->sink);
+    ob_json_text(&json, "sink", pause->sink);
     ob_json_key(&json, "changed"), ob_json_bool(&json, changed);
     ob_json_end(&json);
     ob_say_json(&buf);
@@ -23,8 +23,8 @@ static int say_json(const char *action, const struct ob_pause *pause, bool chang
 static int read_scope(struct ob_cli *cli, struct ob_pause *pause)
 {
     const struct ob_args *args = &cli->args;
-    *pause = (struct ob_pause){args->topic && !args->name_space ? "default" : args->name_space, args->topic,
-                               args->destination};
+    *pause =
+        (struct ob_pause){args->topic && !args->name_space ? "default" : args->name_space, args->topic, args->sink};
     if (pause->sink && pause->name_space)
         return ob_cli_usage(cli, "give a sink, or a namespace and topic, not both");
     if (ob_names_check(pause->name_space, pause->topic, pause->sink, &cli->err))

@@ -3,7 +3,7 @@
 
 #include "base/crash.h"
 #include "base/log_out.h"
-#include "relay/serve.h"
+#include "daemon/serve.h"
 
 #include <unistd.h>
 

@@ -55,7 +55,7 @@ static int show(struct ob_cli *cli, const char *name)
 
 static int unknown_setting(struct ob_cli *cli, const char *name)
 {
-    static const char prefix[] = "destination.";
+    static const char prefix[] = "sink.";
     static const char *const settings[] = {"poll", "batch", "enabled", "rate", "concurrency"};
     const char *dot = strrchr(name, '.'), *given = dot ? dot + 1 : name;
     bool of_sink = strncmp(name, prefix, strlen(prefix)) == 0 && dot > name + strlen(prefix);
@@ -65,11 +65,10 @@ static int unknown_setting(struct ob_cli *cli, const char *name)
         ob_nearest_try(&near, settings[i]);
     if (!near.best || strcmp(near.best, given) == 0)
         return ob_cli_usage(cli, "%s", cli->err.text);
-    return ob_cli_usage(cli, "there is no setting \"%s\"; did you mean \"%s%.*s%s\"?", name,
-                        of_sink || near.best == settings[0] || near.best == settings[1] || near.best == settings[2]
-                            ? ""
-                            : "destination.NAME.",
-                        of_sink ? (int)(given - name) : 0, name, near.best);
+    return ob_cli_usage(
+        cli, "there is no setting \"%s\"; did you mean \"%s%.*s%s\"?", name,
+        of_sink || near.best == settings[0] || near.best == settings[1] || near.best == settings[2] ? "" : "sink.NAME.",
+        of_sink ? (int)(given - name) : 0, name, near.best);
 }
 
 int cmd_tune(struct ob_cli *cli)
@@ -91,9 +90,8 @@ int cmd_tune(struct ob_cli *cli)
     struct ob_control control = {.ctx = &set, .tuned = tuned};
     if (name && cli->store->ops->control(cli->store, &control, &cli->err))
         return ob_cli_fail(cli);
-    int status = name && *tuning.destination && set.count == 0 && !args->force
-                     ? ob_cli_known_sink(cli, tuning.destination)
-                     : OB_EXIT_OK;
+    int status =
+        name && *tuning.sink && set.count == 0 && !args->force ? ob_cli_known_sink(cli, tuning.sink) : OB_EXIT_OK;
     if (status)
         return status;
     if (!value && !args->reset)

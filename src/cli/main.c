@@ -4,7 +4,7 @@
 #include "core/codec.h"
 #include "sink/registry.h"
 
-#include "relay/config.h"
+#include "config/config.h"
 
 #include <errno.h>
 #include <fcntl.h>

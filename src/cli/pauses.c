@@ -87,7 +87,7 @@ void ob_pauses_json(struct ob_json *json, const struct ob_pauses *pauses)
         ob_json_object(json);
         ob_json_text(json, "namespace", pauses->items[i].name_space);
         ob_json_text(json, "topic", pauses->items[i].topic);
-        ob_json_text(json, "destination", pauses->items[i].sink);
+        ob_json_text(json, "sink", pauses->items[i].sink);
         ob_json_end(json);
     }
     ob_json_end(json);

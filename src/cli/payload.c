@@ -1,21 +1,22 @@
 /* payload.c - payloads against a JSON Schema, before they are enqueued or without enqueuing them at all. */
 #include "cli/cli.h"
 
-#include "schema/schema.h"
+#include "jsonschema/schema.h"
 
-static bool check(struct ob_cli *cli, const struct ob_buf *payload, struct ob_schema_fault *fault)
+static bool check(struct ob_cli *cli, const struct ob_buf *payload, struct ob_jsonschema_fault *fault)
 {
-    struct ob_schema *schema;
+    struct ob_jsonschema *schema;
     struct outbox_error why = {0};
-    enum outbox_code broken = ob_schema_load(cli->args.json_schema, &schema, NULL, &why);
+    enum outbox_code broken = ob_jsonschema_load(cli->args.json_schema, &schema, NULL, &why);
     if (broken == OUTBOX_INVALID) /* not the payload's fault: another exit status says so */
         ob_error_set(&cli->err, OUTBOX_CONFIG, "%s", why.text);
     else if (broken)
         cli->err = why;
     if (broken)
         return false;
-    enum outbox_code code = payload ? ob_schema_check(schema, ob_buf_text(payload), payload->len, fault) : OUTBOX_OK;
-    ob_schema_free(schema);
+    enum outbox_code code =
+        payload ? ob_jsonschema_check(schema, ob_buf_text(payload), payload->len, fault) : OUTBOX_OK;
+    ob_jsonschema_free(schema);
     if (code == OUTBOX_NOMEM)
         ob_error_nomem(&cli->err);
     else if (code)
@@ -25,12 +26,12 @@ static bool check(struct ob_cli *cli, const struct ob_buf *payload, struct ob_sc
 
 bool ob_cli_fits(struct ob_cli *cli, const struct ob_buf *payload)
 {
-    struct ob_schema_fault fault;
+    struct ob_jsonschema_fault fault;
     return !cli->args.json_schema || check(cli, payload, &fault);
 }
 
 /* error: of the schema itself, where no fault of the payload was found; NULL: there is none. */
-static void say_json(const char *file, const struct ob_schema_fault *fault, const char *error)
+static void say_json(const char *file, const struct ob_jsonschema_fault *fault, const char *error)
 {
     struct ob_buf buf = OB_BUF_INIT;
     struct ob_json json;
@@ -59,7 +60,7 @@ static void say_json(const char *file, const struct ob_schema_fault *fault, cons
 int ob_cli_validate_payload(struct ob_cli *cli)
 {
     struct ob_buf payload = OB_BUF_INIT;
-    struct ob_schema_fault fault = {.text = ""};
+    struct ob_jsonschema_fault fault = {.text = ""};
     const char *word = cli->args.rest_count ? cli->args.rest[0] : NULL;
     bool ok = (!word || !ob_cli_payload(word, &payload, &cli->err)) && check(cli, word ? &payload : NULL, &fault);
     bool answered = ok || fault.text[0] || cli->err.code == OUTBOX_CONFIG;

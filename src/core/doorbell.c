@@ -26,37 +26,40 @@ static const struct {
     const char *name;
     unsigned to, out;
 } states[] = {
-    [OB_BELL_OFF] = {"off", BIT(OB_BELL_OPENING), 0},
-    [OB_BELL_OPENING] = {"opening", BIT(OB_BELL_OFF) | BIT(OB_BELL_POLLING) | BIT(OB_BELL_CALM) | BIT(OB_BELL_FENCING),
-                         BIT(OB_BELL_OPEN)},
-    [OB_BELL_POLLING] = {"polling", 0, 0},
-    [OB_BELL_CALM] = {"calm", BIT(OB_BELL_OFF) | BIT(OB_BELL_ASKED), BIT(OB_BELL_CROWD)},
-    [OB_BELL_ASKED] = {"asked", BIT(OB_BELL_OFF) | BIT(OB_BELL_HELD) | BIT(OB_BELL_CALMING), BIT(OB_BELL_ASK)},
-    [OB_BELL_HELD] = {"held", BIT(OB_BELL_OFF) | BIT(OB_BELL_CALMING), BIT(OB_BELL_BEAT)},
-    [OB_BELL_CALMING] = {"calming", BIT(OB_BELL_OFF) | BIT(OB_BELL_FENCING),
-                         BIT(OB_BELL_ASK) | BIT(OB_BELL_BEAT) | BIT(OB_BELL_UNLOCK)},
-    [OB_BELL_FENCING] = {"fencing", BIT(OB_BELL_OFF) | BIT(OB_BELL_CALM) | BIT(OB_BELL_ASKED),
-                         BIT(OB_BELL_MARK) | BIT(OB_BELL_PROBE) | BIT(OB_BELL_CROWD)},
+    [OB_DOORBELL_OFF] = {"off", BIT(OB_DOORBELL_OPENING), 0},
+    [OB_DOORBELL_OPENING] = {"opening",
+                             BIT(OB_DOORBELL_OFF) | BIT(OB_DOORBELL_POLLING) | BIT(OB_DOORBELL_CALM) |
+                                 BIT(OB_DOORBELL_FENCING),
+                             BIT(OB_DOORBELL_OPEN)},
+    [OB_DOORBELL_POLLING] = {"polling", 0, 0},
+    [OB_DOORBELL_CALM] = {"calm", BIT(OB_DOORBELL_OFF) | BIT(OB_DOORBELL_ASKED), BIT(OB_DOORBELL_CROWD)},
+    [OB_DOORBELL_ASKED] = {"asked", BIT(OB_DOORBELL_OFF) | BIT(OB_DOORBELL_HELD) | BIT(OB_DOORBELL_CALMING),
+                           BIT(OB_DOORBELL_ASK)},
+    [OB_DOORBELL_HELD] = {"held", BIT(OB_DOORBELL_OFF) | BIT(OB_DOORBELL_CALMING), BIT(OB_DOORBELL_BEAT)},
+    [OB_DOORBELL_CALMING] = {"calming", BIT(OB_DOORBELL_OFF) | BIT(OB_DOORBELL_FENCING),
+                             BIT(OB_DOORBELL_ASK) | BIT(OB_DOORBELL_BEAT) | BIT(OB_DOORBELL_UNLOCK)},
+    [OB_DOORBELL_FENCING] = {"fencing", BIT(OB_DOORBELL_OFF) | BIT(OB_DOORBELL_CALM) | BIT(OB_DOORBELL_ASKED),
+                             BIT(OB_DOORBELL_MARK) | BIT(OB_DOORBELL_PROBE) | BIT(OB_DOORBELL_CROWD)},
 };
 
 static const char *const job_names[] = {"nothing", "open", "close", "ask",  "cancel",
                                         "unlock",  "mark", "probe", "beat", "crowd"};
 static const char *const look_names[] = {"not", "rang", "busy", "fence", "unheard", "fallback"};
-_Static_assert(sizeof job_names / sizeof job_names[0] == OB_BELL_JOB_COUNT, "a job without a name");
-_Static_assert(sizeof look_names / sizeof look_names[0] == OB_LOOK_COUNT, "a look without a name");
-_Static_assert(sizeof states / sizeof states[0] == OB_BELL_STATE_COUNT, "a state without a row");
+_Static_assert(sizeof job_names / sizeof job_names[0] == OB_DOORBELL_JOB_COUNT, "a job without a name");
+_Static_assert(sizeof look_names / sizeof look_names[0] == OB_WAKE_COUNT, "a look without a name");
+_Static_assert(sizeof states / sizeof states[0] == OB_DOORBELL_STATE_COUNT, "a state without a row");
 
-const char *ob_bell_state_name(enum ob_bell_state state)
+const char *ob_doorbell_state_name(enum ob_doorbell_state state)
 {
     return states[state].name;
 }
 
-const char *ob_bell_job_name(enum ob_bell_job job)
+const char *ob_doorbell_job_name(enum ob_doorbell_job job)
 {
     return job_names[job];
 }
 
-const char *ob_bell_look_name(enum ob_bell_look look)
+const char *ob_doorbell_reason_name(enum ob_doorbell_reason look)
 {
     return look_names[look];
 }
@@ -66,8 +69,8 @@ struct ob_doorbell_settings ob_doorbell_settings(const struct ob_doorbell_settin
     struct ob_doorbell_settings set = given ? *given : (struct ob_doorbell_settings){0};
     if (set.busy_per_s <= 0)
         set.busy_per_s = 400;
-    if (set.window_us <= 0)
-        set.window_us = 500 * MS;
+    if (set.sample_us <= 0)
+        set.sample_us = 500 * MS;
     if (set.debounce_us <= 0)
         set.debounce_us = 25 * MS;
     if (set.fallback_us <= 0)
@@ -77,340 +80,342 @@ struct ob_doorbell_settings ob_doorbell_settings(const struct ob_doorbell_settin
     return set;
 }
 
-void ob_doorbell_init(struct ob_doorbell *bell, const struct ob_doorbell_settings *settings, int64_t now_us)
+void ob_doorbell_init(struct ob_doorbell *doorbell, const struct ob_doorbell_settings *settings, int64_t now_us)
 {
-    *bell = (struct ob_doorbell){
+    *doorbell = (struct ob_doorbell){
         .set = ob_doorbell_settings(settings),
-        .state = OB_BELL_OFF,
+        .state = OB_DOORBELL_OFF,
         .looked_us = now_us,
         .step_us = reopen_first_us,
         .next_us = now_us,
-        .window_from_us = now_us,
+        .sample_from_us = now_us,
         .full_from_us = -1,
         .full_us = -1,
         .crowd_us = now_us,
         .crowded_until_us = now_us,
     };
-    if (bell->set.polling) {
-        bell->state = OB_BELL_POLLING;
-        bell->step_us = bell->set.debounce_us;
+    if (doorbell->set.polling) {
+        doorbell->state = OB_DOORBELL_POLLING;
+        doorbell->step_us = doorbell->set.debounce_us;
     }
 }
 
 /* ---- invariants, and the one setter ---- */
 
-static bool silences(enum ob_bell_state state)
+static bool silences(enum ob_doorbell_state state)
 {
-    return state == OB_BELL_ASKED || state == OB_BELL_HELD || state == OB_BELL_CALMING;
+    return state == OB_DOORBELL_ASKED || state == OB_DOORBELL_HELD || state == OB_DOORBELL_CALMING;
 }
 
-const char *ob_doorbell_check(const struct ob_doorbell *bell)
+const char *ob_doorbell_check(const struct ob_doorbell *doorbell)
 {
-    if (bell->out != OB_BELL_NOTHING && !(states[bell->state].out & BIT(bell->out)))
+    if (doorbell->out != OB_DOORBELL_NOTHING && !(states[doorbell->state].out & BIT(doorbell->out)))
         return "a job is out that does not belong to the state";
-    if (bell->state == OB_BELL_ASKED && bell->out != OB_BELL_ASK)
+    if (doorbell->state == OB_DOORBELL_ASKED && doorbell->out != OB_DOORBELL_ASK)
         return "asked, but no ask is out";
-    if (bell->state == OB_BELL_CALM && bell->owes_fence)
+    if (doorbell->state == OB_DOORBELL_CALM && doorbell->owes_fence)
         return "asleep with a fence owed: a silent producer would go unnoticed";
-    if (silences(bell->state) && !bell->owes_fence)
+    if (silences(doorbell->state) && !doorbell->owes_fence)
         return "producers are silenced and no fence is owed";
-    if (bell->state == OB_BELL_FENCING && !bell->owes_fence)
+    if (doorbell->state == OB_DOORBELL_FENCING && !doorbell->owes_fence)
         return "a fence without a need";
-    if (bell->cancelled && !(bell->state == OB_BELL_CALMING && bell->out == OB_BELL_ASK))
+    if (doorbell->cancelled && !(doorbell->state == OB_DOORBELL_CALMING && doorbell->out == OB_DOORBELL_ASK))
         return "a cancel without an ask to end";
-    if (bell->marked && bell->state != OB_BELL_FENCING)
+    if (doorbell->marked && doorbell->state != OB_DOORBELL_FENCING)
         return "a fence that stands before the unlock";
-    if (bell->close && bell->state != OB_BELL_OFF)
+    if (doorbell->close && doorbell->state != OB_DOORBELL_OFF)
         return "to be closed, but not off";
     return NULL;
 }
 
-static void set_state(struct ob_doorbell *bell, enum ob_bell_state to)
+static void set_state(struct ob_doorbell *doorbell, enum ob_doorbell_state to)
 {
-    assert(states[bell->state].to & BIT(to));
-    bell->state = to;
-    bell->marked = false;
-    bell->unlock_failures = 0;
-    if (to == OB_BELL_CALM)
-        bell->owes_fence = false;
-    if (to == OB_BELL_ASKED)
-        bell->owes_fence = true;
-    if (to == OB_BELL_OFF)
-        bell->out = OB_BELL_NOTHING;
-    if (bell->out != OB_BELL_ASK)
-        bell->cancelled = false;
+    assert(states[doorbell->state].to & BIT(to));
+    doorbell->state = to;
+    doorbell->marked = false;
+    doorbell->unlock_failures = 0;
+    if (to == OB_DOORBELL_CALM)
+        doorbell->owes_fence = false;
+    if (to == OB_DOORBELL_ASKED)
+        doorbell->owes_fence = true;
+    if (to == OB_DOORBELL_OFF)
+        doorbell->out = OB_DOORBELL_NOTHING;
+    if (doorbell->out != OB_DOORBELL_ASK)
+        doorbell->cancelled = false;
 }
 
-static void double_step(struct ob_doorbell *bell, int64_t most_us)
+static void double_step(struct ob_doorbell *doorbell, int64_t most_us)
 {
-    bell->step_us = bell->step_us * 2 < most_us ? bell->step_us * 2 : most_us;
+    doorbell->step_us = doorbell->step_us * 2 < most_us ? doorbell->step_us * 2 : most_us;
 }
 
 /* ---- how busy we are ---- */
 
-static void roll_window(struct ob_doorbell *bell, int64_t now_us)
+static void roll_sample(struct ob_doorbell *doorbell, int64_t now_us)
 {
-    int64_t passed_us = now_us - bell->window_from_us, window_us = bell->set.window_us;
-    if (passed_us < window_us)
+    int64_t passed_us = now_us - doorbell->sample_from_us, sample_us = doorbell->set.sample_us;
+    if (passed_us < sample_us)
         return;
-    bell->counted_before = passed_us < 2 * window_us ? bell->counted : 0;
-    bell->counted = 0;
-    bell->window_from_us = now_us - passed_us % window_us;
+    doorbell->counted_before = passed_us < 2 * sample_us ? doorbell->counted : 0;
+    doorbell->counted = 0;
+    doorbell->sample_from_us = now_us - passed_us % sample_us;
 }
 
-/* Messages within the last window, the older ones by their share. */
-static double count_window(const struct ob_doorbell *bell, int64_t now_us)
+/* Messages within the last sample, the older ones by their share. */
+static double count_sample(const struct ob_doorbell *doorbell, int64_t now_us)
 {
-    double share = 1.0 - (double)(now_us - bell->window_from_us) / (double)bell->set.window_us;
-    return (double)bell->counted + (double)bell->counted_before * share;
+    double share = 1.0 - (double)(now_us - doorbell->sample_from_us) / (double)doorbell->set.sample_us;
+    return (double)doorbell->counted + (double)doorbell->counted_before * share;
 }
 
-/* Claims come back full and have done so for a whole window: there is a backlog, and nobody needs to tell us. */
-static bool backlogged(const struct ob_doorbell *bell, int64_t now_us)
+/* Claims come back full and have done so for a whole sample: there is a backlog, and nobody needs to tell us. */
+static bool backlogged(const struct ob_doorbell *doorbell, int64_t now_us)
 {
-    return bell->full_from_us >= 0 && bell->full_us - bell->full_from_us >= bell->set.window_us &&
-           now_us - bell->full_us <= STALE_WINDOWS * bell->set.window_us;
+    return doorbell->full_from_us >= 0 && doorbell->full_us - doorbell->full_from_us >= doorbell->set.sample_us &&
+           now_us - doorbell->full_us <= STALE_WINDOWS * doorbell->set.sample_us;
 }
 
-static double window_share(const struct ob_doorbell *bell, double per_s)
+static double sample_share(const struct ob_doorbell *doorbell, double per_s)
 {
-    return per_s * (double)bell->set.window_us / 1e6;
+    return per_s * (double)doorbell->set.sample_us / 1e6;
 }
 
 /* Every ringer holds a lock of the whole server over its flush: on a slow disk a few hundred commits a second are all
  * there can be, and we would wait for the rate that our own rings prevent. So a trickle is reason enough to ask whether
  * somebody stands in line, and if so, to be busy with a trickle for a while. */
-static bool may_be_crowded(struct ob_doorbell *bell, int64_t now_us)
+static bool may_be_crowded(struct ob_doorbell *doorbell, int64_t now_us)
 {
-    double few = window_share(bell, (double)bell->set.busy_per_s / CROWD_SHARE);
-    if (now_us < bell->crowd_us || count_window(bell, now_us) <= few)
+    double few = sample_share(doorbell, (double)doorbell->set.busy_per_s / CROWD_SHARE);
+    if (now_us < doorbell->crowd_us || count_sample(doorbell, now_us) <= few)
         return false;
-    bell->crowd_us = now_us + bell->set.window_us;
+    doorbell->crowd_us = now_us + doorbell->set.sample_us;
     return true;
 }
 
-static bool weigh(struct ob_doorbell *bell, int64_t now_us)
+static bool weigh(struct ob_doorbell *doorbell, int64_t now_us)
 {
-    roll_window(bell, now_us);
-    bool crowded = now_us < bell->crowded_until_us;
-    double most = window_share(bell, (double)bell->set.busy_per_s / (crowded ? CROWD_SHARE : 1));
-    bell->busy = count_window(bell, now_us) > (bell->busy ? most / 2 : most) || backlogged(bell, now_us);
-    return bell->busy;
+    roll_sample(doorbell, now_us);
+    bool crowded = now_us < doorbell->crowded_until_us;
+    double most = sample_share(doorbell, (double)doorbell->set.busy_per_s / (crowded ? CROWD_SHARE : 1));
+    doorbell->busy =
+        count_sample(doorbell, now_us) > (doorbell->busy ? most / 2 : most) || backlogged(doorbell, now_us);
+    return doorbell->busy;
 }
 
-void ob_doorbell_claimed(struct ob_doorbell *bell, size_t count, bool full, bool filtered, int64_t now_us)
+void ob_doorbell_claimed(struct ob_doorbell *doorbell, size_t count, bool full, bool filtered, int64_t now_us)
 {
-    bell->looked_us = now_us;
-    if (bell->state == OB_BELL_POLLING && count > 0)
-        bell->step_us = bell->set.debounce_us;
-    if (filtered && !bell->set.own)
+    doorbell->looked_us = now_us;
+    if (doorbell->state == OB_DOORBELL_POLLING && count > 0)
+        doorbell->step_us = doorbell->set.debounce_us;
+    if (filtered && !doorbell->set.own)
         return;
-    roll_window(bell, now_us);
-    bell->counted += count;
+    roll_sample(doorbell, now_us);
+    doorbell->counted += count;
     if (!full)
-        bell->full_from_us = -1;
-    else if (bell->full_from_us < 0)
-        bell->full_from_us = now_us;
-    bell->full_us = full ? now_us : -1;
+        doorbell->full_from_us = -1;
+    else if (doorbell->full_from_us < 0)
+        doorbell->full_from_us = now_us;
+    doorbell->full_us = full ? now_us : -1;
 }
 
 /* ---- answers ---- */
 
-void ob_doorbell_rang(struct ob_doorbell *bell, int64_t now_us)
+void ob_doorbell_rang(struct ob_doorbell *doorbell, int64_t now_us)
 {
     (void)now_us;
-    bell->look = OB_LOOK_RANG;
+    doorbell->look = OB_WAKE_RANG;
 }
 
-static void opened(struct ob_doorbell *bell, enum ob_bell_answer answer, int64_t now_us)
+static void opened(struct ob_doorbell *doorbell, enum ob_doorbell_answer answer, int64_t now_us)
 {
-    if (answer == OB_BELL_FAILED) {
-        bell->close = true;
-        ob_doorbell_lost(bell, now_us);
+    if (answer == OB_DOORBELL_FAILED) {
+        doorbell->close = true;
+        ob_doorbell_lost(doorbell, now_us);
         return;
     }
-    bell->look = OB_LOOK_UNHEARD;
-    if (answer == OB_BELL_POOLED) {
-        set_state(bell, OB_BELL_POLLING);
-        bell->step_us = bell->set.debounce_us;
+    doorbell->look = OB_WAKE_UNHEARD;
+    if (answer == OB_DOORBELL_POOLED) {
+        set_state(doorbell, OB_DOORBELL_POLLING);
+        doorbell->step_us = doorbell->set.debounce_us;
         return;
     }
-    set_state(bell, bell->owes_fence ? OB_BELL_FENCING : OB_BELL_CALM);
-    bell->step_us = fence_first_us;
-    bell->next_us = now_us;
+    set_state(doorbell, doorbell->owes_fence ? OB_DOORBELL_FENCING : OB_DOORBELL_CALM);
+    doorbell->step_us = fence_first_us;
+    doorbell->next_us = now_us;
 }
 
-static void asked(struct ob_doorbell *bell, enum ob_bell_answer answer, int64_t now_us)
+static void asked(struct ob_doorbell *doorbell, enum ob_doorbell_answer answer, int64_t now_us)
 {
-    bell->cancelled = false;
-    if (bell->state == OB_BELL_ASKED)
-        set_state(bell, answer == OB_BELL_DONE ? OB_BELL_HELD : OB_BELL_CALMING);
-    bell->next_us = now_us + bell->set.beat_us;
+    doorbell->cancelled = false;
+    if (doorbell->state == OB_DOORBELL_ASKED)
+        set_state(doorbell, answer == OB_DOORBELL_DONE ? OB_DOORBELL_HELD : OB_DOORBELL_CALMING);
+    doorbell->next_us = now_us + doorbell->set.beat_us;
 }
 
-static void unlocked(struct ob_doorbell *bell, enum ob_bell_answer answer, int64_t now_us)
+static void unlocked(struct ob_doorbell *doorbell, enum ob_doorbell_answer answer, int64_t now_us)
 {
-    if (answer == OB_BELL_DONE) {
-        set_state(bell, OB_BELL_FENCING);
-        bell->step_us = fence_first_us;
-        bell->next_us = now_us;
-    } else if (++bell->unlock_failures == UNLOCK_TRIES) { /* a late cancel may hit one; not three */
-        bell->close = true;
-        ob_doorbell_lost(bell, now_us);
+    if (answer == OB_DOORBELL_DONE) {
+        set_state(doorbell, OB_DOORBELL_FENCING);
+        doorbell->step_us = fence_first_us;
+        doorbell->next_us = now_us;
+    } else if (++doorbell->unlock_failures == UNLOCK_TRIES) { /* a late cancel may hit one; not three */
+        doorbell->close = true;
+        ob_doorbell_lost(doorbell, now_us);
     }
 }
 
-static void probed(struct ob_doorbell *bell, enum ob_bell_answer answer, int64_t now_us)
+static void probed(struct ob_doorbell *doorbell, enum ob_doorbell_answer answer, int64_t now_us)
 {
-    bell->look = OB_LOOK_FENCE;
-    if (answer == OB_BELL_DONE) {
-        set_state(bell, OB_BELL_CALM);
+    doorbell->look = OB_WAKE_FENCE;
+    if (answer == OB_DOORBELL_DONE) {
+        set_state(doorbell, OB_DOORBELL_CALM);
     } else {
-        bell->next_us = now_us + bell->step_us;
-        double_step(bell, bell->set.fallback_us);
+        doorbell->next_us = now_us + doorbell->step_us;
+        double_step(doorbell, doorbell->set.fallback_us);
     }
 }
 
-void ob_doorbell_answered(struct ob_doorbell *bell, enum ob_bell_job job, enum ob_bell_answer answer, int64_t now_us)
+void ob_doorbell_answered(struct ob_doorbell *doorbell, enum ob_doorbell_job job, enum ob_doorbell_answer answer,
+                          int64_t now_us)
 {
-    assert(job == bell->out);
-    bell->out = OB_BELL_NOTHING;
+    assert(job == doorbell->out);
+    doorbell->out = OB_DOORBELL_NOTHING;
     switch (job) {
-    case OB_BELL_OPEN: opened(bell, answer, now_us); break;
-    case OB_BELL_ASK: asked(bell, answer, now_us); break;
-    case OB_BELL_UNLOCK: unlocked(bell, answer, now_us); break;
-    case OB_BELL_MARK:
-        bell->marked = answer == OB_BELL_DONE;
-        if (!bell->marked)
-            probed(bell, OB_BELL_NOT_YET, now_us);
+    case OB_DOORBELL_OPEN: opened(doorbell, answer, now_us); break;
+    case OB_DOORBELL_ASK: asked(doorbell, answer, now_us); break;
+    case OB_DOORBELL_UNLOCK: unlocked(doorbell, answer, now_us); break;
+    case OB_DOORBELL_MARK:
+        doorbell->marked = answer == OB_DOORBELL_DONE;
+        if (!doorbell->marked)
+            probed(doorbell, OB_DOORBELL_NOT_YET, now_us);
         break;
-    case OB_BELL_PROBE: probed(bell, answer, now_us); break;
-    case OB_BELL_BEAT: bell->next_us = now_us + bell->set.beat_us; break;
-    case OB_BELL_CROWD:
-        if (answer == OB_BELL_DONE)
-            bell->crowded_until_us = now_us + CROWD_WINDOWS * bell->set.window_us;
+    case OB_DOORBELL_PROBE: probed(doorbell, answer, now_us); break;
+    case OB_DOORBELL_BEAT: doorbell->next_us = now_us + doorbell->set.beat_us; break;
+    case OB_DOORBELL_CROWD:
+        if (answer == OB_DOORBELL_DONE)
+            doorbell->crowded_until_us = now_us + CROWD_WINDOWS * doorbell->set.sample_us;
         break;
     default: assert(!"a job that has no answer"); break;
     }
-    assert(!ob_doorbell_check(bell));
+    assert(!ob_doorbell_check(doorbell));
 }
 
-void ob_doorbell_lost(struct ob_doorbell *bell, int64_t now_us)
+void ob_doorbell_lost(struct ob_doorbell *doorbell, int64_t now_us)
 {
-    if (bell->state == OB_BELL_OFF || bell->state == OB_BELL_POLLING)
+    if (doorbell->state == OB_DOORBELL_OFF || doorbell->state == OB_DOORBELL_POLLING)
         return;
-    if (bell->state == OB_BELL_OPENING) {
-        double_step(bell, reopen_most_us);
+    if (doorbell->state == OB_DOORBELL_OPENING) {
+        double_step(doorbell, reopen_most_us);
     } else {
-        bell->look = OB_LOOK_UNHEARD;
-        bell->step_us = reopen_first_us;
+        doorbell->look = OB_WAKE_UNHEARD;
+        doorbell->step_us = reopen_first_us;
     }
-    bell->next_us = now_us + bell->step_us;
-    set_state(bell, OB_BELL_OFF);
-    assert(!ob_doorbell_check(bell));
+    doorbell->next_us = now_us + doorbell->step_us;
+    set_state(doorbell, OB_DOORBELL_OFF);
+    assert(!ob_doorbell_check(doorbell));
 }
 
 /* ---- jobs ---- */
 
-static enum ob_bell_job ask(struct ob_doorbell *bell)
+static enum ob_doorbell_job ask(struct ob_doorbell *doorbell)
 {
-    bell->out = OB_BELL_ASK;
-    set_state(bell, OB_BELL_ASKED);
-    return OB_BELL_ASK;
+    doorbell->out = OB_DOORBELL_ASK;
+    set_state(doorbell, OB_DOORBELL_ASKED);
+    return OB_DOORBELL_ASK;
 }
 
 /* A cancel that comes before the server has begun to wait is ignored there: so it is sent again and again. */
-static enum ob_bell_job cancel(struct ob_doorbell *bell, int64_t now_us)
+static enum ob_doorbell_job cancel(struct ob_doorbell *doorbell, int64_t now_us)
 {
-    if (bell->cancelled)
-        double_step(bell, bell->set.fallback_us);
+    if (doorbell->cancelled)
+        double_step(doorbell, doorbell->set.fallback_us);
     else
-        bell->step_us = cancel_first_us;
-    bell->cancelled = true;
-    bell->next_us = now_us + bell->step_us;
-    return OB_BELL_CANCEL;
+        doorbell->step_us = cancel_first_us;
+    doorbell->cancelled = true;
+    doorbell->next_us = now_us + doorbell->step_us;
+    return OB_DOORBELL_CANCEL;
 }
 
 /* What the state wants, were nothing out. */
-static enum ob_bell_job wanted(struct ob_doorbell *bell, int64_t now_us)
+static enum ob_doorbell_job wanted(struct ob_doorbell *doorbell, int64_t now_us)
 {
-    switch (bell->state) {
-    case OB_BELL_OFF:
-        if (now_us < bell->next_us)
-            return OB_BELL_NOTHING;
-        set_state(bell, OB_BELL_OPENING);
-        return OB_BELL_OPEN;
-    case OB_BELL_CALM:
-        if (weigh(bell, now_us))
-            return ask(bell);
-        return may_be_crowded(bell, now_us) ? OB_BELL_CROWD : OB_BELL_NOTHING;
-    case OB_BELL_HELD:
-        if (weigh(bell, now_us))
-            return now_us >= bell->next_us ? OB_BELL_BEAT : OB_BELL_NOTHING;
-        set_state(bell, OB_BELL_CALMING);
-        return OB_BELL_UNLOCK;
-    case OB_BELL_CALMING: return OB_BELL_UNLOCK;
-    case OB_BELL_FENCING:
-        if (weigh(bell, now_us))
-            return ask(bell);
-        if (now_us >= bell->next_us)
-            return bell->marked ? OB_BELL_PROBE : OB_BELL_MARK;
-        return may_be_crowded(bell, now_us) ? OB_BELL_CROWD : OB_BELL_NOTHING;
-    default: return OB_BELL_NOTHING;
+    switch (doorbell->state) {
+    case OB_DOORBELL_OFF:
+        if (now_us < doorbell->next_us)
+            return OB_DOORBELL_NOTHING;
+        set_state(doorbell, OB_DOORBELL_OPENING);
+        return OB_DOORBELL_OPEN;
+    case OB_DOORBELL_CALM:
+        if (weigh(doorbell, now_us))
+            return ask(doorbell);
+        return may_be_crowded(doorbell, now_us) ? OB_DOORBELL_CROWD : OB_DOORBELL_NOTHING;
+    case OB_DOORBELL_HELD:
+        if (weigh(doorbell, now_us))
+            return now_us >= doorbell->next_us ? OB_DOORBELL_BEAT : OB_DOORBELL_NOTHING;
+        set_state(doorbell, OB_DOORBELL_CALMING);
+        return OB_DOORBELL_UNLOCK;
+    case OB_DOORBELL_CALMING: return OB_DOORBELL_UNLOCK;
+    case OB_DOORBELL_FENCING:
+        if (weigh(doorbell, now_us))
+            return ask(doorbell);
+        if (now_us >= doorbell->next_us)
+            return doorbell->marked ? OB_DOORBELL_PROBE : OB_DOORBELL_MARK;
+        return may_be_crowded(doorbell, now_us) ? OB_DOORBELL_CROWD : OB_DOORBELL_NOTHING;
+    default: return OB_DOORBELL_NOTHING;
     }
 }
 
-enum ob_bell_job ob_doorbell_next(struct ob_doorbell *bell, int64_t now_us)
+enum ob_doorbell_job ob_doorbell_next(struct ob_doorbell *doorbell, int64_t now_us)
 {
-    enum ob_bell_job job = OB_BELL_NOTHING;
-    if (bell->close) {
-        bell->close = false;
-        return OB_BELL_CLOSE;
+    enum ob_doorbell_job job = OB_DOORBELL_NOTHING;
+    if (doorbell->close) {
+        doorbell->close = false;
+        return OB_DOORBELL_CLOSE;
     }
-    if (bell->out == OB_BELL_NOTHING) {
-        job = wanted(bell, now_us);
-        bell->out = job;
-    } else if (bell->state == OB_BELL_ASKED && !weigh(bell, now_us)) {
-        set_state(bell, OB_BELL_CALMING);
-        job = cancel(bell, now_us);
-    } else if (bell->state == OB_BELL_HELD && !weigh(bell, now_us)) {
-        set_state(bell, OB_BELL_CALMING); /* once the beat is answered */
-    } else if (bell->cancelled && now_us >= bell->next_us) {
-        job = cancel(bell, now_us);
+    if (doorbell->out == OB_DOORBELL_NOTHING) {
+        job = wanted(doorbell, now_us);
+        doorbell->out = job;
+    } else if (doorbell->state == OB_DOORBELL_ASKED && !weigh(doorbell, now_us)) {
+        set_state(doorbell, OB_DOORBELL_CALMING);
+        job = cancel(doorbell, now_us);
+    } else if (doorbell->state == OB_DOORBELL_HELD && !weigh(doorbell, now_us)) {
+        set_state(doorbell, OB_DOORBELL_CALMING); /* once the beat is answered */
+    } else if (doorbell->cancelled && now_us >= doorbell->next_us) {
+        job = cancel(doorbell, now_us);
     }
-    assert(!ob_doorbell_check(bell));
+    assert(!ob_doorbell_check(doorbell));
     return job;
 }
 
 /* ---- looks ---- */
 
 /* How long between looks that nothing asks for; 0: such there are none, or the probes bring them. */
-static int64_t interval_us(const struct ob_doorbell *bell)
+static int64_t interval_us(const struct ob_doorbell *doorbell)
 {
-    switch (bell->state) {
-    case OB_BELL_CALM:
-    case OB_BELL_FENCING: return 0;
-    case OB_BELL_POLLING: return bell->step_us;
-    case OB_BELL_OFF:
-    case OB_BELL_OPENING: return bell->set.fallback_us;
-    default: return bell->set.debounce_us;
+    switch (doorbell->state) {
+    case OB_DOORBELL_CALM:
+    case OB_DOORBELL_FENCING: return 0;
+    case OB_DOORBELL_POLLING: return doorbell->step_us;
+    case OB_DOORBELL_OFF:
+    case OB_DOORBELL_OPENING: return doorbell->set.fallback_us;
+    default: return doorbell->set.debounce_us;
     }
 }
 
-enum ob_bell_look ob_doorbell_look(struct ob_doorbell *bell, int64_t now_us)
+enum ob_doorbell_reason ob_doorbell_wake(struct ob_doorbell *doorbell, int64_t now_us)
 {
-    enum ob_bell_look look = OB_LOOK_NOT;
-    int64_t interval = interval_us(bell);
-    if (interval > 0 && now_us - bell->looked_us >= interval)
-        look = silences(bell->state) ? OB_LOOK_BUSY : OB_LOOK_FALLBACK;
-    if (bell->look != OB_LOOK_NOT && !silences(bell->state)) /* else debounced */
-        look = bell->look;
-    if (look == OB_LOOK_NOT)
+    enum ob_doorbell_reason look = OB_WAKE_NOT;
+    int64_t interval = interval_us(doorbell);
+    if (interval > 0 && now_us - doorbell->looked_us >= interval)
+        look = silences(doorbell->state) ? OB_WAKE_BUSY : OB_WAKE_FALLBACK;
+    if (doorbell->look != OB_WAKE_NOT && !silences(doorbell->state)) /* else debounced */
+        look = doorbell->look;
+    if (look == OB_WAKE_NOT)
         return look;
-    if (bell->state == OB_BELL_POLLING)
-        double_step(bell, bell->set.fallback_us);
-    bell->look = OB_LOOK_NOT;
-    bell->looked_us = now_us;
+    if (doorbell->state == OB_DOORBELL_POLLING)
+        double_step(doorbell, doorbell->set.fallback_us);
+    doorbell->look = OB_WAKE_NOT;
+    doorbell->looked_us = now_us;
     return look;
 }
 
@@ -419,18 +424,18 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-int64_t ob_doorbell_due_us(const struct ob_doorbell *bell)
+int64_t ob_doorbell_due_us(const struct ob_doorbell *doorbell)
 {
-    int64_t due = INT64_MAX, interval = interval_us(bell);
+    int64_t due = INT64_MAX, interval = interval_us(doorbell);
     if (interval > 0)
-        due = bell->looked_us + interval;
-    if (bell->close || (bell->look != OB_LOOK_NOT && !silences(bell->state)))
+        due = doorbell->looked_us + interval;
+    if (doorbell->close || (doorbell->look != OB_WAKE_NOT && !silences(doorbell->state)))
         return INT64_MIN;
-    switch (bell->state) {
-    case OB_BELL_OFF: return earlier(due, bell->next_us);
-    case OB_BELL_HELD:
-    case OB_BELL_FENCING: return bell->out == OB_BELL_NOTHING ? earlier(due, bell->next_us) : due;
-    case OB_BELL_CALMING: return bell->cancelled ? earlier(due, bell->next_us) : due;
+    switch (doorbell->state) {
+    case OB_DOORBELL_OFF: return earlier(due, doorbell->next_us);
+    case OB_DOORBELL_HELD:
+    case OB_DOORBELL_FENCING: return doorbell->out == OB_DOORBELL_NOTHING ? earlier(due, doorbell->next_us) : due;
+    case OB_DOORBELL_CALMING: return doorbell->cancelled ? earlier(due, doorbell->next_us) : due;
     default: return due;
     }
 }

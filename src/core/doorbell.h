@@ -15,7 +15,7 @@
  *                                           └──busy again───────┘
  *
  * This file must not know of libpq or SQL, and has no clock: it is given the time in microseconds of a clock that never
- * falls. A driver (src/store/pg/bell.c) asks for the next job, does it, and tells how it went; one job at a time, but
+ * falls. A driver (src/store/pg/doorbell.c) asks for the next job, does it, and tells how it went; one job at a time, but
  * for the cancel, which goes beside the ask it ends. One thread. */
 #ifndef OB_CORE_DOORBELL_H
 #define OB_CORE_DOORBELL_H
@@ -24,59 +24,59 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum ob_bell_state {
-    OB_BELL_OFF,     /* no connection: looks by itself */
-    OB_BELL_OPENING, /* being connected; not heard yet */
-    OB_BELL_POLLING, /* a pooler is in between: looks by itself, for good */
-    OB_BELL_CALM,    /* asleep, producers ring */
-    OB_BELL_ASKED,   /* the lock is asked for and not waited for; that alone keeps producers silent */
-    OB_BELL_HELD,    /* the lock is ours */
-    OB_BELL_CALMING, /* on the way to unlock; whether the lock is ours need not be known */
-    OB_BELL_FENCING, /* unlocked; producers that had asked before may still commit in silence */
-    OB_BELL_STATE_COUNT
+enum ob_doorbell_state {
+    OB_DOORBELL_OFF,     /* no connection: looks by itself */
+    OB_DOORBELL_OPENING, /* being connected; not heard yet */
+    OB_DOORBELL_POLLING, /* a pooler is in between: looks by itself, for good */
+    OB_DOORBELL_CALM,    /* asleep, producers ring */
+    OB_DOORBELL_ASKED,   /* the lock is asked for and not waited for; that alone keeps producers silent */
+    OB_DOORBELL_HELD,    /* the lock is ours */
+    OB_DOORBELL_CALMING, /* on the way to unlock; whether the lock is ours need not be known */
+    OB_DOORBELL_FENCING, /* unlocked; producers that had asked before may still commit in silence */
+    OB_DOORBELL_STATE_COUNT
 };
 
 /* What the driver must do now. */
-enum ob_bell_job {
-    OB_BELL_NOTHING,
-    OB_BELL_OPEN,   /* connect, and listen to the bell */
-    OB_BELL_CLOSE,  /* close the connection: certain to unlock. Has no answer. */
-    OB_BELL_ASK,    /* ask for the lock, and wait in its queue */
-    OB_BELL_CANCEL, /* cancel the ask that is out. Has no answer; the ask will have one. */
-    OB_BELL_UNLOCK, /* let go of the lock, also when it may not be ours */
-    OB_BELL_MARK,   /* take a transaction number, in a statement of its own: the fence */
-    OB_BELL_PROBE,  /* have all transactions below the fence ended? DONE or NOT_YET */
-    OB_BELL_BEAT,   /* show that the holder of the lock is alive */
-    OB_BELL_CROWD,  /* do producers stand in line to ring? DONE or NOT_YET */
-    OB_BELL_JOB_COUNT
+enum ob_doorbell_job {
+    OB_DOORBELL_NOTHING,
+    OB_DOORBELL_OPEN,   /* connect, and listen to the doorbell */
+    OB_DOORBELL_CLOSE,  /* close the connection: certain to unlock. Has no answer. */
+    OB_DOORBELL_ASK,    /* ask for the lock, and wait in its queue */
+    OB_DOORBELL_CANCEL, /* cancel the ask that is out. Has no answer; the ask will have one. */
+    OB_DOORBELL_UNLOCK, /* let go of the lock, also when it may not be ours */
+    OB_DOORBELL_MARK,   /* take a transaction number, in a statement of its own: the fence */
+    OB_DOORBELL_PROBE,  /* have all transactions below the fence ended? DONE or NOT_YET */
+    OB_DOORBELL_BEAT,   /* show that the holder of the lock is alive */
+    OB_DOORBELL_CROWD,  /* do producers stand in line to ring? DONE or NOT_YET */
+    OB_DOORBELL_JOB_COUNT
 };
 
-enum ob_bell_answer {
-    OB_BELL_DONE,
-    OB_BELL_NOT_YET, /* of a probe, or crowd: no */
-    OB_BELL_FAILED,  /* refused or cancelled; the connection lives */
-    OB_BELL_POOLED,  /* of an open: the connection is not a session of ours */
+enum ob_doorbell_answer {
+    OB_DOORBELL_DONE,
+    OB_DOORBELL_NOT_YET, /* of a probe, or crowd: no */
+    OB_DOORBELL_FAILED,  /* refused or cancelled; the connection lives */
+    OB_DOORBELL_POOLED,  /* of an open: the connection is not a session of ours */
 };
 
 /* Why to look for work. Numbers stand in the results of the stress test. */
-enum ob_bell_look {
-    OB_LOOK_NOT,      /* do not */
-    OB_LOOK_RANG,     /* a producer rang */
-    OB_LOOK_BUSY,     /* producers are silent for us, so we look every so often */
-    OB_LOOK_FENCE,    /* likewise, on the way to sleep */
-    OB_LOOK_UNHEARD,  /* the connection is new, or was lost: somebody may have rung unheard */
-    OB_LOOK_FALLBACK, /* nothing said so */
-    OB_LOOK_COUNT
+enum ob_doorbell_reason {
+    OB_WAKE_NOT,      /* do not */
+    OB_WAKE_RANG,     /* a producer rang */
+    OB_WAKE_BUSY,     /* producers are silent for us, so we look every so often */
+    OB_WAKE_FENCE,    /* likewise, on the way to sleep */
+    OB_WAKE_UNHEARD,  /* the connection is new, or was lost: somebody may have rung unheard */
+    OB_WAKE_FALLBACK, /* nothing said so */
+    OB_WAKE_COUNT
 };
 
 struct ob_doorbell_settings {
     int busy_per_s;      /* more messages than this in a second: busy; calm again below half of it. 400. Where producers
                             stand in line to ring, which a slow disk makes of far fewer, a twentieth is enough. */
-    int64_t window_us;   /* over which they are counted. 500 ms */
+    int64_t sample_us;   /* over which they are counted. 500 ms */
     int64_t debounce_us; /* between looks while busy. 25 ms; 25 to 50 */
-    int64_t fallback_us; /* between looks when the bell cannot be heard, at most. 500 ms; 250 to 1000 */
+    int64_t fallback_us; /* between looks when the doorbell cannot be heard, at most. 500 ms; 250 to 1000 */
     int64_t beat_us;     /* between signs of life while the lock is held. 10 s */
-    bool own;            /* the bell is not the common one: it belongs to the topics that this relay serves */
+    bool own;            /* the doorbell is not the common one: it belongs to the topics that this relay serves */
     bool polling;        /* never connect */
 };
 
@@ -86,18 +86,18 @@ struct ob_doorbell_settings ob_doorbell_settings(const struct ob_doorbell_settin
 /* Fields are for doorbell.c and its tests. */
 struct ob_doorbell {
     struct ob_doorbell_settings set;
-    enum ob_bell_state state;
-    enum ob_bell_job out;   /* sent and not answered; NOTHING, or one other than CLOSE and CANCEL */
-    enum ob_bell_look look; /* wanted, not yet taken */
-    bool owes_fence;        /* we asked for the lock, and no fence has passed since */
-    bool marked;            /* the fence stands */
-    bool close;             /* the connection is to be closed */
-    bool cancelled;         /* the ask that is out was cancelled, at least once */
+    enum ob_doorbell_state state;
+    enum ob_doorbell_job out;     /* sent and not answered; NOTHING, or one other than CLOSE and CANCEL */
+    enum ob_doorbell_reason look; /* wanted, not yet taken */
+    bool owes_fence;              /* we asked for the lock, and no fence has passed since */
+    bool marked;                  /* the fence stands */
+    bool close;                   /* the connection is to be closed */
+    bool cancelled;               /* the ask that is out was cancelled, at least once */
     int unlock_failures;
     int64_t looked_us;      /* the last look, or claim */
     int64_t step_us;        /* until the next probe, reopening, look while polling: doubles */
     int64_t next_us;        /* when that is; while the lock is held: the next beat; while cancelling: the next cancel */
-    int64_t window_from_us; /* messages claimed: in the window that begins here, and in the one before */
+    int64_t sample_from_us; /* messages claimed: in the sample that begins here, and in the one before */
     uint64_t counted, counted_before;
     int64_t full_from_us, full_us; /* claims have come back full since, until; -1: the last one did not */
     bool busy;
@@ -105,33 +105,34 @@ struct ob_doorbell {
     int64_t crowded_until_us; /* they did */
 };
 
-void ob_doorbell_init(struct ob_doorbell *bell, const struct ob_doorbell_settings *settings, int64_t now_us);
+void ob_doorbell_init(struct ob_doorbell *doorbell, const struct ob_doorbell_settings *settings, int64_t now_us);
 
 /* ---- what happened ---- */
 
 /* A claim brought so many messages. full: as many as it may, so that there may be more. filtered: it did not ask for all
  * topics, so that it says nothing about them: a relay of some topics must not silence the producers of others. */
-void ob_doorbell_claimed(struct ob_doorbell *bell, size_t count, bool full, bool filtered, int64_t now_us);
-void ob_doorbell_rang(struct ob_doorbell *bell, int64_t now_us);
-void ob_doorbell_answered(struct ob_doorbell *bell, enum ob_bell_job job, enum ob_bell_answer answer, int64_t now_us);
+void ob_doorbell_claimed(struct ob_doorbell *doorbell, size_t count, bool full, bool filtered, int64_t now_us);
+void ob_doorbell_rang(struct ob_doorbell *doorbell, int64_t now_us);
+void ob_doorbell_answered(struct ob_doorbell *doorbell, enum ob_doorbell_job job, enum ob_doorbell_answer answer,
+                          int64_t now_us);
 /* The connection is gone, or could not be made. The driver has closed it. */
-void ob_doorbell_lost(struct ob_doorbell *bell, int64_t now_us);
+void ob_doorbell_lost(struct ob_doorbell *doorbell, int64_t now_us);
 
 /* ---- what to do ---- */
 
 /* The next job, which counts as sent; ask again until there is NOTHING. */
-enum ob_bell_job ob_doorbell_next(struct ob_doorbell *bell, int64_t now_us);
+enum ob_doorbell_job ob_doorbell_next(struct ob_doorbell *doorbell, int64_t now_us);
 /* Whether to look for work now; taken by the asking. After it the caller claims. */
-enum ob_bell_look ob_doorbell_look(struct ob_doorbell *bell, int64_t now_us);
+enum ob_doorbell_reason ob_doorbell_wake(struct ob_doorbell *doorbell, int64_t now_us);
 /* When next or look will have something to say even if nothing happens; INT64_MAX: never. A look of the last kind,
  * FALLBACK while calm, is the caller's: whoever sleeps looks after the time he chose. */
-int64_t ob_doorbell_due_us(const struct ob_doorbell *bell);
+int64_t ob_doorbell_due_us(const struct ob_doorbell *doorbell);
 
 /* The invariants; NULL, or the one that does not hold. Checked at every transition. */
-const char *ob_doorbell_check(const struct ob_doorbell *bell);
+const char *ob_doorbell_check(const struct ob_doorbell *doorbell);
 
-const char *ob_bell_state_name(enum ob_bell_state state);
-const char *ob_bell_job_name(enum ob_bell_job job);
-const char *ob_bell_look_name(enum ob_bell_look look);
+const char *ob_doorbell_state_name(enum ob_doorbell_state state);
+const char *ob_doorbell_job_name(enum ob_doorbell_job job);
+const char *ob_doorbell_reason_name(enum ob_doorbell_reason look);
 
 #endif

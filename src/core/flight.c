@@ -17,9 +17,9 @@ static const struct {
 } states[] = {
     [OB_FLIGHT_FREE] = {"free",
                         BIT(OB_FLIGHT_WAITING) | BIT(OB_FLIGHT_READY) | BIT(OB_FLIGHT_DONE) | BIT(OB_FLIGHT_FREE)},
-    [OB_FLIGHT_WAITING] = {"waiting", BIT(OB_FLIGHT_READY) | BIT(OB_FLIGHT_OUT) | BIT(OB_FLIGHT_DONE)},
-    [OB_FLIGHT_READY] = {"ready", BIT(OB_FLIGHT_WAITING) | BIT(OB_FLIGHT_OUT) | BIT(OB_FLIGHT_DONE)},
-    [OB_FLIGHT_OUT] = {"out", BIT(OB_FLIGHT_DONE) | BIT(OB_FLIGHT_FREE)},
+    [OB_FLIGHT_WAITING] = {"waiting", BIT(OB_FLIGHT_READY) | BIT(OB_FLIGHT_SENT) | BIT(OB_FLIGHT_DONE)},
+    [OB_FLIGHT_READY] = {"ready", BIT(OB_FLIGHT_WAITING) | BIT(OB_FLIGHT_SENT) | BIT(OB_FLIGHT_DONE)},
+    [OB_FLIGHT_SENT] = {"out", BIT(OB_FLIGHT_DONE) | BIT(OB_FLIGHT_FREE)},
     [OB_FLIGHT_DONE] = {"done", BIT(OB_FLIGHT_SETTLING) | BIT(OB_FLIGHT_FREE)},
     [OB_FLIGHT_SETTLING] = {"settling", BIT(OB_FLIGHT_DONE) | BIT(OB_FLIGHT_FREE)},
 };
@@ -78,11 +78,11 @@ struct ob_flight *ob_flight_take(struct ob_flights *flights, const struct outbox
         return NULL;
     struct ob_flight *flight = OB_CONTAINER(flights->free.next, struct ob_flight, node);
     assert(flight->state == OB_FLIGHT_FREE && !flight->msg && !flight->texts && !flight->key);
-    uint32_t index = flight->index, generation = flight->generation;
+    uint32_t index = flight->index, reuse = flight->reuse;
     ob_list_remove(&flight->node);
     *flight = (struct ob_flight){.index = index,
-                                 .generation = generation + 1,
-                                 .dest = -1,
+                                 .reuse = reuse + 1,
+                                 .sink = -1,
                                  .id = msg->id,
                                  .token = msg->token,
                                  .seq = msg->seq,
@@ -108,9 +108,9 @@ static void give_back(struct ob_flights *flights, struct ob_flight *flight)
     flight->msg = NULL;
     flight->texts = NULL;
     if (!OB_MUTANT(LATE_REPLY))
-        flight->generation++;
+        flight->reuse++;
     else
-        flight->generation--; /* the next user gets the same one again */
+        flight->reuse--; /* the next user gets the same one again */
     ob_list_push_front(&flights->free, &flight->node);
 }
 
@@ -143,7 +143,7 @@ void ob_flight_timer(struct ob_flights *flights, struct ob_flight *flight, int64
 
 uint64_t ob_flight_handle(const struct ob_flight *flight)
 {
-    return (uint64_t)flight->generation << 32 | flight->index;
+    return (uint64_t)flight->reuse << 32 | flight->index;
 }
 
 struct ob_flight *ob_flight_find(const struct ob_flights *flights, uint64_t handle)
@@ -152,7 +152,7 @@ struct ob_flight *ob_flight_find(const struct ob_flights *flights, uint64_t hand
     if (index >= (uint32_t)flights->count)
         return NULL;
     struct ob_flight *flight = &flights->all[index];
-    return flight->state != OB_FLIGHT_FREE && flight->generation == handle >> 32 ? flight : NULL;
+    return flight->state != OB_FLIGHT_FREE && flight->reuse == handle >> 32 ? flight : NULL;
 }
 
 static size_t cut(const char *text, size_t most)
@@ -212,7 +212,7 @@ const char *ob_flights_check(const struct ob_flights *flights)
             flight->state == OB_FLIGHT_READY || flight->state == OB_FLIGHT_DONE || flight->state == OB_FLIGHT_FREE;
         if (queued == ob_list_empty(&flight->node))
             return "an entry is in a queue exactly while it is free, ready or done";
-        if (!ob_list_empty(&flight->renew_node) && flight->state != OB_FLIGHT_OUT)
+        if (!ob_list_empty(&flight->renew_node) && flight->state != OB_FLIGHT_SENT)
             return "only what is out has its lease renewed";
     }
     for (int i = 0; i < OB_FLIGHT_STATE_COUNT; i++) {

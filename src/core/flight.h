@@ -5,12 +5,12 @@
  *       └───────────────────▲         └── lease lost ──▶ FREE ◀──┘ lease ran out
  *
  *   WAITING   behind another message of its key
- *   READY     in the queue of its destination
+ *   READY     in the queue of its sink
  *   OUT       at the sink
  *   DONE      its outcome is known and waits to be settled
  *   SETTLING  part of the settle that is out; back to DONE when that failed
  *
- * A handle names an entry and its generation: an answer for an entry used again since is no answer. */
+ * A handle names an entry and its reuse count: an answer for an entry used again since is no answer. */
 #ifndef OB_CORE_FLIGHT_H
 #define OB_CORE_FLIGHT_H
 
@@ -24,7 +24,7 @@ enum ob_flight_state {
     OB_FLIGHT_FREE,
     OB_FLIGHT_WAITING,
     OB_FLIGHT_READY,
-    OB_FLIGHT_OUT,
+    OB_FLIGHT_SENT,
     OB_FLIGHT_DONE,
     OB_FLIGHT_SETTLING,
     OB_FLIGHT_STATE_COUNT
@@ -34,8 +34,8 @@ struct ob_key;
 
 struct ob_flight {
     enum ob_flight_state state;
-    uint32_t index, generation;
-    int dest;              /* -1: none */
+    uint32_t index, reuse;
+    int sink;              /* -1: none */
     struct outbox_uuid id; /* id and token stand here too: a message that found no memory is still given back */
     int64_t token, seq;
     int spent;
@@ -43,7 +43,7 @@ struct ob_flight {
     size_t bytes;
     struct ob_key *key;        /* NULL without a key */
     struct ob_list key_node;   /* in the key's list while WAITING, READY or OUT */
-    struct ob_list node;       /* READY: the destination's queue; DONE: the settle window */
+    struct ob_list node;       /* READY: the sink's queue; DONE: the settle batch */
     struct ob_list renew_node; /* wants its lease renewed */
     struct ob_heap_node timer;
     int64_t timer_us;

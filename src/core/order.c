@@ -6,9 +6,9 @@
 
 #include <assert.h>
 
-bool ob_keys_init(struct ob_keys *keys, int window)
+bool ob_keys_init(struct ob_keys *keys, int max_messages)
 {
-    size_t count = 2 * (size_t)window, buckets = 16;
+    size_t count = 2 * (size_t)max_messages, buckets = 16;
     while (buckets < count)
         buckets *= 2;
     *keys = (struct ob_keys){.mask = buckets - 1};
@@ -62,7 +62,7 @@ static struct ob_key *find_or_make(struct ob_keys *keys, int64_t stream)
 
 static void drop(struct ob_keys *keys, struct ob_key *key)
 {
-    assert(key->live == 0 && key->out == 0 && ob_list_empty(&key->flights) && ob_list_empty(&key->blockers));
+    assert(key->live == 0 && key->in_flight == 0 && ob_list_empty(&key->flights) && ob_list_empty(&key->blockers));
     struct ob_key **link = bucket_of(keys, key->stream);
     while (*link != key)
         link = &(*link)->next;
@@ -168,7 +168,7 @@ struct ob_key *ob_keys_bury(struct ob_keys *keys)
 
 struct ob_flight *ob_key_head(const struct ob_key *key)
 {
-    if (key->out > 0 || ob_list_empty(&key->flights))
+    if (key->in_flight > 0 || ob_list_empty(&key->flights))
         return NULL;
     struct ob_flight *head = OB_CONTAINER(key->flights.next, struct ob_flight, key_node);
     return ob_key_blocked(key, head->seq) ? NULL : head;
@@ -186,13 +186,13 @@ static const char *check_key(const struct ob_key *key)
         if (flight->seq < last)
             return "the entries of a key are out of order";
         last = flight->seq;
-        if (flight->state == OB_FLIGHT_OUT)
+        if (flight->state == OB_FLIGHT_SENT)
             out++;
         else if (flight->state != OB_FLIGHT_WAITING && flight->state != OB_FLIGHT_READY)
             return "an entry that is over stands in its key's way";
         else if (held_back(key, flight->seq))
             return "a message is queued behind one that was not accepted";
-        if (flight->state == OB_FLIGHT_READY && (key->out > 0 || it != key->flights.next))
+        if (flight->state == OB_FLIGHT_READY && (key->in_flight > 0 || it != key->flights.next))
             return "a message is ready before its turn";
     }
     OB_LIST_EACH (it, &key->blockers) {
@@ -201,14 +201,14 @@ static const char *check_key(const struct ob_key *key)
         if (flight->state != OB_FLIGHT_DONE && flight->state != OB_FLIGHT_SETTLING)
             return "a message blocks its key before it has ended";
     }
-    if (out != key->out)
+    if (out != key->in_flight)
         return "what is out of a key is miscounted";
     if (listed > key->live)
         return "a key has more entries than live ones";
     return NULL;
 }
 
-const char *ob_keys_check(const struct ob_keys *keys, int window)
+const char *ob_keys_check(const struct ob_keys *keys, int max_messages)
 {
     int used = 0;
     for (size_t i = 0; i <= keys->mask; i++) {
@@ -221,5 +221,5 @@ const char *ob_keys_check(const struct ob_keys *keys, int window)
                 return wrong;
         }
     }
-    return used == keys->used && used <= 2 * window ? NULL : "the keys are miscounted";
+    return used == keys->used && used <= 2 * max_messages ? NULL : "the keys are miscounted";
 }

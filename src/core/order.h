@@ -24,7 +24,7 @@ struct ob_key {
     int64_t tomb_low, tomb_high; /* the blockers settled since the claim was asked lie between; high 0: none */
     int64_t accepted_seq;        /* the highest accepted here; 0: none */
     int live;                    /* entries that name this key */
-    int out;                     /* at a sink */
+    int in_flight;               /* at a sink */
 };
 
 struct ob_keys {
@@ -35,8 +35,8 @@ struct ob_keys {
     struct ob_list tombs;
 };
 
-/* Room for twice `window` keys: those held, and the tombs of one claim. False when memory ran out. */
-bool ob_keys_init(struct ob_keys *keys, int window) __attribute__((warn_unused_result));
+/* Room for twice `max_messages` keys: those held, and the tombs of one claim. False when memory ran out. */
+bool ob_keys_init(struct ob_keys *keys, int max_messages) __attribute__((warn_unused_result));
 void ob_keys_fini(struct ob_keys *keys);
 
 /* The entry joins its key, in its place by seq. */
@@ -57,6 +57,6 @@ struct ob_key *ob_keys_bury(struct ob_keys *keys);
 /* The first that may be handed over now: a WAITING or READY one with none of its key out; NULL when there is none. */
 struct ob_flight *ob_key_head(const struct ob_key *key);
 
-const char *ob_keys_check(const struct ob_keys *keys, int window);
+const char *ob_keys_check(const struct ob_keys *keys, int max_messages);
 
 #endif

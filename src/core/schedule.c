@@ -30,8 +30,8 @@ bool ob_schedule_wants(const struct ob_schedule *sched, int64_t now_us)
 
 void ob_schedule_asked(struct ob_schedule *sched, int limit, bool probes, int64_t now_us)
 {
-    assert(!sched->out);
-    sched->out = true;
+    assert(!sched->claiming);
+    sched->claiming = true;
     sched->limit = limit;
     sched->probes = probes;
     sched->asked_us = now_us;
@@ -43,7 +43,7 @@ void ob_schedule_asked(struct ob_schedule *sched, int limit, bool probes, int64_
 
 void ob_schedule_answered(struct ob_schedule *sched, int count, bool more, int64_t now_us)
 {
-    sched->out = false;
+    sched->claiming = false;
     if (sched->shrink > 0 && ++sched->streak >= STREAK) {
         sched->shrink--;
         sched->streak = 0;
@@ -57,7 +57,7 @@ void ob_schedule_answered(struct ob_schedule *sched, int count, bool more, int64
 
 void ob_schedule_claim_failed(struct ob_schedule *sched, int64_t now_us)
 {
-    sched->out = false;
+    sched->claiming = false;
     sched->hungry = true;
     sched->shrink += sched->shrink < SHRINK_MOST;
     sched->streak = 0;

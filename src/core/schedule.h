@@ -18,7 +18,7 @@
 struct ob_schedule {
     int64_t poll_us; /* 0: never by itself */
     int64_t backoff_base_us, backoff_cap_us;
-    bool out; /* a claim is on its way */
+    bool claiming; /* a claim is on its way */
     bool hungry;
     int limit;   /* of the claim on its way */
     bool probes; /* it is one of probes */

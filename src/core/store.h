@@ -70,9 +70,9 @@ struct ob_relay_row {
 /* What a relay must heed. Each is called for what there is of its kind; NULL: not wanted. Texts are borrowed. */
 struct ob_control {
     void *ctx;
-    void (*paused)(void *ctx, const char *name_space, const char *topic, const char *destination); /* as in pause */
-    void (*tuned)(void *ctx, const char *name, const char *value);      /* see core/tuning.h */
-    void (*lane)(void *ctx, const char *name_space, const char *topic); /* one that has been used */
+    void (*paused)(void *ctx, const char *name_space, const char *topic, const char *sink); /* as in pause */
+    void (*tuned)(void *ctx, const char *name, const char *value);                          /* see core/tuning.h */
+    void (*lane)(void *ctx, const char *name_space, const char *topic);                     /* one that has been used */
 };
 
 /* Figures that are cheap however long the queue is. */
@@ -143,10 +143,10 @@ struct ob_store_ops {
                      struct outbox_error *);
     ob_code (*discard)(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *count,
                        struct outbox_error *);
-    /* name_space NULL: everything; topic NULL: the namespace; destination: a sink by name instead. */
-    ob_code (*pause)(struct ob_store *, const char *name_space, const char *topic, const char *destination,
+    /* name_space NULL: everything; topic NULL: the namespace; sink: a sink by name instead. */
+    ob_code (*pause)(struct ob_store *, const char *name_space, const char *topic, const char *sink,
                      const struct ob_actor *, struct outbox_error *);
-    ob_code (*resume)(struct ob_store *, const char *name_space, const char *topic, const char *destination,
+    ob_code (*resume)(struct ob_store *, const char *name_space, const char *topic, const char *sink,
                       const struct ob_actor *, struct outbox_error *);
     /* A setting of a namespace, see docs/sql.md: dedupe_scope, tenant_prefix, on_dead, max_payload ... The namespace '*' has
      * the defaults; value NULL goes back to them. */

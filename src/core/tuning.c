@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const struct {
-    const char *name; /* of a destination's: what follows the destination */
-    bool of_destination;
+    const char *name; /* of a sink's: what follows the sink */
+    bool of_sink;
     int64_t low, high;
     const char *takes;
 } kinds[] = {
@@ -22,28 +22,27 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-static const char prefix[] = "destination.";
+static const char prefix[] = "sink.";
 
-/* The name of a destination between the prefix and the setting; false when there is none, or none that can be. */
-static bool read_destination(const char *name, const char *setting, char destination[OB_TUNING_DESTINATION])
+/* The name of a sink between the prefix and the setting; false when there is none, or none that can be. */
+static bool read_sink(const char *name, const char *setting, char sink[OB_TUNING_SINK])
 {
     size_t len = strlen(name), before = sizeof prefix - 1, after = strlen(setting);
     if (len <= before + after || strncmp(name, prefix, before) != 0 || strcmp(name + len - after, setting) != 0)
         return false;
     len -= before + after;
-    if (len >= OB_TUNING_DESTINATION)
+    if (len >= OB_TUNING_SINK)
         return false;
-    memcpy(destination, name + before, len);
-    destination[len] = '\0';
-    return ob_name_is_sink(destination);
+    memcpy(sink, name + before, len);
+    sink[len] = '\0';
+    return ob_name_is_sink(sink);
 }
 
 static bool read_name(const char *name, struct ob_tuning *tuning)
 {
     for (size_t i = 0; i < KINDS; i++) {
         tuning->kind = (enum ob_tuning_kind)i;
-        if (kinds[i].of_destination ? read_destination(name, kinds[i].name, tuning->destination)
-                                    : strcmp(name, kinds[i].name) == 0)
+        if (kinds[i].of_sink ? read_sink(name, kinds[i].name, tuning->sink) : strcmp(name, kinds[i].name) == 0)
             return true;
     }
     return false;
@@ -139,8 +138,8 @@ enum outbox_code ob_tuning_parse(const char *name, const char *value, struct ob_
     memset(tuning, 0, sizeof *tuning);
     if (!name || !read_name(name, tuning))
         return ob_error_set(err, OUTBOX_INVALID,
-                            "there is no setting \"%.64s\"; there are poll, batch, enabled, destination.NAME.rate, "
-                            "destination.NAME.concurrency",
+                            "there is no setting \"%.64s\"; there are poll, batch, enabled, sink.NAME.rate, "
+                            "sink.NAME.concurrency",
                             name ? name : "");
     if (value && !read_value(value, tuning))
         return ob_error_set(err, OUTBOX_INVALID, "the setting \"%.100s\" does not take \"%.64s\"; it takes %s", name,

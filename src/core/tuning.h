@@ -3,8 +3,8 @@
  *   poll                          10ms to 1h       how often to look without a wake-up
  *   batch                         1 to 10000       most messages claimed at once
  *   enabled                       on, off          off: claim nothing
- *   destination.NAME.rate         100/s, 600/m, 5000/h, off
- *   destination.NAME.concurrency  1 to 100000      messages at the destination at once */
+ *   sink.NAME.rate         100/s, 600/m, 5000/h, off
+ *   sink.NAME.concurrency  1 to 100000      messages at the sink at once */
 #ifndef OB_CORE_TUNING_H
 #define OB_CORE_TUNING_H
 
@@ -12,14 +12,14 @@
 
 enum ob_tuning_kind { OB_TUNE_POLL, OB_TUNE_BATCH, OB_TUNE_ENABLED, OB_TUNE_RATE, OB_TUNE_CONCURRENCY };
 
-enum { OB_TUNING_TEXT = 32, OB_TUNING_DESTINATION = 65 };
+enum { OB_TUNING_TEXT = 32, OB_TUNING_SINK = 65 };
 
 struct ob_tuning {
     enum ob_tuning_kind kind;
-    char destination[OB_TUNING_DESTINATION]; /* RATE, CONCURRENCY; otherwise "" */
-    int64_t number;                          /* POLL: microseconds. ENABLED: 0, 1. RATE: so many; 0: no limit */
-    int64_t period_us;                       /* RATE: in so much time */
-    char value[OB_TUNING_TEXT];              /* the one way to write it */
+    char sink[OB_TUNING_SINK];  /* RATE, CONCURRENCY; otherwise "" */
+    int64_t number;             /* POLL: microseconds. ENABLED: 0, 1. RATE: so many; 0: no limit */
+    int64_t period_us;          /* RATE: in so much time */
+    char value[OB_TUNING_TEXT]; /* the one way to write it */
 };
 
 /* OUTBOX_INVALID for a name that there is not, or a value that it does not take. value may be NULL: the name only. */

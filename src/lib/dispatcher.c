@@ -1,4 +1,4 @@
-/* dispatcher.c - see outbox/dispatcher.h: an engine with one destination, the callback.
+/* dispatcher.c - see outbox/dispatcher.h: an engine with one sink, the callback.
  *
  * A task outlives what the engine knows of it: after a timeout, or after the dispatcher is freed, the program may still
  * hold it, and its message. So a task owns a copy of its message and is freed by its answer alone.
@@ -74,10 +74,10 @@ static void no_memory(struct outbox_dispatcher *dispatcher, uint64_t handle)
     ob_engine_verdict(dispatcher->engine, handle, &verdict);
 }
 
-static void deliver(void *ctx, int dest, const struct outbox_sink_item *items, size_t count)
+static void deliver(void *ctx, int sink, const struct outbox_sink_item *items, size_t count)
 {
     struct outbox_dispatcher *dispatcher = ctx;
-    (void)dest;
+    (void)sink;
     for (size_t i = 0; i < count; i++) {
         struct outbox_task *task = ob_calloc(1, sizeof *task);
         size_t bytes;
@@ -93,10 +93,10 @@ static void deliver(void *ctx, int dest, const struct outbox_sink_item *items, s
     }
 }
 
-static void cancel(void *ctx, int dest, uint64_t handle)
+static void cancel(void *ctx, int sink, uint64_t handle)
 {
     struct outbox_dispatcher *dispatcher = ctx;
-    (void)dest;
+    (void)sink;
     OB_LIST_EACH (it, &dispatcher->tasks) {
         struct outbox_task *task = OB_CONTAINER(it, struct outbox_task, node);
         if (task->handle == handle)
@@ -108,7 +108,7 @@ static void choose_lanes(void *ctx, bool only, const bool *shut, struct outbox_c
 {
     const struct outbox_dispatcher *dispatcher = ctx;
     (void)only;
-    (void)shut; /* there is one destination: while it is shut nothing is claimed */
+    (void)shut; /* there is one sink: while it is shut nothing is claimed */
     if (dispatcher->lane_count > 0) {
         claim->only = dispatcher->lanes;
         claim->only_count = dispatcher->lane_count;
@@ -124,11 +124,11 @@ static int route(void *ctx, const struct outbox_delivery *msg)
     return 0;
 }
 
-static void write_log(void *ctx, enum ob_log_level level, const char *line, size_t len)
+static void write_log(void *ctx, enum ob_log_level level, const char *async, size_t len)
 {
     const struct outbox_dispatcher *dispatcher = ctx;
     (void)len;
-    dispatcher->set.log(dispatcher->set.ctx, (enum outbox_log_level)level, line);
+    dispatcher->set.log(dispatcher->set.ctx, (enum outbox_log_level)level, async);
 }
 
 /* ---- life ---- */
@@ -172,7 +172,7 @@ static enum outbox_code open_engine(struct outbox_dispatcher *dispatcher, const 
 {
     char worker[OB_WORKER_NAME];
     ob_worker_name(set->worker, worker);
-    struct ob_dest_settings dest = {.concurrency = set->concurrency > 0 ? set->concurrency : 1,
+    struct ob_sink_settings sink = {.concurrency = set->concurrency > 0 ? set->concurrency : 1,
                                     .batch = 1,
                                     .run = 1,
                                     .timeout_us = set->timeout_us,
@@ -181,21 +181,21 @@ static enum outbox_code open_engine(struct outbox_dispatcher *dispatcher, const 
                                     .retry = {.base_us = set->retry_base_us, .cap_us = set->retry_cap_us},
                                     .breaker = {.threshold = -1}};
     int batch = set->batch > 0 ? set->batch : 100;
-    struct ob_engine_settings engine = {.relay = {.window = batch * 2,
-                                                  .claim_limit = batch,
-                                                  .prefetch = true,
-                                                  .concurrency = dest.concurrency,
-                                                  .lease_us = set->lease_us,
-                                                  .poll_us = set->poll_us,
-                                                  .dests = &dest,
-                                                  .dest_count = 1,
-                                                  .route = route,
-                                                  .seed = (uint64_t)ob_clock_wall_us()},
-                                        .line = {.url = set->url,
-                                                 .schema = set->schema,
-                                                 .application = "outbox dispatcher",
-                                                 .fallback_us = set->poll_us,
-                                                 .log = set->log ? &dispatcher->log : NULL},
+    struct ob_engine_settings engine = {.machine = {.max_messages = batch * 2,
+                                                    .claim_limit = batch,
+                                                    .prefetch = true,
+                                                    .concurrency = sink.concurrency,
+                                                    .lease_us = set->lease_us,
+                                                    .poll_us = set->poll_us,
+                                                    .sinks = &sink,
+                                                    .sink_count = 1,
+                                                    .route = route,
+                                                    .seed = (uint64_t)ob_clock_wall_us()},
+                                        .async = {.url = set->url,
+                                                  .schema = set->schema,
+                                                  .application = "outbox dispatcher",
+                                                  .fallback_us = set->poll_us,
+                                                  .log = set->log ? &dispatcher->log : NULL},
                                         .worker = worker,
                                         .ctx = dispatcher,
                                         .deliver = deliver,
@@ -284,10 +284,10 @@ int outbox_dispatcher_timeout_ms(const outbox_dispatcher *dispatcher)
 
 static void note_stats(struct outbox_dispatcher *dispatcher)
 {
-    struct ob_relay_stats stats;
-    struct ob_line_state line;
-    ob_relay_stats(ob_engine_core(dispatcher->engine), &stats);
-    ob_engine_line_state(dispatcher->engine, &line);
+    struct ob_machine_stats stats;
+    struct ob_async_store_state async;
+    ob_machine_stats(ob_engine_core(dispatcher->engine), &stats);
+    ob_engine_store_state(dispatcher->engine, &async);
     pthread_mutex_lock(&dispatcher->lock);
     dispatcher->stats = (struct outbox_dispatcher_stats){.claimed = stats.claimed,
                                                          .delivered = stats.delivered,
@@ -296,8 +296,8 @@ static void note_stats(struct outbox_dispatcher *dispatcher)
                                                          .released = stats.released,
                                                          .lost = stats.lost,
                                                          .held = stats.held,
-                                                         .out = stats.out,
-                                                         .connected = line.connected};
+                                                         .in_flight = stats.in_flight,
+                                                         .connected = async.connected};
     pthread_mutex_unlock(&dispatcher->lock);
 }
 

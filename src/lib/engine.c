@@ -1,4 +1,4 @@
-/* engine.c - see engine.h. Answers of the line become events of the core, actions of the core become asks of the line.
+/* engine.c - see engine.h. Answers of the async store become events of the core, actions of the core become asks of the async store.
  *
  * Every ask has a time limit well within half a lease: an answer that comes later would be of no use, since the core has
  * given the messages up by then. */
@@ -18,8 +18,8 @@
 enum { WORKER_TEXT = 201, STEP_US = 5000 };
 
 struct ob_engine {
-    struct ob_relay *core;
-    struct ob_line *line;
+    struct ob_machine *core;
+    struct ob_async_store *async;
     struct ob_engine_settings set; /* pointers are borrowed but for those below */
     char worker[WORKER_TEXT];
     int64_t timeout_us; /* of an ask */
@@ -34,14 +34,14 @@ struct ob_engine {
 static void event(struct ob_engine *engine, const struct ob_event *happened)
 {
     engine->dirty = true;
-    ob_relay_event(engine->core, ob_clock_boot_us(), happened);
+    ob_machine_event(engine->core, ob_clock_boot_us(), happened);
 }
 
-/* ---- what the line says ---- */
+/* ---- what the async store says ---- */
 
 enum ask { ASKED_CLAIM = 1, ASKED_TO_WRITE = 2 };
 
-/* Told once for a row of failures: a store that is down for an hour is one line in the log, not thousands. One that lets
+/* Told once for a row of failures: a store that is down for an hour is one async store in the log, not thousands. One that lets
  * us claim and not settle (its disk is full) does not answer. */
 static void heard(struct ob_engine *engine, enum ask ask, enum outbox_code code, const struct outbox_error *err)
 {
@@ -115,18 +115,18 @@ enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct
     engine->set = *settings;
     engine->dirty = true;
     snprintf(engine->worker, sizeof engine->worker, "%s", settings->worker);
-    struct ob_line_options line = settings->line;
-    line.worker = engine->worker;
-    line.host = (struct ob_line_host){
+    struct ob_async_store_options async = settings->async;
+    async.worker = engine->worker;
+    async.host = (struct ob_async_store_host){
         .ctx = engine, .claimed = on_claimed, .settled = on_settled, .extended = on_extended, .woken = on_woken};
-    engine->timeout_us = ob_engine_timeout_us(settings->relay.lease_us);
-    line.timeout_us = engine->timeout_us;
-    enum outbox_code code = ob_relay_new(&settings->relay, ob_clock_boot_us(), &engine->core, err);
+    engine->timeout_us = ob_engine_timeout_us(settings->machine.lease_us);
+    async.timeout_us = engine->timeout_us;
+    enum outbox_code code = ob_machine_new(&settings->machine, ob_clock_boot_us(), &engine->core, err);
     if (!code)
-        code = settings->shared ? ob_shared_line_use(settings->shared, &line.host, &engine->line, err)
-                                : ob_line_open(&line, &engine->line, err);
-    if (!code && settings->shared && settings->relay.poll_us)
-        engine->line->ops->pace(engine->line, settings->relay.poll_us);
+        code = settings->shared ? ob_shared_store_use(settings->shared, &async.host, &engine->async, err)
+                                : ob_line_open(&async, &engine->async, err);
+    if (!code && settings->shared && settings->machine.poll_us)
+        engine->async->ops->pace(engine->async, settings->machine.poll_us);
     if (code)
         ob_engine_free(engine);
     else
@@ -138,9 +138,9 @@ void ob_engine_free(struct ob_engine *engine)
 {
     if (!engine)
         return;
-    if (engine->line)
-        engine->line->ops->close(engine->line);
-    ob_relay_free(engine->core);
+    if (engine->async)
+        engine->async->ops->close(engine->async);
+    ob_machine_free(engine->core);
     ob_free(engine);
 }
 
@@ -161,28 +161,28 @@ static void claim(struct ob_engine *engine, const struct ob_action *action)
     if (engine->set.lanes)
         engine->set.lanes(engine->set.ctx, action->only, action->shut, &want);
     engine->filtered = want.only || want.skip_count > 0 || want.rule_count > 0;
-    engine->line->ops->claim(engine->line, &want, engine->timeout_us);
+    engine->async->ops->claim(engine->async, &want, engine->timeout_us);
 }
 
 static void act(struct ob_engine *engine, const struct ob_action *action)
 {
-    struct ob_line *line = engine->line;
+    struct ob_async_store *async = engine->async;
     switch (action->kind) {
     case OB_ACTION_CLAIM: claim(engine, action); break;
     case OB_ACTION_DELIVER:
         OB_CRASH_POINT("handing");
-        engine->set.deliver(engine->set.ctx, action->dest, action->items, (size_t)action->count);
+        engine->set.deliver(engine->set.ctx, action->sink, action->items, (size_t)action->count);
         break;
     case OB_ACTION_CANCEL:
         if (engine->set.cancel)
-            engine->set.cancel(engine->set.ctx, action->dest, action->handle);
+            engine->set.cancel(engine->set.ctx, action->sink, action->handle);
         break;
     case OB_ACTION_SETTLE:
-        line->ops->settle(line, action->settles, (size_t)action->count, engine->timeout_us);
+        async->ops->settle(async, action->settles, (size_t)action->count, engine->timeout_us);
         OB_CRASH_POINT("settling");
         break;
     case OB_ACTION_EXTEND:
-        line->ops->extend(line, action->settles, (size_t)action->count, action->lease_us, engine->timeout_us);
+        async->ops->extend(async, action->settles, (size_t)action->count, action->lease_us, engine->timeout_us);
         break;
     case OB_ACTION_STOPPED: engine->stopped = true; break;
     default: break;
@@ -194,11 +194,11 @@ void ob_engine_step(struct ob_engine *engine)
     if (engine->in_step)
         return;
     engine->in_step = true;
-    engine->line->ops->step(engine->line);
+    engine->async->ops->step(engine->async);
     struct ob_action action;
     int64_t until_us = ob_clock_boot_us() + STEP_US;
     engine->dirty = false;
-    while (!engine->stopped && ob_relay_next(engine->core, ob_clock_boot_us(), &action)) {
+    while (!engine->stopped && ob_machine_next(engine->core, ob_clock_boot_us(), &action)) {
         act(engine, &action);
         if (action.kind == OB_ACTION_DELIVER && ob_clock_boot_us() >= until_us) {
             engine->dirty = true; /* whoever delivers takes its time: the store's answers want to be read too */
@@ -210,7 +210,7 @@ void ob_engine_step(struct ob_engine *engine)
 
 int ob_engine_fd(const struct ob_engine *engine)
 {
-    return engine->line->ops->fd(engine->line);
+    return engine->async->ops->fd(engine->async);
 }
 
 int64_t ob_engine_due_us(const struct ob_engine *engine)
@@ -219,8 +219,8 @@ int64_t ob_engine_due_us(const struct ob_engine *engine)
         return INT64_MAX;
     if (engine->dirty)
         return 0;
-    int64_t core = ob_relay_deadline_us(engine->core), line = engine->line->ops->due_us(engine->line);
-    return core < line ? core : line;
+    int64_t core = ob_machine_deadline_us(engine->core), async = engine->async->ops->due_us(engine->async);
+    return core < async ? core : async;
 }
 
 /* ---- what the host says ---- */
@@ -246,44 +246,44 @@ bool ob_engine_stopped(const struct ob_engine *engine)
     return engine->stopped;
 }
 
-void ob_engine_pause(struct ob_engine *engine, int dest, bool paused)
+void ob_engine_pause(struct ob_engine *engine, int sink, bool paused)
 {
-    event(engine, &(struct ob_event){.kind = paused ? OB_EVENT_PAUSE : OB_EVENT_RESUME, .dest = dest});
+    event(engine, &(struct ob_event){.kind = paused ? OB_EVENT_PAUSE : OB_EVENT_RESUME, .sink = sink});
 }
 
-void ob_engine_taken(struct ob_engine *engine, int dest, int count)
+void ob_engine_taken(struct ob_engine *engine, int sink, int count)
 {
-    if (!ob_relay_set_taken(engine->core, dest, count))
+    if (!ob_machine_set_taken(engine->core, sink, count))
         return;
     engine->dirty = true; /* there may be room now */
 }
 
 bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us)
 {
-    struct ob_relay_settings *set = &engine->set.relay;
+    struct ob_machine_settings *set = &engine->set.machine;
     if (batch == set->claim_limit && poll_us == set->poll_us)
         return false;
     set->claim_limit = batch;
     set->poll_us = poll_us;
-    ob_relay_pace(engine->core, batch, poll_us);
-    engine->line->ops->pace(engine->line, poll_us);
+    ob_machine_pace(engine->core, batch, poll_us);
+    engine->async->ops->pace(engine->async, poll_us);
     engine->dirty = true; /* what is due may be so sooner */
     return true;
 }
 
 bool ob_engine_idle(const struct ob_engine *engine)
 {
-    struct ob_relay_stats stats;
-    ob_relay_stats(engine->core, &stats);
+    struct ob_machine_stats stats;
+    ob_machine_stats(engine->core, &stats);
     return engine->empty && stats.held == 0;
 }
 
-struct ob_relay *ob_engine_core(struct ob_engine *engine)
+struct ob_machine *ob_engine_core(struct ob_engine *engine)
 {
     return engine->core;
 }
 
-void ob_engine_line_state(const struct ob_engine *engine, struct ob_line_state *state)
+void ob_engine_store_state(const struct ob_engine *engine, struct ob_async_store_state *state)
 {
-    engine->line->ops->state(engine->line, state);
+    engine->async->ops->state(engine->async, state);
 }

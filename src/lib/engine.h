@@ -1,4 +1,4 @@
-/* engine.h - a relay at work: the core (core/relay.h) on a line to a store (core/line.h), with somebody who delivers.
+/* engine.h - a relay at work: the core (core/machine.h) on a async store to a store (core/async_store.h), with somebody who delivers.
  *
  * The daemon and the in-process dispatcher both run this. It has no loop and no thread of its own: the host waits for fd to
  * become readable, until due_us, then calls step. Verdicts may come at any time, also from within deliver; they are acted
@@ -11,23 +11,23 @@
 #define OB_LIB_ENGINE_H
 
 #include "base/log.h"
-#include "core/line.h"
-#include "core/relay.h"
-#include "lib/shared_line.h"
+#include "core/async_store.h"
+#include "core/machine.h"
+#include "lib/shared_store.h"
 
 struct ob_engine;
 
 /* The messages of these items stay valid until their verdict, or their cancel. */
-typedef void ob_deliver_fn(void *ctx, int dest, const struct outbox_sink_item *items, size_t count);
+typedef void ob_deliver_fn(void *ctx, int sink, const struct outbox_sink_item *items, size_t count);
 
 struct ob_engine_settings {
-    struct ob_relay_settings relay;
-    struct ob_line_options line;   /* its host is filled in here */
-    struct ob_shared_line *shared; /* a line to use instead of one of its own; NULL: none */
-    const char *worker;            /* unique to this process and its start; copied */
+    struct ob_machine_settings machine;
+    struct ob_async_store_options async; /* its host is filled in here */
+    struct ob_shared_store *shared;      /* a async store to use instead of one of its own; NULL: none */
+    const char *worker;                  /* unique to this process and its start; copied */
     void *ctx;
     ob_deliver_fn *deliver;
-    void (*cancel)(void *ctx, int dest, uint64_t handle); /* NULL: nothing can be cancelled */
+    void (*cancel)(void *ctx, int sink, uint64_t handle); /* NULL: nothing can be cancelled */
     /* Names the lanes of a claim: with `only` those that go to one that is not shut, else all but those that can only go to one that
      * is.
      * What it sets must stay valid until its next call. NULL: always all lanes. */
@@ -56,10 +56,10 @@ void ob_engine_verdict(struct ob_engine *engine, uint64_t handle, const struct o
 void ob_engine_wake(struct ob_engine *engine);
 void ob_engine_stop(struct ob_engine *engine, int64_t grace_us);
 bool ob_engine_stopped(const struct ob_engine *engine);
-void ob_engine_pause(struct ob_engine *engine, int dest, bool paused);
+void ob_engine_pause(struct ob_engine *engine, int sink, bool paused);
 
-/* So many places at the destination are used by another engine. */
-void ob_engine_taken(struct ob_engine *engine, int dest, int count);
+/* So many places at the sink are used by another engine. */
+void ob_engine_taken(struct ob_engine *engine, int sink, int count);
 
 /* How many messages a claim asks for, and how often to look when nobody rings. True when that is a change. */
 bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us);
@@ -67,7 +67,7 @@ bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us);
 /* True when the last claim of all lanes found nothing and nothing is held. */
 bool ob_engine_idle(const struct ob_engine *engine);
 
-struct ob_relay *ob_engine_core(struct ob_engine *engine); /* for stats, tune, pace */
-void ob_engine_line_state(const struct ob_engine *engine, struct ob_line_state *state);
+struct ob_machine *ob_engine_core(struct ob_engine *engine); /* for stats, tune, pace */
+void ob_engine_store_state(const struct ob_engine *engine, struct ob_async_store_state *state);
 
 #endif

@@ -138,36 +138,39 @@ ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_
     }
 }
 
-static ob_code line_sqlite(const struct ob_line_options *options, struct ob_line **line, struct outbox_error *err)
+static ob_code async_sqlite(const struct ob_async_store_options *options, struct ob_async_store **async,
+                            struct outbox_error *err)
 {
 #ifdef HAVE_SQLITE
-    struct ob_line_options file = *options;
+    struct ob_async_store_options file = *options;
     file.url = ob_url_path(options->url);
-    return *file.url ? ob_sqlite_line_open(&file, line, err) : names_no_file(err);
+    return *file.url ? ob_sqlite_async_open(&file, async, err) : names_no_file(err);
 #else
     (void)options;
-    (void)line;
+    (void)async;
     return no_sqlite(err);
 #endif
 }
 
-static ob_code line_postgres(const struct ob_line_options *options, struct ob_line **line, struct outbox_error *err)
+static ob_code async_postgres(const struct ob_async_store_options *options, struct ob_async_store **async,
+                              struct outbox_error *err)
 {
 #ifdef HAVE_POSTGRES
-    return ob_pg_line_open(options, line, err);
+    return ob_pg_async_open(options, async, err);
 #else
     (void)options;
-    (void)line;
+    (void)async;
     return no_postgres(err);
 #endif
 }
 
-ob_code ob_line_open(const struct ob_line_options *options, struct ob_line **line, struct outbox_error *err)
+ob_code ob_line_open(const struct ob_async_store_options *options, struct ob_async_store **async,
+                     struct outbox_error *err)
 {
-    *line = NULL;
+    *async = NULL;
     switch (ob_url_kind(options->url)) {
-    case OB_URL_SQLITE: return line_sqlite(options, line, err);
-    case OB_URL_POSTGRES: return line_postgres(options, line, err);
+    case OB_URL_SQLITE: return async_sqlite(options, async, err);
+    case OB_URL_POSTGRES: return async_postgres(options, async, err);
     default: return names_no_store(options->url, err);
     }
 }

@@ -3,7 +3,7 @@
 #define OB_LIB_OPEN_H
 
 #include "base/log.h"
-#include "core/line.h"
+#include "core/async_store.h"
 #include "core/migration.h"
 #include "core/store.h"
 
@@ -29,8 +29,8 @@ struct ob_open {
 ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_store **store,
                       struct outbox_error *err) OUTBOX_MUST_CHECK;
 
-/* A line of the same URLs, see core/line.h. It connects when it is asked for something. *line: line->ops->close. */
-ob_code ob_line_open(const struct ob_line_options *options, struct ob_line **line,
+/* A async store of the same URLs, see core/async_store.h. It connects when it is asked for something. *line: line->ops->close. */
+ob_code ob_line_open(const struct ob_async_store_options *options, struct ob_async_store **async,
                      struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 #endif

@@ -195,7 +195,7 @@ struct outbox_sink_ops {
     void (*step)(outbox_sink *sink);
     void (*close)(outbox_sink *sink);
     const struct outbox_sink_setting *settings;
-    TODAY(void (*probe)(outbox_sink *sink, uint64_t handle); const char *summary; const char *limit; int descriptors;
+    TODAY(void (*ping)(outbox_sink *sink, uint64_t handle); const char *summary; const char *limit; int descriptors;
           int descriptors_each; const char *connections;)
     TOMORROW(void (*drain)(outbox_sink *sink); const char *colour;)
 };

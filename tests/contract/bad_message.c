@@ -14,7 +14,7 @@ static void names(struct fx *fx)
     refuse(fx, OUTBOX_INVALID, .key = "");
     refuse(fx, OUTBOX_INVALID, .key = "tab\t");
     refuse(fx, OUTBOX_INVALID, .dedupe_key = "");
-    refuse(fx, OUTBOX_INVALID, .dedupe_key = "bell\a");
+    refuse(fx, OUTBOX_INVALID, .dedupe_key = "doorbell\a");
     refuse(fx, OUTBOX_INVALID, .subject = "");
     refuse(fx, OUTBOX_INVALID, .recipient = "");
     refuse(fx, OUTBOX_INVALID, .correlation_id = "");

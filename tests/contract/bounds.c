@@ -194,7 +194,7 @@ static void a_key_that_expired(struct fx *fx)
     assert_int_equal(count_status(fx, OB_DEAD), made);
 }
 
-/* What waits in front for a destination that is shut does not slow down a key behind it. */
+/* What waits in front for a sink that is shut does not slow down a key behind it. */
 static void among_many_lanes(struct fx *fx)
 {
     enum { LANES = 40, COUNT = 6 };

@@ -371,7 +371,6 @@ const struct contract_test compress_tests[] = {
     {"Y7: what a claim decompresses is bounded; the rest comes with the next", a_claim_is_bounded},
     {"Y7: a payload over that bound goes alone", a_giant_goes_alone},
     {"Y7: what cannot be decompressed is a fault of that message alone", damage_is_a_fault},
-    {"Y7 N8: a frame without a content type that holds no JSON is a fault, however it came in",
-     json_inside_is_checked},
+    {"Y7 N8: a frame without a content type that holds no JSON is a fault, however it came in", json_inside_is_checked},
     {NULL, NULL, 0},
 };

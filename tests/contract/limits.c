@@ -206,7 +206,7 @@ static enum outbox_code try_poll(struct fx *fx, int64_t n)
 
 static enum outbox_code try_concurrency(struct fx *fx, int64_t n)
 {
-    return tune(fx, "destination.d.concurrency", print(fx, "%lld", (long long)n));
+    return tune(fx, "sink.d.concurrency", print(fx, "%lld", (long long)n));
 }
 
 /* ---- both ends ---------------------------------------------------------------------------------------------------- */

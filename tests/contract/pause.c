@@ -94,8 +94,8 @@ static void each_pause_for_itself(struct fx *fx)
     claim_n(fx, 1);
 }
 
-/* A destination is the relay's business; the store keeps it on record and claims go on. */
-static void a_destination(struct fx *fx)
+/* A sink is the relay's business; the store keeps it on record and claims go on. */
+static void a_sink(struct fx *fx)
 {
     put(fx);
     ok(fx, pause, NULL, NULL, "smtp", &ann);
@@ -187,6 +187,6 @@ const struct contract_test pause_tests[] = {
     {"T4: a pattern of namespaces", a_pattern_of_namespaces},
     {"T4: a pattern ends the pauses of the topics it matches", resume_by_pattern},
     {"T4: a pause that can never match is refused", nothing_that_cannot_be},
-    {"T4: a paused destination is on record and stops no claim", a_destination},
+    {"T4: a paused sink is on record and stops no claim", a_sink},
     {NULL, NULL, 0},
 };

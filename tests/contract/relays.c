@@ -117,9 +117,9 @@ static void hear(struct heard *heard, const char *format, ...)
     va_end(args);
 }
 
-static void paused(void *ctx, const char *name_space, const char *topic, const char *destination)
+static void paused(void *ctx, const char *name_space, const char *topic, const char *sink)
 {
-    hear(ctx, "%s/%s/%s", name_space ? name_space : "-", topic ? topic : "-", destination ? destination : "-");
+    hear(ctx, "%s/%s/%s", name_space ? name_space : "-", topic ? topic : "-", sink ? sink : "-");
 }
 
 static void tuned(void *ctx, const char *name, const char *value)
@@ -168,10 +168,10 @@ static void what_settings_take(struct fx *fx)
         {"batch", "10000", "10000"},
         {"enabled", "false", "off"},
         {"enabled", "ON", "on"},
-        {"destination.a.b.rate", "100", "100/s"},
-        {"destination.a.b.rate", "600/m", "600/m"},
-        {"destination.a.b.rate", "off", "off"},
-        {"destination.x.concurrency", "1", "1"},
+        {"sink.a.b.rate", "100", "100/s"},
+        {"sink.a.b.rate", "600/m", "600/m"},
+        {"sink.a.b.rate", "off", "off"},
+        {"sink.x.concurrency", "1", "1"},
     };
     static const char *const bad[][2] = {
         {"poll", "9ms"},
@@ -184,14 +184,14 @@ static void what_settings_take(struct fx *fx)
         {"batch", "1e3"},
         {"enabled", "maybe"},
         {"nonsense", "1"},
-        {"destination.rate", "1"},
-        {"destination..rate", "1"},
-        {"destination.a b.rate", "1/s"},
-        {"destination.a.rate", "0"},
-        {"destination.a.rate", "5/ms"},
-        {"destination.a.rate", "5/d"},
-        {"destination.a.concurrency", "100001"},
-        {"destination.a.speed", "1"},
+        {"sink.rate", "1"},
+        {"sink..rate", "1"},
+        {"sink.a b.rate", "1/s"},
+        {"sink.a.rate", "0"},
+        {"sink.a.rate", "5/ms"},
+        {"sink.a.rate", "5/d"},
+        {"sink.a.concurrency", "100001"},
+        {"sink.a.speed", "1"},
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         char wanted[128];
@@ -214,8 +214,8 @@ static void pauses_and_lanes(struct fx *fx)
     expect_control(fx, "-/-/billing", "", "default.a");
     ok(fx, resume, NULL, NULL, "billing", &ann);
     ok(fx, pause, "n", "t", NULL, &ann);
-    ok(fx, tune, "destination.billing.rate", "5/s", &ann);
-    expect_control(fx, "n/t/-", "destination.billing.rate=5/s", "default.a");
+    ok(fx, tune, "sink.billing.rate", "5/s", &ann);
+    expect_control(fx, "n/t/-", "sink.billing.rate=5/s", "default.a");
 }
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */

@@ -264,7 +264,7 @@ static struct outbox_uuid settled_in_time(struct fx *fx, int64_t *expiry, struct
     }
 }
 
-/* Nothing is spent while a destination is blocked; expiry is what ends it. */
+/* Nothing is spent while a sink is blocked; expiry is what ends it. */
 static void blocked_until_expiry(struct fx *fx)
 {
     int64_t expiry;

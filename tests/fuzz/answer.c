@@ -1,7 +1,7 @@
 /* answer.c - fuzzes what HTTP receivers say: header lines, then a body, in pieces. */
 #include "fuzz.h"
 
-#include "sink/http_answer.h"
+#include "sink/http/answer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

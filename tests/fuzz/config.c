@@ -1,7 +1,7 @@
 /* config.c - fuzzes the configuration: any file is a configuration, or a list of errors, never both. */
 #include "fuzz.h"
 
-#include "relay/config.h"
+#include "config/config.h"
 #include "sink/registry.h"
 
 #include <stdio.h>

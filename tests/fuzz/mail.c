@@ -1,7 +1,7 @@
 /* mail.c - fuzzes mails: recipient, name, text. Nothing in a message starts a header line of its own. */
 #include "fuzz.h"
 
-#include "sink/smtp_mime.h"
+#include "sink/smtp/mime.h"
 
 static void lines(const struct ob_buf *buf)
 {

@@ -2,7 +2,7 @@
 #include "fuzz.h"
 
 #include "base/utf8.h"
-#include "schema/regex.h"
+#include "jsonschema/regex.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/utf8.h"
-#include "sink/render.h"
+#include "sink/common/render.h"
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* smtp_reply.c - fuzzes what mail servers say: lines in, a verdict out. */
 #include "fuzz.h"
 
-#include "sink/smtp_reply.h"
+#include "sink/smtp/reply.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

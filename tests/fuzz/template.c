@@ -1,7 +1,7 @@
 /* template.c - fuzzes templates: a kind of escaping, a template, a payload. JSON that comes of a JSON template stays JSON. */
 #include "fuzz.h"
 
-#include "sink/template.h"
+#include "sink/common/template.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

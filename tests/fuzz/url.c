@@ -2,9 +2,9 @@
 #include "fuzz.h"
 
 #include "base/alloc.h"
-#include "sink/broker_url.h"
-#include "sink/http_url.h"
-#include "sink/net_guard.h"
+#include "sink/broker/url.h"
+#include "sink/common/net_guard.h"
+#include "sink/curl/http_url.h"
 
 static void http_urls(const char *allowed, const char *text)
 {

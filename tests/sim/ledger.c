@@ -21,7 +21,7 @@ void ledger_send(struct world *world, const struct parcel *parcel)
 {
     const struct life *life = &world->lives[parcel->slot];
     const struct attempt *attempt = attempt_of(world, parcel->msg, parcel->attempt);
-    if (life->uid == parcel->relay && life_now(world, life) >= attempt->lease_until_us)
+    if (life->uid == parcel->machine && life_now(world, life) >= attempt->lease_until_us)
         sim_fail(world, "m%d is sent after its lease ran out (M10)", parcel->msg);
 }
 
@@ -52,7 +52,7 @@ void ledger_accept(struct world *world, int index, int number)
     msg->accepted++;
 }
 
-/* ---- the relay's side ---- */
+/* ---- the machine's side ---- */
 
 static void check_probes(struct world *world, struct life *life)
 {
@@ -64,33 +64,33 @@ static void check_probes(struct world *world, struct life *life)
 
 void ledger_claim(struct world *world, struct life *life, const struct ob_action *action)
 {
-    struct ob_relay_stats stats;
-    ob_relay_stats(life->core, &stats);
+    struct ob_machine_stats stats;
+    ob_machine_stats(life->core, &stats);
     if (action->only)
         check_probes(world, life);
     if (life->claiming)
         sim_fail(world, "r%d claims twice at once", life->slot);
-    if (action->limit < 1 || stats.held + action->limit > world->plan.relay.window)
+    if (action->limit < 1 || stats.held + action->limit > world->plan.machine.max_messages)
         sim_fail(world, "r%d holds %d and claims %d more: over its window (S10)", life->slot, stats.held,
                  action->limit);
-    for (int i = 0; i < world->plan.dests; i++) {
-        enum ob_breaker_state state = ob_relay_breaker(life->core, i);
+    for (int i = 0; i < world->plan.sinks; i++) {
+        enum ob_breaker_state state = ob_machine_breaker(life->core, i);
         if (!action->shut[i] && (action->only ? state != OB_BREAKER_HALF_OPEN : state == OB_BREAKER_OPEN))
-            sim_fail(world, "r%d claims for destination %d, whose breaker is %s (N5)", life->slot, i,
+            sim_fail(world, "r%d claims for sink %d, whose breaker is %s (N5)", life->slot, i,
                      ob_breaker_state_name(state));
     }
 }
 
-static void check_rate(struct world *world, struct life *life, int dest)
+static void check_rate(struct world *world, struct life *life, int sink)
 {
-    const struct ob_dest_settings *set = &world->plan.dest[dest];
-    int64_t n = life->sent_count[dest]++;
-    life->sent[dest][n % SENT_RING] = world->now_us;
+    const struct ob_sink_settings *set = &world->plan.sink[sink];
+    int64_t n = life->sent_count[sink]++;
+    life->sent[sink][n % SENT_RING] = world->now_us;
     for (int64_t k = set->rate_burst; set->rate_count > 0 && k < SENT_RING && k <= n; k++) {
-        int64_t span = world->now_us - life->sent[dest][(n - k) % SENT_RING];
+        int64_t span = world->now_us - life->sent[sink][(n - k) % SENT_RING];
         /* k + 1 messages in span: at most the burst, and what came in meanwhile */
         if ((k + 1 - set->rate_burst) * SECOND > (span + 1) * set->rate_count)
-            sim_fail(world, "destination %d gets %d messages in %d us (S10)", dest, (int)k + 1, (int)span);
+            sim_fail(world, "sink %d gets %d messages in %d us (S10)", sink, (int)k + 1, (int)span);
     }
 }
 
@@ -98,16 +98,16 @@ static void check_alone(struct world *world, const struct life *life, const stru
 {
     OB_LIST_EACH (it, &world->parcels) {
         const struct parcel *parcel = OB_CONTAINER(it, struct parcel, node);
-        if (parcel->waiting && parcel->relay == life->uid && world->msgs[parcel->msg].key == msg->key)
+        if (parcel->waiting && parcel->machine == life->uid && world->msgs[parcel->msg].key == msg->key)
             sim_fail(world, "m%d goes while m%d of its key is out (N2)", msg->index, parcel->msg);
     }
 }
 
-static void check_handed(struct world *world, struct life *life, int dest, const struct outbox_sink_item *item)
+static void check_handed(struct world *world, struct life *life, int sink, const struct outbox_sink_item *item)
 {
     const struct msg *msg = &world->msgs[msg_of(&item->msg->id)];
     struct attempt *attempt = attempt_of(world, msg->index, item->msg->attempt);
-    if (attempt->relay != life->uid || attempt->handed)
+    if (attempt->machine != life->uid || attempt->handed)
         sim_fail(world, "m%d attempt %d is handed over twice, or by a stranger", msg->index, item->msg->attempt);
     if (life_now(world, life) >= attempt->lease_until_us)
         sim_fail(world, "m%d is handed over after its lease ran out (M10)", msg->index);
@@ -115,47 +115,47 @@ static void check_handed(struct world *world, struct life *life, int dest, const
         sim_fail(world, "the payload of m%d is damaged", msg->index);
     if (msg->key >= 0 && !item->follows)
         check_alone(world, life, msg);
-    if (item->follows && world->plan.dest[dest].run < 2)
+    if (item->follows && world->plan.sink[sink].run < 2)
         sim_fail(world, "m%d is part of a run, to a sink that keeps no order", msg->index);
     attempt->handed = true;
     attempt->handed_us = life_now(world, life);
-    attempt->probe = attempt->probed = ob_relay_breaker(life->core, dest) == OB_BREAKER_HALF_OPEN;
+    attempt->probe = attempt->probed = ob_machine_breaker(life->core, sink) == OB_BREAKER_HALF_OPEN;
     if (attempt->probe)
-        tally_probe(world, life, dest);
-    check_rate(world, life, dest);
+        tally_probe(world, life, sink);
+    check_rate(world, life, sink);
 }
 
 void ledger_deliver(struct world *world, struct life *life, const struct ob_action *action)
 {
-    enum ob_breaker_state state = ob_relay_breaker(life->core, action->dest);
-    const struct ob_dest_settings *set = &world->plan.dest[action->dest];
+    enum ob_breaker_state state = ob_machine_breaker(life->core, action->sink);
+    const struct ob_sink_settings *set = &world->plan.sink[action->sink];
     int run = 0, probes = 0;
     for (int i = 0; i < action->count; i++) {
         run = action->items[i].follows ? run + 1 : 1;
         if (run > set->run)
             sim_fail(world, "a run of %d", run);
-        check_handed(world, life, action->dest, &action->items[i]);
+        check_handed(world, life, action->sink, &action->items[i]);
     }
     OB_LIST_EACH (it, &world->parcels) {
         const struct parcel *parcel = OB_CONTAINER(it, struct parcel, node);
-        probes += parcel->waiting && parcel->relay == life->uid && parcel->dest == action->dest &&
+        probes += parcel->waiting && parcel->machine == life->uid && parcel->sink == action->sink &&
                   attempt_of(world, parcel->msg, parcel->attempt)->probe;
     }
     if (state == OB_BREAKER_OPEN || (state == OB_BREAKER_HALF_OPEN && probes + action->count > 1))
-        sim_fail(world, "r%d sends %d to destination %d, whose breaker is %s (N5)", life->slot, action->count,
-                 action->dest, ob_breaker_state_name(state));
-    if (life->out[action->dest] + action->count > set->concurrency)
-        sim_fail(world, "r%d has %d out at destination %d: over its cap (S10)", life->slot,
-                 life->out[action->dest] + action->count, action->dest);
-    if (life->out_all + action->count > world->plan.relay.concurrency)
+        sim_fail(world, "r%d sends %d to sink %d, whose breaker is %s (N5)", life->slot, action->count, action->sink,
+                 ob_breaker_state_name(state));
+    if (life->out[action->sink] + action->count > set->concurrency)
+        sim_fail(world, "r%d has %d out at sink %d: over its cap (S10)", life->slot,
+                 life->out[action->sink] + action->count, action->sink);
+    if (life->out_all + action->count > world->plan.machine.concurrency)
         sim_fail(world, "r%d has %d out: over the cap of the process (S10)", life->slot, life->out_all + action->count);
     if (action->count > set->batch)
         sim_fail(world, "a batch of %d", action->count);
 }
 
-static void check_delay(struct world *world, const struct outbox_settle *item, const struct attempt *attempt, int dest)
+static void check_delay(struct world *world, const struct outbox_settle *item, const struct attempt *attempt, int sink)
 {
-    const struct ob_retry *retry = &world->plan.dest[dest].retry;
+    const struct ob_retry *retry = &world->plan.sink[sink].retry;
     int64_t asked = attempt->not_before_us < retry->after_cap_us ? attempt->not_before_us : retry->after_cap_us;
     if (item->delay_us < asked)
         sim_fail(world, "the receiver asked for %d us and gets %d", (int)asked, (int)item->delay_us);
@@ -165,22 +165,22 @@ static void check_delay(struct world *world, const struct outbox_settle *item, c
 
 /* Whose fault it was, and what that costs. */
 static void check_fault(struct world *world, const struct life *life, const struct outbox_settle *item,
-                        const struct attempt *attempt, int dest)
+                        const struct attempt *attempt, int sink)
 {
     int index = msg_of(&item->id);
-    const struct ob_retry retry = ob_retry_settings(&world->plan.dest[dest].retry);
+    const struct ob_retry retry = ob_retry_settings(&world->plan.sink[sink].retry);
     int budget = world->msgs[index].max_attempts - 1 < 2 ? world->msgs[index].max_attempts - 1 : 2;
     if (attempt->verdict_own && item->outcome == OUTBOX_BLOCKED)
         sim_fail(world, "m%d is refused again while others are accepted, and costs nothing (V9)", index);
-    if (attempt->verdict == OUTBOX_SINK_BLOCKED && item->outcome == OUTBOX_RETRY && !life->accepted[dest])
-        sim_fail(world, "m%d costs an attempt, though its destination refuses everybody (N5)", index);
+    if (attempt->verdict == OUTBOX_SINK_BLOCKED && item->outcome == OUTBOX_RETRY && !life->accepted[sink])
+        sim_fail(world, "m%d costs an attempt, though its sink refuses everybody (N5)", index);
     if (item->outcome == OUTBOX_RETRY && attempt->verdict_shut)
-        sim_fail(world, "m%d costs an attempt, though its destination fails everybody (N5)", index);
+        sim_fail(world, "m%d costs an attempt, though its sink fails everybody (N5)", index);
     if (attempt->probe && attempt->verdict == OUTBOX_SINK_RETRY && !attempt->verdict_unreachable &&
         item->outcome == OUTBOX_BLOCKED)
         sim_fail(world, "m%d: a probe that failed with an answer costs nothing, so it would never die (V9)", index);
     if (item->outcome == OUTBOX_UNKNOWN && attempt->probe)
-        sim_fail(world, "m%d: a probe of a silent destination costs an attempt (N5)", index);
+        sim_fail(world, "m%d: a probe of a silent sink costs an attempt (N5)", index);
     if (item->outcome == OUTBOX_SILENT && !attempt->probed && attempt->spent <= budget)
         sim_fail(world, "m%d: the first unknown outcomes of a message cost nothing (V9)", index);
     if (attempt->verdict_alone && item->delay_us < ob_retry_least_us(&retry, attempt->deferred + 1))
@@ -193,10 +193,10 @@ static void check_settle(struct world *world, struct life *life, const struct ou
     int index = msg_of(&item->id);
     const struct attempt *attempt = attempt_of(world, index, (int)item->token);
     bool spends = item->outcome == OUTBOX_RETRY || item->outcome == OUTBOX_UNKNOWN || item->outcome == OUTBOX_FAILED;
-    bool unrouted = world->msgs[index].dest < 0 && item->outcome == OUTBOX_FAILED;
+    bool unrouted = world->msgs[index].sink < 0 && item->outcome == OUTBOX_FAILED;
     sim_say(world, "r%d settles m%d attempt %d as %d, delay %d", life->slot, index, (int)item->token,
             (int)item->outcome, (int)item->delay_us);
-    if (!attempt || attempt->relay != life->uid) {
+    if (!attempt || attempt->machine != life->uid) {
         sim_fail(world, "m%d is settled by a stranger", index);
         return;
     }
@@ -217,25 +217,25 @@ static void check_settle(struct world *world, struct life *life, const struct ou
         sim_fail(world, "m%d was cut off by the relay's own shutdown, and costs an attempt (M15)", index);
     if (item->outcome == OUTBOX_RETRY && attempt->probe && attempt->verdict_unreachable)
         sim_fail(world, "m%d: a probe of an outage costs an attempt (N5)", index);
-    if (world->msgs[index].dest >= 0)
-        check_fault(world, life, item, attempt, world->msgs[index].dest);
-    if (item->outcome == OUTBOX_RETRY && world->msgs[index].dest >= 0)
-        check_delay(world, item, attempt, world->msgs[index].dest);
+    if (world->msgs[index].sink >= 0)
+        check_fault(world, life, item, attempt, world->msgs[index].sink);
+    if (item->outcome == OUTBOX_RETRY && world->msgs[index].sink >= 0)
+        check_delay(world, item, attempt, world->msgs[index].sink);
 }
 
 void ledger_settle(struct world *world, struct life *life, const struct ob_action *action)
 {
-    if (action->count > world->plan.relay.settle_limit)
+    if (action->count > world->plan.machine.settle_limit)
         sim_fail(world, "%d items in one call: over the limit", action->count);
     for (int i = 0; i < action->count && action->kind == OB_ACTION_SETTLE; i++)
         check_settle(world, life, &action->settles[i]);
 }
 
-/* The last attempt of a message in a run ended without a verdict, and the one before it was not accepted: the relay
+/* The last attempt of a message in a run ended without a verdict, and the one before it was not accepted: the machine
  * leaves it to its lease, for the store would let the next one go. */
 static bool left_to_lease(const struct world *world, const struct msg *msg, const struct attempt *attempt)
 {
-    return msg->key >= 0 && msg->dest >= 0 && world->plan.dest[msg->dest].run > 1 && attempt->handed &&
+    return msg->key >= 0 && msg->sink >= 0 && world->plan.sink[msg->sink].run > 1 && attempt->handed &&
            !world->plan.calm && msg->spent >= msg->max_attempts &&
            (attempt->verdict < 0 || attempt->verdict == OUTBOX_SINK_UNKNOWN);
 }
@@ -245,7 +245,7 @@ void ledger_stopped(struct world *world, const struct life *life)
     for (int i = 0; i < world->plan.messages; i++) {
         const struct msg *msg = &world->msgs[i];
         const struct attempt *attempt = msg->attempt_count ? &msg->attempts[msg->attempt_count - 1] : NULL;
-        if (msg->status == MSG_LEASED && attempt->relay == life->uid && !attempt->excused &&
+        if (msg->status == MSG_LEASED && attempt->machine == life->uid && !attempt->excused &&
             !left_to_lease(world, msg, attempt) && life->failures == life->stop_failures)
             sim_fail(world, "r%d stopped and left m%d behind (M15)", life->slot, i);
     }
@@ -259,7 +259,7 @@ void ledger_lost(struct world *world, int index)
     const struct life *owner = NULL;
     world->lost_attempts++;
     for (int i = 0; i < RELAYS; i++)
-        owner = world->lives[i].uid == attempt->relay ? &world->lives[i] : owner;
+        owner = world->lives[i].uid == attempt->machine ? &world->lives[i] : owner;
     if (!attempt->excused && !left_to_lease(world, msg, attempt) && owner && owner->failures - attempt->failures < 2)
         sim_fail(world, "m%d attempt %d is lost, and nothing had happened to its relay", index, msg->attempt_count);
 }

@@ -19,7 +19,7 @@ static int64_t travel(struct world *world)
 {
     if (world->healed || !sim_chance(world, world->plan.slow_percent))
         return sim_between(world, 1 * MS, 40 * MS);
-    return sim_between(world, 200 * MS, 3 * world->plan.relay.lease_us / 2);
+    return sim_between(world, 200 * MS, 3 * world->plan.machine.lease_us / 2);
 }
 
 static void step_at(struct world *world, struct parcel *parcel, int64_t delay_us)
@@ -42,9 +42,9 @@ void sink_deliver(struct world *world, struct life *life, const struct ob_action
     for (int i = 0; i < action->count; i++) {
         const struct outbox_sink_item *item = &action->items[i];
         struct parcel *parcel = calloc(1, sizeof *parcel);
-        *parcel = (struct parcel){.relay = life->uid,
+        *parcel = (struct parcel){.machine = life->uid,
                                   .slot = life->slot,
-                                  .dest = action->dest,
+                                  .sink = action->sink,
                                   .msg = msg_of(&item->msg->id),
                                   .attempt = item->msg->attempt,
                                   .handle = item->handle,
@@ -52,7 +52,7 @@ void sink_deliver(struct world *world, struct life *life, const struct ob_action
                                   .follows = item->follows,
                                   .refs = 1};
         ob_list_push(&world->parcels, &parcel->node);
-        life->out[action->dest]++;
+        life->out[action->sink]++;
         life->out_all++;
         if (item->follows && last) {
             last->next = parcel;
@@ -69,7 +69,7 @@ void sink_answered(struct world *world, struct life *life, struct parcel *parcel
 {
     (void)world;
     parcel->waiting = false;
-    life->out[parcel->dest]--;
+    life->out[parcel->sink]--;
     life->out_all--;
     parcel_release(parcel);
 }
@@ -78,11 +78,11 @@ void sink_cancel(struct world *world, struct life *life, uint64_t handle)
 {
     OB_LIST_EACH (it, &world->parcels) {
         struct parcel *parcel = OB_CONTAINER(it, struct parcel, node);
-        if (parcel->relay != life->uid || parcel->handle != handle || !parcel->waiting)
+        if (parcel->machine != life->uid || parcel->handle != handle || !parcel->waiting)
             continue;
         parcel->cancelled = true;
         struct attempt *attempt = attempt_of(world, parcel->msg, parcel->attempt);
-        attempt->interrupted = life_now(world, life) - attempt->handed_us < world->plan.dest[parcel->dest].timeout_us;
+        attempt->interrupted = life_now(world, life) - attempt->handed_us < world->plan.sink[parcel->sink].timeout_us;
         if (!attempt->interrupted)
             tally_cancelled(world, life, parcel);
         sink_answered(world, life, parcel);
@@ -95,7 +95,7 @@ void sink_orphan(struct world *world, struct life *life)
 {
     OB_LIST_EACH_SAFE (it, &world->parcels) {
         struct parcel *parcel = OB_CONTAINER(it, struct parcel, node);
-        if (parcel->relay != life->uid)
+        if (parcel->machine != life->uid)
             continue;
         if (!parcel->started)
             parcel->cancelled = true;
@@ -108,7 +108,7 @@ static void answer(struct world *world, struct parcel *parcel, struct outbox_ver
 {
     struct sim_event *event = sim_post(world, sim_between(world, 1 * MS, 30 * MS), SIM_VERDICT);
     event->slot = parcel->slot;
-    event->relay = parcel->relay;
+    event->machine = parcel->machine;
     event->parcel = parcel;
     event->verdict = verdict;
     parcel->refs++;
@@ -133,7 +133,7 @@ static struct outbox_verdict refusal(struct world *world, const struct parcel *p
         return verdict;
     }
     if (!healed &&
-        (world->now_us < world->down_until_us[parcel->dest] || sim_chance(world, plan->unreachable_percent))) {
+        (world->now_us < world->down_until_us[parcel->sink] || sim_chance(world, plan->unreachable_percent))) {
         struct outbox_verdict verdict = says(OUTBOX_SINK_RETRY, "refused");
         verdict.unreachable = true;
         return verdict;
@@ -142,23 +142,23 @@ static struct outbox_verdict refusal(struct world *world, const struct parcel *p
         return says(OUTBOX_SINK_TERMINAL, "bad_message");
     if (!healed && msg->refused) {
         struct outbox_verdict verdict = says(OUTBOX_SINK_BLOCKED, "forbidden");
-        verdict.scope = OUTBOX_SCOPE_DESTINATION;
+        verdict.scope = OUTBOX_SCOPE_SINK;
         return verdict;
     }
     if (!healed && sim_chance(world, plan->limited_percent)) {
         struct outbox_verdict verdict = says(OUTBOX_SINK_LIMITED, "slow_down");
-        verdict.scope = sim_chance(world, 70) ? OUTBOX_SCOPE_DESTINATION : OUTBOX_SCOPE_RECIPIENT;
+        verdict.scope = sim_chance(world, 70) ? OUTBOX_SCOPE_SINK : OUTBOX_SCOPE_RECIPIENT;
         verdict.not_before_us = sim_chance(world, 50) ? -1 : sim_between(world, 10 * MS, 8 * SECOND);
         return verdict;
     }
     if (!healed && sim_chance(world, plan->blocked_percent)) {
         struct outbox_verdict verdict = says(OUTBOX_SINK_BLOCKED, "forbidden");
-        verdict.scope = sim_chance(world, 70) ? OUTBOX_SCOPE_DESTINATION : OUTBOX_SCOPE_RECIPIENT;
+        verdict.scope = sim_chance(world, 70) ? OUTBOX_SCOPE_SINK : OUTBOX_SCOPE_RECIPIENT;
         return verdict;
     }
-    if (!healed && (world->now_us < world->broken_until_us[parcel->dest] || sim_chance(world, plan->fail_percent))) {
+    if (!healed && (world->now_us < world->broken_until_us[parcel->sink] || sim_chance(world, plan->fail_percent))) {
         struct outbox_verdict verdict = says(OUTBOX_SINK_RETRY, "busy");
-        verdict.scope = sim_chance(world, 20) ? OUTBOX_SCOPE_RECIPIENT : OUTBOX_SCOPE_DESTINATION;
+        verdict.scope = sim_chance(world, 20) ? OUTBOX_SCOPE_RECIPIENT : OUTBOX_SCOPE_SINK;
         verdict.not_before_us = sim_chance(world, 30) ? sim_between(world, 10 * MS, 8 * SECOND) : -1;
         return verdict;
     }
@@ -206,7 +206,7 @@ void sink_step(struct world *world, struct sim_event *event)
         const struct life *life = &world->lives[parcel->slot];
         if (parcel->cancelled)
             skip_rest(world, parcel, true);
-        else if (life->uid == parcel->relay && world->now_us < life->paused_until_us)
+        else if (life->uid == parcel->machine && world->now_us < life->paused_until_us)
             step_at(world, parcel, life->paused_until_us - world->now_us + MS);
         else
             start(world, parcel);
@@ -218,11 +218,11 @@ void sink_step(struct world *world, struct sim_event *event)
             answer(world, parcel, says(taken ? OUTBOX_SINK_ACCEPTED : OUTBOX_SINK_RETRY, "late"));
         skip_rest(world, parcel, true);
     } else if (!world->healed &&
-               (world->now_us < world->frozen_until_us[parcel->dest] || sim_chance(world, plan->hang_percent))) {
+               (world->now_us < world->frozen_until_us[parcel->sink] || sim_chance(world, plan->hang_percent))) {
         bool taken = sim_chance(world, 50);
         if (taken)
             accept(world, parcel); /* and nobody will ever say so */
-        if (taken && plan->pipelined[parcel->dest])
+        if (taken && plan->pipelined[parcel->sink])
             go_on(world, parcel);
         else
             skip_rest(world, parcel, true);
@@ -233,7 +233,7 @@ void sink_step(struct world *world, struct sim_event *event)
         struct outbox_verdict verdict = says(OUTBOX_SINK_UNKNOWN, "reset");
         verdict.unreachable = sim_chance(world, 30);
         answer(world, parcel, verdict);
-        if (taken && plan->pipelined[parcel->dest])
+        if (taken && plan->pipelined[parcel->sink])
             go_on(world, parcel);
         else
             skip_rest(world, parcel, false);

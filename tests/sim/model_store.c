@@ -24,7 +24,7 @@ void store_enqueue(struct world *world, int index)
         return;
     }
     msg->status = MSG_PENDING;
-    msg->dest = sim_chance(world, plan->unrouted_percent) ? -1 : (int)sim_between(world, 0, plan->dests - 1);
+    msg->sink = sim_chance(world, plan->unrouted_percent) ? -1 : (int)sim_between(world, 0, plan->sinks - 1);
     msg->blind = sim_chance(world, plan->blind_percent);
     msg->poison = sim_chance(world, plan->poison_percent);
     msg->local = sim_chance(world, 50);
@@ -37,7 +37,7 @@ void store_enqueue(struct world *world, int index)
         msg->prev = world->last_of_key[msg->key];
         world->last_of_key[msg->key] = index;
     }
-    sim_say(world, "enqueue m%d dest %d key %d seq %d", index, msg->dest, msg->key, (int)msg->seq);
+    sim_say(world, "enqueue m%d dest %d key %d seq %d", index, msg->sink, msg->key, (int)msg->seq);
 }
 
 static bool over(const struct msg *msg)
@@ -66,10 +66,10 @@ static bool turn(const struct world *world, const struct sim_event *call, const 
 
 static bool asked_for(const struct world *world, const struct sim_event *call, const struct msg *msg)
 {
-    int dest = msg->dest >= 0 ? msg->dest : world->routes ? 0 : -1;
+    int sink = msg->sink >= 0 ? msg->sink : world->routes ? 0 : -1;
     if (call->only)
-        return dest >= 0 && !call->shut[dest];
-    return dest < 0 || msg->blind || !call->shut[dest];
+        return sink >= 0 && !call->shut[sink];
+    return sink < 0 || msg->blind || !call->shut[sink];
 }
 
 static bool due(const struct world *world, const struct msg *msg)
@@ -86,14 +86,14 @@ static void lease(struct world *world, struct sim_event *call, struct msg *msg)
     }
     const struct life *life = &world->lives[call->slot];
     msg->attempts[msg->attempt_count++] =
-        (struct attempt){.relay = call->relay,
+        (struct attempt){.machine = call->machine,
                          .verdict = -1,
                          .failures = life->failures,
                          .lease_until_us = call->asked_us + call->lease_us,
                          .not_before_us = -1,
                          .spent = msg->spent + 1,
                          .deferred = msg->deferred,
-                         .excused = call->failed || life->uid != call->relay ||
+                         .excused = call->failed || life->uid != call->machine ||
                                     world->now_us < world->outage_until_us || world->now_us < life->paused_until_us};
     msg->status = MSG_LEASED;
     msg->holder = call->worker;
@@ -202,11 +202,11 @@ void store_execute(struct world *world, struct sim_event *call)
 {
     if (call->call == CALL_CLAIM) {
         claim(world, call);
-        sim_say(world, "store: claim of r%d/%u brings %d", call->slot, (unsigned)call->relay, call->count);
+        sim_say(world, "store: claim of r%d/%u brings %d", call->slot, (unsigned)call->machine, call->count);
         return;
     }
     for (int i = 0; i < call->count; i++)
         settle_one(world, call, &call->items[i]);
     sim_say(world, "store: %s of r%d/%u, %d items", call->call == CALL_SETTLE ? "settle" : "extend", call->slot,
-            (unsigned)call->relay, call->count);
+            (unsigned)call->machine, call->count);
 }

@@ -9,11 +9,11 @@ enum { DRAIN_S = 600 };
 
 /* ---- faults ---- */
 
-static void excuse(struct world *world, uint32_t relay)
+static void excuse(struct world *world, uint32_t machine)
 {
     for (int i = 0; i < world->plan.messages; i++) {
         struct msg *msg = &world->msgs[i];
-        if (msg->status == MSG_LEASED && (relay == 0 || msg->attempts[msg->attempt_count - 1].relay == relay))
+        if (msg->status == MSG_LEASED && (machine == 0 || msg->attempts[msg->attempt_count - 1].machine == machine))
             msg->attempts[msg->attempt_count - 1].excused = true;
     }
 }
@@ -26,7 +26,7 @@ static void start_later(struct world *world, int slot, int64_t delay_us)
 static void end_life(struct world *world, struct life *life)
 {
     sink_orphan(world, life);
-    ob_relay_free(life->core);
+    ob_machine_free(life->core);
     life->core = NULL;
     life->paused_until_us = 0;
     if (!world->stopping)
@@ -46,7 +46,7 @@ static struct sim_event *call_store(struct world *world, struct life *life, cons
 {
     const struct plan *plan = &world->plan;
     struct sim_event proto = {
-        .slot = life->slot, .relay = life->uid, .lease_us = action->lease_us, .asked_us = life_now(world, life)};
+        .slot = life->slot, .machine = life->uid, .lease_us = action->lease_us, .asked_us = life_now(world, life)};
     bool bad = !world->healed;
     int64_t way = sim_between(world, 1 * MS, 20 * MS);
     bool lost = bad && sim_chance(world, plan->lost_request_percent);
@@ -57,14 +57,14 @@ static struct sim_event *call_store(struct world *world, struct life *life, cons
                                        : late ? sim_between(world, 300 * MS, 3 * SECOND)
                                               : way,
                                        lost ? SIM_REPLY : SIM_STORE);
-    if (late) { /* the relay has given up long before the store does it */
+    if (late) { /* the machine has given up long before the store does it */
         struct sim_event *gone = sim_post(world, 200 * MS, SIM_REPLY);
-        gone->slot = life->slot, gone->relay = life->uid, gone->failed = true;
+        gone->slot = life->slot, gone->machine = life->uid, gone->failed = true;
         gone->call = action->kind == OB_ACTION_CLAIM    ? CALL_CLAIM
                      : action->kind == OB_ACTION_SETTLE ? CALL_SETTLE
                                                         : CALL_EXTEND;
     }
-    event->slot = proto.slot, event->relay = proto.relay, event->lease_us = proto.lease_us;
+    event->slot = proto.slot, event->machine = proto.machine, event->lease_us = proto.lease_us;
     event->asked_us = proto.asked_us, event->failed = proto.failed, event->mute = late;
     return event;
 }
@@ -80,7 +80,7 @@ static void do_claim(struct world *world, struct life *life, const struct ob_act
     call->run = action->run;
     call->prefetch = action->prefetch;
     call->only = action->only;
-    memcpy(call->shut, action->shut, sizeof *call->shut * (size_t)world->plan.dests);
+    memcpy(call->shut, action->shut, sizeof *call->shut * (size_t)world->plan.sinks);
 }
 
 static void do_settle(struct world *world, struct life *life, const struct ob_action *action)
@@ -120,21 +120,21 @@ static void forget_probes(struct world *world, const struct life *life)
 {
     OB_LIST_EACH (it, &world->parcels) {
         const struct parcel *parcel = OB_CONTAINER(it, struct parcel, node);
-        if (parcel->waiting && parcel->relay == life->uid &&
-            ob_relay_breaker(life->core, parcel->dest) != OB_BREAKER_HALF_OPEN)
+        if (parcel->waiting && parcel->machine == life->uid &&
+            ob_machine_breaker(life->core, parcel->sink) != OB_BREAKER_HALF_OPEN)
             attempt_of(world, parcel->msg, parcel->attempt)->probe = false;
     }
 }
 
 static void check(struct world *world, const struct life *life)
 {
-    const char *wrong = ob_relay_check(life->core);
-    struct ob_relay_stats stats;
-    ob_relay_stats(life->core, &stats);
+    const char *wrong = ob_machine_check(life->core);
+    struct ob_machine_stats stats;
+    ob_machine_stats(life->core, &stats);
     forget_probes(world, life);
     if (wrong)
         sim_fail(world, "r%d: %s", life->slot, wrong);
-    if (stats.held > world->plan.relay.window || stats.bytes > (size_t)stats.held * 400)
+    if (stats.held > world->plan.machine.max_messages || stats.bytes > (size_t)stats.held * 400)
         sim_fail(world, "r%d holds %d messages of %d bytes", life->slot, stats.held, (int)stats.bytes);
 }
 
@@ -144,7 +144,7 @@ static void pump(struct world *world, struct life *life)
     check(world, life);
     for (int i = 0; life->core && !world->failure[0]; i++) {
         sim_memory(world, true);
-        bool more = ob_relay_next(life->core, life_now(world, life), &action);
+        bool more = ob_machine_next(life->core, life_now(world, life), &action);
         sim_memory(world, false);
         check(world, life);
         if (!more)
@@ -159,14 +159,14 @@ static void pump(struct world *world, struct life *life)
     }
     if (!life->core)
         return;
-    int64_t due = ob_relay_deadline_us(life->core);
+    int64_t due = ob_machine_deadline_us(life->core);
     if (due == INT64_MAX)
         return;
     due -= life->clock_us;
     if (life->tick_us > world->now_us && life->tick_us <= due)
         return;
     struct sim_event *tick = sim_post(world, due - world->now_us, SIM_TICK);
-    tick->slot = life->slot, tick->relay = life->uid;
+    tick->slot = life->slot, tick->machine = life->uid;
     life->tick_us = due;
 }
 
@@ -175,7 +175,7 @@ static void tell(struct world *world, struct life *life, const struct ob_event *
     if (!life->core)
         return;
     sim_memory(world, true);
-    ob_relay_event(life->core, life_now(world, life), event);
+    ob_machine_event(life->core, life_now(world, life), event);
     sim_memory(world, false);
     pump(world, life);
 }
@@ -185,12 +185,12 @@ static void start(struct world *world, int slot)
     struct life *life = &world->lives[slot];
     if (life->core || world->stopping)
         return;
-    struct ob_relay_settings settings = world->plan.relay;
+    struct ob_machine_settings settings = world->plan.machine;
     settings.seed = sim_random(world);
     *life = (struct life){
         .slot = slot, .uid = ++world->uids, .clock_us = sim_between(world, 0, 1000) * SECOND, .stop_failures = -1};
     sim_memory(world, true);
-    enum outbox_code code = ob_relay_new(&settings, life_now(world, life), &life->core, NULL);
+    enum outbox_code code = ob_machine_new(&settings, life_now(world, life), &life->core, NULL);
     sim_memory(world, false);
     if (code == OUTBOX_NOMEM) {
         start_later(world, slot, 100 * MS);
@@ -199,9 +199,9 @@ static void start(struct world *world, int slot)
     if (code != OUTBOX_OK)
         sim_fail(world, "a relay cannot be made: %s", outbox_code_name(code));
     sim_say(world, "r%d begins its life %u", slot, (unsigned)life->uid);
-    for (int i = 0; i < world->plan.dests; i++) {
+    for (int i = 0; i < world->plan.sinks; i++) {
         if (world->op_paused[i])
-            tell(world, life, &(struct ob_event){.kind = OB_EVENT_PAUSE, .dest = i});
+            tell(world, life, &(struct ob_event){.kind = OB_EVENT_PAUSE, .sink = i});
     }
     if (life->core)
         tell(world, life, &(struct ob_event){.kind = OB_EVENT_TICK});
@@ -265,27 +265,27 @@ static void execute(struct world *world, struct sim_event *call)
     if (call->mute)
         return;
     struct sim_event *reply = sim_post(world, call->failed ? 200 * MS : sim_between(world, 1 * MS, 30 * MS), SIM_REPLY);
-    reply->slot = call->slot, reply->relay = call->relay, reply->call = call->call;
+    reply->slot = call->slot, reply->machine = call->machine, reply->call = call->call;
     reply->failed = call->failed || down;
     reply->count = down ? 0 : call->count;
     reply->claimed = call->claimed, reply->items = call->items;
     call->claimed = NULL, call->items = NULL;
 }
 
-/* What the relay can know of a destination that refuses: whether it accepts others. */
-static void judge(struct life *life, int dest, const struct outbox_verdict *verdict, struct attempt *attempt,
+/* What the machine can know of a sink that refuses: whether it accepts others. */
+static void judge(struct life *life, int sink, const struct outbox_verdict *verdict, struct attempt *attempt,
                   bool closed, int64_t now_us)
 {
-    bool whole = verdict->scope == OUTBOX_SCOPE_DESTINATION;
+    bool whole = verdict->scope == OUTBOX_SCOPE_SINK;
     attempt->verdict_alone =
         !whole && (verdict->outcome == OUTBOX_SINK_BLOCKED || verdict->outcome == OUTBOX_SINK_LIMITED);
-    attempt->verdict_own = verdict->outcome == OUTBOX_SINK_BLOCKED && whole && closed && life->accepts[dest] &&
+    attempt->verdict_own = verdict->outcome == OUTBOX_SINK_BLOCKED && whole && closed && life->accepts[sink] &&
                            (attempt->deferred > 0 || attempt->spent > 1);
     if (verdict->outcome == OUTBOX_SINK_ACCEPTED) {
-        life->accepts[dest] = life->accepted[dest] = true;
-        life->accepted_us[dest] = now_us;
+        life->accepts[sink] = life->accepted[sink] = true;
+        life->accepted_us[sink] = now_us;
     } else if (verdict->outcome == OUTBOX_SINK_BLOCKED && whole && !attempt->verdict_own) {
-        life->accepts[dest] = false;
+        life->accepts[sink] = false;
     }
 }
 
@@ -302,34 +302,34 @@ static void verdict(struct world *world, struct life *life, struct sim_event *ev
         attempt->not_before_us = event->verdict.not_before_us;
         sink_answered(world, life, parcel);
     }
-    enum ob_breaker_state before = ob_relay_breaker(life->core, parcel->dest);
+    enum ob_breaker_state before = ob_machine_breaker(life->core, parcel->sink);
     bool accepts =
-        life->accepts[parcel->dest] && world->now_us - life->accepted_us[parcel->dest] < 59 * (int64_t)SECOND;
+        life->accepts[parcel->sink] && world->now_us - life->accepted_us[parcel->sink] < 59 * (int64_t)SECOND;
     if (waiting)
-        judge(life, parcel->dest, &event->verdict, attempt, before == OB_BREAKER_CLOSED, world->now_us);
+        judge(life, parcel->sink, &event->verdict, attempt, before == OB_BREAKER_CLOSED, world->now_us);
     const struct ob_event word = {.kind = OB_EVENT_DELIVERED, .handle = parcel->handle, .verdict = &event->verdict};
     sim_memory(world, true);
-    ob_relay_event(life->core, life_now(world, life), &word);
+    ob_machine_event(life->core, life_now(world, life), &word);
     sim_memory(world, false);
     if (waiting)
         tally_verdict(world, life, parcel, &event->verdict, before);
     if (event->verdict.local && before != OB_BREAKER_CLOSED &&
-        ob_relay_breaker(life->core, parcel->dest) == OB_BREAKER_CLOSED)
+        ob_machine_breaker(life->core, parcel->sink) == OB_BREAKER_CLOSED)
         sim_fail(world, "m%d was never sent, and closes a breaker (N5)", parcel->msg);
     if (event->verdict.outcome == OUTBOX_SINK_BLOCKED && before == OB_BREAKER_CLOSED && accepts &&
-        ob_relay_breaker(life->core, parcel->dest) != OB_BREAKER_CLOSED)
+        ob_machine_breaker(life->core, parcel->sink) != OB_BREAKER_CLOSED)
         sim_fail(world, "m%d is refused once, others are accepted, and the breaker opens (N5)", parcel->msg);
     pump(world, life);
 }
 
 /* ---- the course of a run ---- */
 
-/* An operator paused or resumed a destination. */
-static void tell_all(struct world *world, int dest)
+/* An operator paused or resumed a sink. */
+static void tell_all(struct world *world, int sink)
 {
     for (int i = 0; i < world->plan.relays; i++) {
         struct sim_event *word = sim_post(world, 0, SIM_OPERATOR);
-        word->slot = i, word->relay = world->lives[i].uid, word->index = dest;
+        word->slot = i, word->machine = world->lives[i].uid, word->index = sink;
     }
 }
 
@@ -349,7 +349,7 @@ static void heal(struct world *world)
     memset(world->frozen_until_us, 0, sizeof world->frozen_until_us);
     memset(world->broken_until_us, 0, sizeof world->broken_until_us);
     memset(world->op_paused, 0, sizeof world->op_paused);
-    for (int i = 0; i < world->plan.dests; i++)
+    for (int i = 0; i < world->plan.sinks; i++)
         tell_all(world, i);
     for (int i = 0; i < world->plan.relays; i++)
         world->lives[i].crash_in = 0;
@@ -359,8 +359,8 @@ static void fault(struct world *world, const struct sim_event *event)
 {
     enum fault_kind kind = (enum fault_kind)event->index;
     struct life *life = &world->lives[event->slot];
-    int dest = (int)sim_between(world, 0, world->plan.dests - 1);
-    int64_t while_us = sim_between(world, 100 * MS, 3 * world->plan.relay.lease_us);
+    int sink = (int)sim_between(world, 0, world->plan.sinks - 1);
+    int64_t while_us = sim_between(world, 100 * MS, 3 * world->plan.machine.lease_us);
     sim_say(world, "fault %d", (int)kind);
     world->faults++;
     switch (kind) {
@@ -375,7 +375,7 @@ static void fault(struct world *world, const struct sim_event *event)
         if (world->now_us + while_us > life->paused_until_us)
             life->paused_until_us = world->now_us + while_us;
         break;
-    case FAULT_RESTART: stop(world, life, sim_between(world, 0, world->plan.relay.lease_us)); break;
+    case FAULT_RESTART: stop(world, life, sim_between(world, 0, world->plan.machine.lease_us)); break;
     case FAULT_JUMP:
         excuse(world, 0);
         world->jump_us += sim_between(world, -10 * SECOND, 10 * SECOND);
@@ -384,16 +384,16 @@ static void fault(struct world *world, const struct sim_event *event)
         excuse(world, 0);
         world->outage_until_us = world->now_us + while_us;
         break;
-    case FAULT_DOWN: world->down_until_us[dest] = world->now_us + while_us; break;
-    case FAULT_FREEZE: world->frozen_until_us[dest] = world->now_us + while_us; break;
-    case FAULT_BROKEN: world->broken_until_us[dest] = world->now_us + while_us; break;
+    case FAULT_DOWN: world->down_until_us[sink] = world->now_us + while_us; break;
+    case FAULT_FREEZE: world->frozen_until_us[sink] = world->now_us + while_us; break;
+    case FAULT_BROKEN: world->broken_until_us[sink] = world->now_us + while_us; break;
     case FAULT_OP_PAUSE:
-        world->op_paused[dest] = true;
-        tell_all(world, dest);
+        world->op_paused[sink] = true;
+        tell_all(world, sink);
         break;
     case FAULT_OP_RESUME:
         memset(world->op_paused, 0, sizeof world->op_paused);
-        for (int i = 0; i < world->plan.dests; i++)
+        for (int i = 0; i < world->plan.sinks; i++)
             tell_all(world, i);
         break;
     case FAULT_HEAL: heal(world); break;
@@ -433,14 +433,14 @@ static bool drained(const struct world *world)
 static void dispatch(struct world *world, struct sim_event *event)
 {
     struct life *life = &world->lives[event->slot];
-    bool mine = life->core && life->uid == event->relay;
+    bool mine = life->core && life->uid == event->machine;
     switch (event->kind) {
     case SIM_ENQUEUE:
         store_enqueue(world, world->enqueued++);
         for (int i = 0; i < world->plan.relays; i++) {
             if (sim_chance(world, 50)) {
                 struct sim_event *wake = sim_post(world, sim_between(world, 1 * MS, 5 * MS), SIM_WAKE);
-                wake->slot = i, wake->relay = world->lives[i].uid;
+                wake->slot = i, wake->machine = world->lives[i].uid;
             }
         }
         break;
@@ -456,7 +456,7 @@ static void dispatch(struct world *world, struct sim_event *event)
         if (mine)
             tell(world, life,
                  &(struct ob_event){.kind = world->op_paused[event->index] ? OB_EVENT_PAUSE : OB_EVENT_RESUME,
-                                    .dest = event->index});
+                                    .sink = event->index});
         break;
     case SIM_STORE: execute(world, event); break;
     case SIM_REPLY:
@@ -480,7 +480,7 @@ static bool put_off(struct world *world, struct sim_event *event)
     const struct life *life = &world->lives[event->slot];
     bool for_relay = event->kind == SIM_TICK || event->kind == SIM_WAKE || event->kind == SIM_OPERATOR ||
                      event->kind == SIM_REPLY || event->kind == SIM_VERDICT;
-    if (!for_relay || !life->core || life->uid != event->relay || world->now_us >= life->paused_until_us)
+    if (!for_relay || !life->core || life->uid != event->machine || world->now_us >= life->paused_until_us)
         return false;
     event->at_us = life->paused_until_us;
     event->number = world->numbers++;
@@ -554,7 +554,7 @@ void sim_free(struct world *world)
         event_free(OB_CONTAINER(node, struct sim_event, node));
     ob_heap_fini(&world->events);
     for (int i = 0; i < RELAYS; i++)
-        ob_relay_free(world->lives[i].core);
+        ob_machine_free(world->lives[i].core);
     OB_LIST_EACH_SAFE (it, &world->parcels)
         free(OB_CONTAINER(it, struct parcel, node));
     for (int i = 0; i < world->plan.messages; i++)

@@ -7,7 +7,7 @@
 
 #include "base/heap.h"
 #include "base/list.h"
-#include "core/relay.h"
+#include "core/machine.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,15 +17,15 @@ enum { MS = 1000, SECOND = 1000000, DESTS = 4, RELAYS = 3, KEYS = 12, SENT_RING 
 /* ---- what a seed decides ---- */
 
 struct plan {
-    int messages, relays, dests, keys;
+    int messages, relays, sinks, keys;
     bool calm; /* no faults at all: then nothing is lost, doubled or unknown either */
     int keyed_percent;
-    struct ob_relay_settings relay;
-    struct ob_dest_settings dest[DESTS];
-    int blind_percent; /* messages whose destination a claim cannot tell */
+    struct ob_machine_settings machine;
+    struct ob_sink_settings sink[DESTS];
+    int blind_percent; /* messages whose sink a claim cannot tell */
     int unrouted_percent;
     int poison_percent;  /* messages that every sink finds wrong */
-    int refused_percent; /* messages that every sink forbids, as if the destination did */
+    int refused_percent; /* messages that every sink forbids, as if the sink did */
     int fail_percent, unreachable_percent, unknown_percent, limited_percent, blocked_percent, hang_percent,
         slow_percent;
     int lost_request_percent, lost_reply_percent, late_percent; /* of calls to the store */
@@ -40,14 +40,14 @@ struct plan {
 enum msg_status { MSG_UNBORN, MSG_PENDING, MSG_LEASED, MSG_DELIVERED, MSG_DEAD, MSG_ROLLED_BACK };
 
 struct attempt {
-    uint32_t relay;              /* which life of which relay claimed it */
+    uint32_t machine;            /* which life of which relay claimed it */
     enum outbox_outcome outcome; /* 0: in progress */
     bool handed, accepted;       /* to a sink; by the receiver */
     bool interrupted;            /* cancelled by its relay before its timeout */
     int64_t handed_us;           /* by the clock of its relay */
     bool excused;                /* something happened that may lose it */
     bool probe, probed;          /* handed over by a half open breaker, which still is; or was */
-    int verdict;                 /* what the relay was told: an outbox_sink_outcome, or -1 */
+    int verdict;                 /* what the machine was told: an outbox_sink_outcome, or -1 */
     bool verdict_unreachable;
     bool verdict_shut;   /* a failure, and the breaker was open after it */
     bool verdict_own;    /* blocked, and the message's own fault: it failed before, and the last one was accepted */
@@ -59,7 +59,7 @@ struct attempt {
 };
 
 struct msg {
-    int index, dest, key; /* -1: unrouted; no key */
+    int index, sink, key; /* -1: unrouted; no key */
     int64_t seq;
     int prev;                                               /* the message before it in its key; -1 */
     int max_attempts, spent, lost, deferred, attempt_count; /* lost: of the spent ones */
@@ -76,8 +76,8 @@ struct msg {
 /* ---- a relay, and what is between it and the world ---- */
 
 struct life {
-    struct ob_relay *core; /* NULL: not running */
-    uint32_t uid;          /* another one for each life */
+    struct ob_machine *core; /* NULL: not running */
+    uint32_t uid;            /* another one for each life */
     int slot;
     int64_t clock_us; /* its monotonic clock is so far ahead */
     int64_t paused_until_us;
@@ -93,7 +93,7 @@ struct life {
     bool accepts[DESTS], accepted[DESTS]; /* the last that it accepted or refused was accepted; it ever did */
     int64_t accepted_us[DESTS];
     int64_t probes_us; /* the last claim of probes */
-    struct tally {     /* of a destination: what its breaker must follow */
+    struct tally {     /* of a sink: what its breaker must follow */
         bool unsure;  /* a delivery ended late: by its timeout, or with its lease; nothing is checked until it closes */
         bool shut;    /* it is not closed */
         bool failing; /* it opened because of failures, and was answered by nothing else since */
@@ -107,15 +107,15 @@ struct life {
 /* A delivery on its way: from the hand-over until nobody waits for it any more. */
 struct parcel {
     struct ob_list node;
-    uint32_t relay;
-    int slot, dest, msg, attempt;
+    uint32_t machine;
+    int slot, sink, msg, attempt;
     uint64_t handle;
     bool waiting; /* its relay waits for it */
     bool follows; /* in a run: sent only after the one before it */
     bool started; /* its bytes are on their way */
     bool cancelled;
     struct parcel *next; /* of its run */
-    int refs;            /* by the relay that waits, the one before it in its run, events */
+    int refs;            /* by the machine that waits, the one before it in its run, events */
 };
 
 enum sim_kind {
@@ -151,18 +151,18 @@ struct sim_event {
     int64_t at_us;
     uint64_t number;
     enum sim_kind kind;
-    int slot, index; /* of the relay; of the message, the destination or the fault */
-    uint32_t relay;
+    int slot, index; /* of the machine; of the message, the sink or the fault */
+    uint32_t machine;
     /* calls */
     enum call_kind call;
-    bool failed, mute; /* the relay hears of a failure; hears nothing more */
+    bool failed, mute; /* the machine hears of a failure; hears nothing more */
     uint64_t worker;
     int limit, run;
     bool only, prefetch, shut[DESTS];
     int64_t lease_us;
     int count;
     struct outbox_settle *items;
-    int64_t asked_us; /* by the clock of the relay */
+    int64_t asked_us; /* by the clock of the machine */
     struct {
         int msg, attempt, spent, deferred, lost;
     } * claimed;
@@ -230,7 +230,7 @@ void parcel_release(struct parcel *parcel);
 void tally_verdict(struct world *world, struct life *life, const struct parcel *parcel,
                    const struct outbox_verdict *verdict, enum ob_breaker_state before);
 void tally_cancelled(struct world *world, struct life *life, const struct parcel *parcel);
-void tally_probe(struct world *world, const struct life *life, int dest);
+void tally_probe(struct world *world, const struct life *life, int sink);
 
 /* ---- ledger.c ---- */
 

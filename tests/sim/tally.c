@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-static struct ob_breaker_settings settings_of(const struct world *world, int dest)
+static struct ob_breaker_settings settings_of(const struct world *world, int sink)
 {
     struct ob_breaker breaker;
-    ob_breaker_init(&breaker, &world->plan.dest[dest].breaker);
+    ob_breaker_init(&breaker, &world->plan.sink[sink].breaker);
     return breaker.set;
 }
 
@@ -53,8 +53,7 @@ static void count_shut(struct tally *tally, const struct ob_breaker_settings *se
     if (failure && attempt->probe && !verdict->unreachable) {
         tally->step_us = 2 * tally->step_us < set->failing_cap_us ? 2 * tally->step_us : set->failing_cap_us;
         tally->result_us = now_us;
-    } else if (attempt->probe ||
-               (verdict->outcome == OUTBOX_SINK_BLOCKED && verdict->scope == OUTBOX_SCOPE_DESTINATION)) {
+    } else if (attempt->probe || (verdict->outcome == OUTBOX_SINK_BLOCKED && verdict->scope == OUTBOX_SCOPE_SINK)) {
         tally->step_us = 0;
         tally->failing = tally->failing && !failure && verdict->outcome != OUTBOX_SINK_BLOCKED;
     }
@@ -63,11 +62,11 @@ static void count_shut(struct tally *tally, const struct ob_breaker_settings *se
 void tally_verdict(struct world *world, struct life *life, const struct parcel *parcel,
                    const struct outbox_verdict *verdict, enum ob_breaker_state before)
 {
-    int dest = parcel->dest;
-    struct tally *tally = &life->tally[dest];
-    const struct ob_breaker_settings set = settings_of(world, dest);
+    int sink = parcel->sink;
+    struct tally *tally = &life->tally[sink];
+    const struct ob_breaker_settings set = settings_of(world, sink);
     struct attempt *attempt = attempt_of(world, parcel->msg, parcel->attempt);
-    bool closed = ob_relay_breaker(life->core, dest) == OB_BREAKER_CLOSED;
+    bool closed = ob_machine_breaker(life->core, sink) == OB_BREAKER_CLOSED;
     bool own = verdict->local || verdict->scope == OUTBOX_SCOPE_RECIPIENT;
     bool failure = !own && (verdict->outcome == OUTBOX_SINK_RETRY || verdict->outcome == OUTBOX_SINK_UNKNOWN);
     int64_t now = life_now(world, life);
@@ -78,11 +77,10 @@ void tally_verdict(struct world *world, struct life *life, const struct parcel *
         return;
     }
     if (!tally->shut && before != OB_BREAKER_CLOSED)
-        sim_fail(world, "r%d: the breaker of destination %d is open, and should not be (V9)", life->slot, dest);
+        sim_fail(world, "r%d: the breaker of sink %d is open, and should not be (V9)", life->slot, sink);
     if (tally->shut && tally->failing && verdict->outcome != OUTBOX_SINK_ACCEPTED && closed)
-        sim_fail(world,
-                 "r%d: destination %d fails everybody, and m%d, which it did not accept, closes its breaker (N5)",
-                 life->slot, dest, parcel->msg);
+        sim_fail(world, "r%d: sink %d fails everybody, and m%d, which it did not accept, closes its breaker (N5)",
+                 life->slot, sink, parcel->msg);
     if (closed && tally->shut)
         *tally = (struct tally){.result_us = tally->result_us};
     else if (tally->shut)
@@ -95,33 +93,32 @@ void tally_verdict(struct world *world, struct life *life, const struct parcel *
         verdict->outcome != OUTBOX_SINK_UNKNOWN)
         tally->down = 0;
     if (tally->shut && closed)
-        sim_fail(world, "r%d: destination %d fails everybody, and its breaker stays closed (N5)", life->slot, dest);
+        sim_fail(world, "r%d: sink %d fails everybody, and its breaker stays closed (N5)", life->slot, sink);
     if (!tally->shut && !closed && failure)
-        sim_fail(world, "r%d: few failures open the breaker of destination %d (V9)", life->slot, dest);
+        sim_fail(world, "r%d: few failures open the breaker of sink %d (V9)", life->slot, sink);
     if (!tally->shut && !closed)
         *tally = (struct tally){.shut = true, .result_us = now}; /* it refuses everybody */
 }
 
 void tally_cancelled(struct world *world, struct life *life, const struct parcel *parcel)
 {
-    struct tally *tally = &life->tally[parcel->dest];
+    struct tally *tally = &life->tally[parcel->sink];
     const struct attempt *attempt = attempt_of(world, parcel->msg, parcel->attempt);
-    const struct ob_breaker_settings set = settings_of(world, parcel->dest);
+    const struct ob_breaker_settings set = settings_of(world, parcel->sink);
     if (attempt->excused || life_now(world, life) >= attempt->lease_until_us)
         tally->unsure = true;
     else if (tally->shut)
         tally->failing = false, tally->step_us = 0;
     else
         count_failure(tally, &set, true, life_now(world, life));
-    if (!tally->unsure && tally->shut && ob_relay_breaker(life->core, parcel->dest) == OB_BREAKER_CLOSED)
-        sim_fail(world, "r%d: destination %d answers nobody, and its breaker stays closed (N5)", life->slot,
-                 parcel->dest);
+    if (!tally->unsure && tally->shut && ob_machine_breaker(life->core, parcel->sink) == OB_BREAKER_CLOSED)
+        sim_fail(world, "r%d: sink %d answers nobody, and its breaker stays closed (N5)", life->slot, parcel->sink);
 }
 
-void tally_probe(struct world *world, const struct life *life, int dest)
+void tally_probe(struct world *world, const struct life *life, int sink)
 {
-    const struct tally *tally = &life->tally[dest];
+    const struct tally *tally = &life->tally[sink];
     if (!tally->unsure && tally->shut && tally->failing && life_now(world, life) - tally->result_us < tally->step_us)
-        sim_fail(world, "r%d: destination %d is tried again after %d us (N5)", life->slot, dest,
+        sim_fail(world, "r%d: sink %d is tried again after %d us (N5)", life->slot, sink,
                  (int)(life_now(world, life) - tally->result_us));
 }

@@ -56,16 +56,16 @@ void sim_fail(struct world *world, const char *format, ...)
 
 void sim_say(struct world *world, const char *format, ...)
 {
-    char line[400];
+    char async[400];
     va_list args;
     va_start(args, format);
-    int len = vsnprintf(line, sizeof line, format, args);
+    int len = vsnprintf(async, sizeof async, format, args);
     va_end(args);
     if (world->trace)
-        printf("# %10.6f %s\n", (double)world->now_us / SECOND, line);
+        printf("# %10.6f %s\n", (double)world->now_us / SECOND, async);
     world->digest = (world->digest ^ (uint64_t)world->now_us) * UINT64_C(0x100000001b3);
-    for (int i = 0; i < len && i < (int)sizeof line - 1; i++)
-        world->digest = (world->digest ^ (unsigned char)line[i]) * UINT64_C(0x100000001b3);
+    for (int i = 0; i < len && i < (int)sizeof async - 1; i++)
+        world->digest = (world->digest ^ (unsigned char)async[i]) * UINT64_C(0x100000001b3);
 }
 
 static struct world *short_world;
@@ -87,32 +87,32 @@ int sim_route(void *ctx, const struct outbox_delivery *msg)
 {
     const struct world *world = ctx;
     int index = msg_of(&msg->id);
-    return world->msgs[index].dest >= 0 ? world->msgs[index].dest : world->routes ? 0 : -1;
+    return world->msgs[index].sink >= 0 ? world->msgs[index].sink : world->routes ? 0 : -1;
 }
 
-static void plan_dest(struct world *world, struct ob_dest_settings *dest, int64_t lease)
+static void plan_sink(struct world *world, struct ob_sink_settings *sink, int64_t lease)
 {
-    dest->concurrency = (int)sim_between(world, 1, 6);
-    dest->batch = (int)sim_between(world, 1, 8);
-    dest->run = sim_chance(world, 50) ? (int)sim_between(world, 2, 6) : 1;
+    sink->concurrency = (int)sim_between(world, 1, 6);
+    sink->batch = (int)sim_between(world, 1, 8);
+    sink->run = sim_chance(world, 50) ? (int)sim_between(world, 2, 6) : 1;
     if (sim_chance(world, 30)) {
-        dest->rate_count = sim_between(world, 2, 40);
-        dest->rate_burst = sim_between(world, 1, 5);
+        sink->rate_count = sim_between(world, 2, 40);
+        sink->rate_burst = sim_between(world, 1, 5);
     }
-    dest->timeout_us = sim_between(world, lease / 4, 2 * lease); /* longer than the lease: renewal must work */
-    dest->retry.kind = (enum ob_retry_kind)sim_between(world, OB_RETRY_EQUAL, OB_RETRY_LIST);
-    dest->retry.base_us = 100 * MS;
-    dest->retry.cap_us = 3 * SECOND;
-    dest->retry.after_cap_us = 5 * SECOND;
-    dest->retry.list_count = 3;
-    dest->retry.list_us[0] = 50 * MS, dest->retry.list_us[1] = 500 * MS, dest->retry.list_us[2] = SECOND;
-    dest->breaker.threshold = (int)sim_between(world, 1, 5);
-    dest->breaker.window = (int)sim_between(world, 3, 30);
-    dest->breaker.ratio = (int)sim_between(world, 40, 100);
-    dest->breaker.base_us = 100 * MS;
-    dest->breaker.failing_cap_us = dest->breaker.blocked_cap_us = 3 * SECOND;
-    dest->limited_base_us = 200 * MS;
-    dest->limited_cap_us = 2 * SECOND;
+    sink->timeout_us = sim_between(world, lease / 4, 2 * lease); /* longer than the lease: renewal must work */
+    sink->retry.kind = (enum ob_retry_kind)sim_between(world, OB_RETRY_EQUAL, OB_RETRY_LIST);
+    sink->retry.base_us = 100 * MS;
+    sink->retry.cap_us = 3 * SECOND;
+    sink->retry.after_cap_us = 5 * SECOND;
+    sink->retry.list_count = 3;
+    sink->retry.list_us[0] = 50 * MS, sink->retry.list_us[1] = 500 * MS, sink->retry.list_us[2] = SECOND;
+    sink->breaker.threshold = (int)sim_between(world, 1, 5);
+    sink->breaker.window = (int)sim_between(world, 3, 30);
+    sink->breaker.ratio = (int)sim_between(world, 40, 100);
+    sink->breaker.base_us = 100 * MS;
+    sink->breaker.failing_cap_us = sink->breaker.blocked_cap_us = 3 * SECOND;
+    sink->limited_base_us = 200 * MS;
+    sink->limited_cap_us = 2 * SECOND;
 }
 
 static void plan_faults(struct world *world, struct plan *plan)
@@ -159,19 +159,19 @@ void sim_plan(struct world *world)
     plan->calm = world->seed % 6 == 0;
     plan->messages = (int)sim_between(world, 5, 90);
     plan->relays = (int)sim_between(world, 1, RELAYS);
-    plan->dests = (int)sim_between(world, 1, DESTS);
+    plan->sinks = (int)sim_between(world, 1, DESTS);
     plan->keys = (int)sim_between(world, 1, KEYS);
     plan->keyed_percent = sim_chance(world, 20) ? 0 : (int)sim_between(world, 20, 100);
     plan->blind_percent = sim_chance(world, 30) ? 30 : 0;
     plan->unrouted_percent = sim_chance(world, 15) ? 10 : 0;
     plan->chaos_us = sim_between(world, 3, 20) * SECOND;
     plan_faults(world, plan);
-    for (int i = 0; i < plan->dests; i++) {
-        plan_dest(world, &plan->dest[i], lease);
+    for (int i = 0; i < plan->sinks; i++) {
+        plan_sink(world, &plan->sink[i], lease);
         plan->pipelined[i] = sim_chance(world, 50);
     }
-    plan->relay = (struct ob_relay_settings){
-        .window = (int)sim_between(world, 2, 40),
+    plan->machine = (struct ob_machine_settings){
+        .max_messages = (int)sim_between(world, 2, 40),
         .max_bytes = sim_chance(world, 20) ? 4000 : 0,
         .claim_limit = (int)sim_between(world, 1, 20),
         .settle_limit = (int)sim_between(world, 1, 20),
@@ -185,8 +185,8 @@ void sim_plan(struct world *world)
         .unrouted_dead = sim_chance(world, 50),
         .unrouted_delay_us = 2 * SECOND,
         .flush_us = 2 * SECOND,
-        .dests = plan->dest,
-        .dest_count = plan->dests,
+        .sinks = plan->sink,
+        .sink_count = plan->sinks,
         .route = sim_route,
         .route_ctx = world,
     };

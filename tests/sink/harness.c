@@ -18,7 +18,7 @@
 enum { CLOSE_MS = 5000 };
 
 struct slot {
-    struct outbox_delivery *msg; /* NULL: answered, or a probe */
+    struct outbox_delivery *msg; /* NULL: answered, or a ping */
     int64_t sent_us;
     bool out, cancelled, answered;
     struct harness_verdict verdict;
@@ -259,12 +259,12 @@ void harness_cancel(struct harness *h, uint64_t handle)
     h->pending--;
 }
 
-uint64_t harness_probe(struct harness *h)
+uint64_t harness_ping(struct harness *h)
 {
-    if (!h->ops->probe)
+    if (!h->ops->ping)
         return 0;
     uint64_t handle = slot_new(h);
-    h->ops->probe(h->sink, handle);
+    h->ops->ping(h->sink, handle);
     return handle;
 }
 

@@ -53,8 +53,8 @@ uint64_t harness_send(struct harness *h, const struct outbox_delivery *msg);
 /* One call of deliver. follows may be NULL. Returns the first handle; the others are next to it. */
 uint64_t harness_send_many(struct harness *h, const struct outbox_delivery *msgs, const bool *follows, size_t count);
 void harness_cancel(struct harness *h, uint64_t handle);
-/* 0 when the sink has no probe. */
-uint64_t harness_probe(struct harness *h);
+/* 0 when the sink has no ping. */
+uint64_t harness_ping(struct harness *h);
 
 /* Runs the loop until everything is answered; false when the deadline came first. */
 bool harness_wait(struct harness *h, int64_t deadline_ms);

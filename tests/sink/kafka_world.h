@@ -5,7 +5,7 @@
 #include "ob_test.h"
 
 #include "harness.h"
-#include "sink/kafka_int.h"
+#include "sink/kafka/kafka_int.h"
 
 #include <librdkafka/rdkafka_mock.h>
 #include <stdio.h>

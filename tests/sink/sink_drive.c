@@ -16,13 +16,13 @@
  *                                                 payload: the text itself; "payload_hex": bytes; "repeat": n times
  *   {"batch": [{...}, ...]}                       messages for one call of deliver
  *   {"cancel": n}                                 of handle n
- *   {"probe": true}
+ *   {"ping": true}
  *   {"wait": true}                                reads on when all is answered
  *   {"sleep_ms": n}                               reads on later, with the loop running
  *   {"skip_ms": n}                                the host's clock jumps ahead
  *   {"close": true}                               closes the sink without waiting for verdicts
  *
- * Messages and probes have the handles 1, 2, ... in the order of the script. Every verdict is a line on stdout:
+ * Messages and pings have the handles 1, 2, ... in the order of the script. Every verdict is a line on stdout:
  *
  *   {"handle": 1, "outcome": "retry", "code": "http_503", "text": "...", "scope": "message", "unreachable": false,
  *    "local": false, "not_before_ms": 1000, "reference": null, "output": null, "elapsed_ms": 3}
@@ -81,7 +81,7 @@ static json_t *text_or_null(const char *text)
 
 static void say_verdict(void *ctx, const struct harness_verdict *v)
 {
-    static const char *const scopes[] = {"message", "recipient", "destination"};
+    static const char *const scopes[] = {"message", "recipient", "sink"};
     json_t *object = json_object();
     (void)ctx;
     json_object_set_new(object, "handle", json_integer((json_int_t)v->handle));
@@ -230,7 +230,7 @@ static void run_line(struct drive *drive, const char *line)
     if (json_object_get(object, "cancel"))
         harness_cancel(drive->h, (uint64_t)number_of(object, "cancel", 0));
     else if (json_object_get(object, "probe"))
-        drive->handles = harness_probe(drive->h);
+        drive->handles = harness_ping(drive->h);
     else if (json_object_get(object, "wait"))
         drive->stop = !harness_wait(drive->h, drive->deadline_ms);
     else if (json_object_get(object, "sleep_ms"))

@@ -115,7 +115,7 @@ def test_unroutable(server):
     message = {"topic": "nowhere", "payload": "x" * 300_000}
     verdict = one(server.url(), message)
     assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "amqp_312", "message")
-    assert one(server.url(), message, routing_key="nowhere")["scope"] == "destination"
+    assert one(server.url(), message, routing_key="nowhere")["scope"] == "sink"
     assert one(server.url(), message, unroutable="terminal")["outcome"] == "terminal"
     assert one(server.url(), message, mandatory=False)["outcome"] == "accepted"
 
@@ -137,7 +137,7 @@ def test_a_queue_that_is_full_refuses(server):
 
 def test_no_exchange(server):
     verdict = one(server.url(), exchange="none")
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "amqp_404", "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "amqp_404", "sink")
     conn = server.connection()
     conn.channel().exchange_declare("passing", "topic")
     with Drive("amqp", {"url": server.url(), "exchange": "passing", "mandatory": False}) as sink:
@@ -155,7 +155,7 @@ def test_no_right(server):
     conn.channel().exchange_declare("inner", "topic", internal=True)
     conn.close()
     verdict = one(server.url(), exchange="inner")
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "amqp_403", "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "amqp_403", "sink")
     verdict = one(server.url(), password="wrong-one")
     assert (verdict["outcome"], verdict["code"]) == ("blocked", "amqp_403") and "wrong-one" not in verdict["text"]
     verdict = one(server.url("none"))
@@ -200,7 +200,7 @@ def test_an_alarm_pauses_and_costs_nothing(server):
             found = [sink.verdict() for _ in range(190)]
             limited = [v for v in found if v["outcome"] == "limited"]
             assert limited and {v["outcome"] for v in found} <= {"limited", "accepted"}
-            assert (limited[0]["code"], limited[0]["scope"]) == ("amqp_alarm", "destination")
+            assert (limited[0]["code"], limited[0]["scope"]) == ("amqp_alarm", "sink")
         finally:
             server.control("set_vm_memory_high_watermark", "0.4")
         found = [sink.verdict() for _ in range(10)]

@@ -218,12 +218,12 @@ def test_urls_that_are_bad_for_one(kind, url, words):
 
 
 NO_PARCEL = """
-#include "sink/courier.h"
+#include "sink/broker/broker.h"
 void *__libc_malloc(size_t);
 static atomic_int calls;
 void *malloc(size_t size)
 {
-    return size == sizeof(struct ob_parcel) && calls++ == 0 ? NULL : __libc_malloc(size);
+    return size == sizeof(struct ob_broker_job) && calls++ == 0 ? NULL : __libc_malloc(size);
 }
 """
 

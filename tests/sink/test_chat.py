@@ -101,7 +101,7 @@ def test_nobody_there_is_a_retry(chat):
 
 def test_certificate_of_a_stranger_blocks(chat, tmp_path):
     verdict = one(chat, **{"tls.ca": certificate(tmp_path)[0]})
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "http_tls_certificate", "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "http_tls_certificate", "sink")
     assert chat.requests == []
 
 

@@ -3,7 +3,7 @@
  * Proves: S13 (a limit of one recipient is not that of others), Y2. */
 #include "ob_test.h"
 
-#include "sink/chat_peer.h"
+#include "sink/chat/peer.h"
 
 #include <stdio.h>
 

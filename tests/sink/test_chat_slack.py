@@ -137,7 +137,7 @@ def test_error_inside_200(slack, word, outcome):
     slack.answers = [(200, {"ok": False, "error": word})]
     verdict = one(slack)
     assert (verdict["outcome"], verdict["code"]) == (outcome, "slack_" + word)
-    assert verdict["scope"] == {"blocked": "destination", "limited": "recipient"}.get(outcome, "message")
+    assert verdict["scope"] == {"blocked": "sink", "limited": "recipient"}.get(outcome, "message")
     assert word in verdict["text"] and len(slack.requests) == 1
 
 
@@ -148,7 +148,7 @@ def test_wrong_channel_of_a_message_is_its_own_matter(slack, channel, outcome, c
     verdict = one(slack, message(recipient=channel))
     assert (verdict["outcome"], verdict["code"], verdict["scope"]) == (outcome, code, "recipient")
     verdict = one(slack, channel=channel)
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", code, "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", code, "sink")
 
 
 def test_unlisted_error_is_a_retry(slack):
@@ -220,7 +220,7 @@ def test_limited_channel_is_left_alone_and_others_go_on(slack):
 def test_second_limited_channel_holds_all(slack):
     slack.answers = [(429, {}, {"Retry-After": "30"})] * 2
     script = [message(recipient="C1"), {"wait": True}, message(recipient="C2")]
-    assert [v["scope"] for v in drive("slack", slack.options(), script)] == ["recipient", "destination"]
+    assert [v["scope"] for v in drive("slack", slack.options(), script)] == ["recipient", "sink"]
 
 
 def test_one_message_a_second_for_each_channel(slack):
@@ -248,7 +248,7 @@ def test_webhook_errors(slack, status, word, outcome):
     slack.answers = [(status, word)]
     verdict = hooked(slack)
     assert (verdict["outcome"], verdict["code"]) == (outcome, "slack_" + word)
-    assert verdict["scope"] == ("destination" if outcome == "blocked" else "message")
+    assert verdict["scope"] == ("sink" if outcome == "blocked" else "message")
 
 
 @pytest.mark.parametrize("status, outcome", [(400, "terminal"), (403, "blocked"), (404, "blocked"), (410, "blocked"),
@@ -258,10 +258,10 @@ def test_webhook_status_decides_without_a_word(slack, status, outcome):
     assert hooked(slack)["outcome"] == outcome
 
 
-def test_webhook_limit_holds_the_destination(slack):
+def test_webhook_limit_holds_the_sink(slack):
     slack.answers = [(429, "rate_limited", {"Retry-After": "3"})]
     verdict = hooked(slack)
-    assert (verdict["outcome"], verdict["scope"], verdict["not_before_ms"]) == ("limited", "destination", 3000)
+    assert (verdict["outcome"], verdict["scope"], verdict["not_before_ms"]) == ("limited", "sink", 3000)
 
 
 def test_webhook_200_without_ok_is_unknown(slack):

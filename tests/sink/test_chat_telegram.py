@@ -100,14 +100,14 @@ def test_recipient_who_wants_nothing(telegram, chat):
     verdict = one(telegram, message(recipient=chat))
     assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("terminal", "telegram_403", "recipient")
     verdict = one(telegram, chat=chat)
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "telegram_403", "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "telegram_403", "sink")
 
 
 @pytest.mark.parametrize("status, outcome, scope, code", [
-    (401, "blocked", "destination", "telegram_401"), (404, "blocked", "destination", "telegram_404"),
+    (401, "blocked", "sink", "telegram_401"), (404, "blocked", "sink", "telegram_404"),
     (409, "retry", "message", "telegram_409"), (413, "terminal", "message", "telegram_413"),
-    (500, "retry", "destination", "http_500"), (502, "retry", "destination", "http_502"),
-    (501, "retry", "destination", "http_501"), (504, "retry", "destination", "http_504")])
+    (500, "retry", "sink", "http_500"), (502, "retry", "sink", "http_502"),
+    (501, "retry", "sink", "http_501"), (504, "retry", "sink", "http_504")])
 def test_status(telegram, status, outcome, scope, code):
     telegram.answers = [telegram.error(status, "whatever it says")]
     verdict = one(telegram)
@@ -150,7 +150,7 @@ def test_limit_inside_200(telegram):
 def test_second_limited_chat_holds_all(telegram):
     telegram.answers = [telegram.error(429, "Too Many Requests", retry_after=30)] * 2
     script = [message(recipient="42"), {"wait": True}, message(recipient="43")]
-    assert [v["scope"] for v in drive("telegram", telegram.options(), script)] == ["recipient", "destination"]
+    assert [v["scope"] for v in drive("telegram", telegram.options(), script)] == ["recipient", "sink"]
 
 
 def paces(server, recipients, **more):
@@ -187,7 +187,7 @@ def test_pace_of_all_together(telegram):
 def test_who_is_early_for_all_is_given_back(telegram):
     verdicts = drive("telegram", telegram.options(overall=1, hold="0s"), [message(recipient="42"), message(recipient="43")])
     late, = [v for v in verdicts if v["outcome"] == "not_sent"]
-    assert (late["code"], late["scope"]) == ("telegram_paced", "destination")
+    assert (late["code"], late["scope"]) == ("telegram_paced", "sink")
 
 
 # ---- groups that become supergroups
@@ -244,7 +244,7 @@ def test_probe_sees_a_wrong_chat(telegram, chat, outcome, code, text):
     """Every message would be dead at once."""
     verdict, = drive("telegram", telegram.options(chat=chat), [{"probe": True}])
     assert (verdict["outcome"], verdict["code"]) == (outcome, code) and (text or "") in (verdict["text"] or "")
-    assert outcome == "accepted" or verdict["scope"] == "destination"
+    assert outcome == "accepted" or verdict["scope"] == "sink"
     assert [(request.method, request.body) for request in telegram.requests] == [("GET", b"")]
 
 

@@ -115,7 +115,7 @@ def test_code(whatsapp, code, outcome):
         assert (verdict["outcome"], verdict["code"]) == (outcome, "whatsapp_%d" % code)
         assert verdict["not_before_ms"] == (WAITS[code] * 1000 if code in WAITS else None)
         assert verdict["scope"] == ("recipient" if code in RECIPIENT else
-                                    "destination" if outcome in ("limited", "blocked") and code not in MESSAGE
+                                    "sink" if outcome in ("limited", "blocked") and code not in MESSAGE
                                     else "message")
         assert "more about it" in verdict["text"]
 
@@ -191,7 +191,7 @@ def test_rate_of_the_sending_number(whatsapp):
         message(recipient=str(15550100 + n)) for n in range(40)])
     late = [v for v in verdicts if v["outcome"] == "not_sent"]
     assert 40 - len(late) in range(1, 8 * PATIENCE)  # time goes on while they come
-    assert {(v["code"], v["scope"]) for v in late} == {("whatsapp_paced", "destination")}
+    assert {(v["code"], v["scope"]) for v in late} == {("whatsapp_paced", "sink")}
 
 
 # ---- configuration

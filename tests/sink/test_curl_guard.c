@@ -3,7 +3,7 @@
  * Proves: N3 (the guard against requests forged through a URL). */
 #include "ob_test.h"
 
-#include "sink/curl_loop.h"
+#include "sink/curl/loop.h"
 
 #include <netinet/in.h>
 #include <pthread.h>

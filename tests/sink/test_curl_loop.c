@@ -3,7 +3,7 @@
  * Proves: N3, N5. */
 #include "ob_test.h"
 
-#include "sink/curl_loop.h"
+#include "sink/curl/loop.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -211,7 +211,7 @@ def test_many_at_once():
 def test_a_program_that_cannot_run_blocks(program, code):
     """S13"""
     for verdict in drive("exec", {"command": [program]}, [{"topic": "t"}, {"probe": True}]):
-        assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", code, "destination")
+        assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", code, "sink")
 
 
 def test_probe_looks_where_the_program_will_run(tmp_path):

@@ -107,7 +107,7 @@ def test_half_a_line_is_cut_off(tmp_path):
 def test_a_wrong_path_blocks(tmp_path, name, code):
     """S13"""
     [verdict] = drive("file", {"path": tmp_path / name}, [{"topic": "t"}])
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", code, "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", code, "sink")
     assert str(tmp_path) in verdict["text"]
 
 

@@ -29,7 +29,7 @@ def receiver():
 def test_address_is_refused_before_it_is_dialled(host):
     verdict, = drive("http", {"url": "http://%s:9/" % host}, [MESSAGE])
     assert (verdict["outcome"], verdict["code"]) == ("blocked", "http_address_refused")
-    assert verdict["scope"] == "destination"
+    assert verdict["scope"] == "sink"
     assert "allow" in verdict["text"]
 
 

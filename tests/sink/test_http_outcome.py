@@ -53,7 +53,7 @@ def test_status(receiver, code, outcome):
         assert verdict["text"] is None
         return
     assert verdict["code"] == "http_%d" % code
-    assert verdict["scope"] == "destination"
+    assert verdict["scope"] == "sink"
     assert verdict["unreachable"] == (code in (502, 503, 504))
     assert verdict["not_before_ms"] is None
 
@@ -65,7 +65,7 @@ def test_conflict_without_an_idempotency_key_is_final(receiver):
 @pytest.mark.parametrize("code, outcome", [(429, "limited"), (503, "limited"), (502, "retry"), (500, "retry")])
 def test_retry_after_in_seconds(receiver, code, outcome):
     verdict = verdict_of(receiver, status(code, {"Retry-After": "7"}))
-    assert (verdict["outcome"], verdict["not_before_ms"], verdict["scope"]) == (outcome, 7000, "destination")
+    assert (verdict["outcome"], verdict["not_before_ms"], verdict["scope"]) == (outcome, 7000, "sink")
 
 
 def test_retry_after_as_a_date(receiver):

@@ -30,9 +30,9 @@ def test_certificate_of_a_known_authority(server):
     assert server.connections == 1
 
 
-def test_unknown_certificate_blocks_the_destination(server):
+def test_unknown_certificate_blocks_the_sink(server):
     verdict, = drive("http", options(server), [MESSAGE])
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "http_tls_certificate", "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "http_tls_certificate", "sink")
     assert server.requests == []
 
 

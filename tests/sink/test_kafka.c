@@ -108,9 +108,9 @@ static void the_broker_decides(void **state)
         {RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, OUTBOX_SINK_TERMINAL, OUTBOX_SCOPE_MESSAGE, "kafka_topic_exception"},
         {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, OUTBOX_SINK_BLOCKED, OUTBOX_SCOPE_RECIPIENT,
          "kafka_topic_authorization_failed"},
-        {RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, OUTBOX_SINK_BLOCKED, OUTBOX_SCOPE_DESTINATION,
+        {RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, OUTBOX_SINK_BLOCKED, OUTBOX_SCOPE_SINK,
          "kafka_cluster_authorization_failed"},
-        {RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, OUTBOX_SINK_LIMITED, OUTBOX_SCOPE_DESTINATION,
+        {RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, OUTBOX_SINK_LIMITED, OUTBOX_SCOPE_SINK,
          "kafka_throttling_quota_exceeded"},
         {RD_KAFKA_RESP_ERR_UNKNOWN, OUTBOX_SINK_RETRY, OUTBOX_SCOPE_MESSAGE, "kafka_unknown"},
         {RD_KAFKA_RESP_ERR_DUPLICATE_SEQUENCE_NUMBER, OUTBOX_SINK_ACCEPTED, OUTBOX_SCOPE_MESSAGE, NULL},
@@ -237,7 +237,7 @@ static void every_code_has_its_meaning(void **state)
     static const struct {
         rd_kafka_resp_err_t err;
         enum outbox_sink_outcome outcome;
-        bool unreachable, of_cut;
+        bool unreachable, of_replace;
     } rows[] = {
         {RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, OUTBOX_SINK_BLOCKED, false, false},
         {RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION, OUTBOX_SINK_BLOCKED, false, false},
@@ -257,7 +257,7 @@ static void every_code_has_its_meaning(void **state)
         struct ob_kafka_meaning meaning = ob_kafka_mean(rows[i].err);
         assert_int_equal(meaning.outcome, rows[i].outcome);
         assert_int_equal(meaning.unreachable, rows[i].unreachable);
-        assert_int_equal(meaning.of_cut, rows[i].of_cut);
+        assert_int_equal(meaning.of_replace, rows[i].of_replace);
     }
 }
 
@@ -340,7 +340,7 @@ static void a_fatal_error_is_survived(void **state)
     harness_watch(world->h, &made, NULL, count_new);
     send_and_wait(world);
     for (int round = 0; round < 3; round++) {
-        rd_kafka_t *broken = harness_sink(world->h)->lanes[OB_KAFKA_POOL]->rk;
+        rd_kafka_t *broken = harness_sink(world->h)->lanes[OB_KAFKA_BATCHED]->rk;
         rd_kafka_mock_broker_set_rtt(world->cluster, 1, 20);
         uint64_t first = send_run(world, 16);
         rd_kafka_test_fatal_error(broken, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, "a test");
@@ -434,7 +434,7 @@ static void keep_error(void *ctx, enum outbox_log_level level, const char *text)
 }
 
 /* S13: a producer that cannot be made is made later, also where nothing else moves. The message is one of those that are
- * judged alone; the probe brings the other producer back. */
+ * judged alone; the ping brings the other producer back. */
 static void a_producer_that_was_refused_is_made_later(void **state)
 {
     struct world *world = *state;
@@ -450,8 +450,8 @@ static void a_producer_that_was_refused_is_made_later(void **state)
         harness_run(world->h, 50);
     assert_string_equal(said, "out of memory");
     refused_size = 0;
-    harness_probe(world->h);
-    assert_non_null(harness_sink(world->h)->lanes[OB_KAFKA_POOL]);
+    harness_ping(world->h);
+    assert_non_null(harness_sink(world->h)->lanes[OB_KAFKA_BATCHED]);
     refused_size = sizeof(struct ob_kafka_producer);
     harness_run(world->h, 1000);
     assert_int_equal(harness_pending(world->h), 1);
@@ -487,14 +487,14 @@ static void closes_with_messages_out(void **state)
     open_with(world, NULL, NULL);
     rd_kafka_mock_broker_set_rtt(world->cluster, 1, 200);
     send_run(world, 8);
-    harness_probe(world->h);
+    harness_ping(world->h);
     harness_run(world->h, 50);
     assert_true(harness_pending(world->h) > 0);
 }
 
-static void probe_says(struct world *world, enum outbox_sink_outcome outcome, const char *code)
+static void ping_says(struct world *world, enum outbox_sink_outcome outcome, const char *code)
 {
-    uint64_t handle = harness_probe(world->h);
+    uint64_t handle = harness_ping(world->h);
     assert_true(harness_wait(world->h, WAIT_MS));
     assert_int_equal(harness_verdict(world->h, handle)->outcome, outcome);
     if (code)
@@ -508,12 +508,12 @@ static void a_probe_asks_for_metadata(void **state)
 {
     struct world *world = *state;
     open_with(world, "topic", "orders");
-    probe_says(world, OUTBOX_SINK_ACCEPTED, NULL);
+    ping_says(world, OUTBOX_SINK_ACCEPTED, NULL);
     open_with(world, "topic", "missing");
-    probe_says(world, OUTBOX_SINK_BLOCKED, "kafka_unknown_topic");
+    ping_says(world, OUTBOX_SINK_BLOCKED, "kafka_unknown_topic");
     rd_kafka_mock_broker_set_down(world->cluster, 1);
     open_with(world, "delivery_timeout", "2s");
-    probe_says(world, OUTBOX_SINK_RETRY, NULL);
+    ping_says(world, OUTBOX_SINK_RETRY, NULL);
 }
 
 /* N2: no thread of ours polls. */

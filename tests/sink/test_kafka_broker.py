@@ -136,12 +136,12 @@ def sasl(broker, password):
             "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "shop", "kafka.sasl.password": password}
 
 
-def test_wrong_credentials_block_the_destination(broker):  # S13
+def test_wrong_credentials_block_the_sink(broker):  # S13
     with Drive("kafka", sasl(broker, "wrong-7f3a"), deadline=30) as sink:
         for _ in range(2):
             sink.send({"batch": run_of("ledger", "k", 2)})
             first = sink.verdict()
-            assert (first["outcome"], first["scope"]) == ("blocked", "destination")
+            assert (first["outcome"], first["scope"]) == ("blocked", "sink")
             assert first["code"] in ("kafka_authentication", "kafka_sasl_authentication_failed")
             assert sink.verdict()["outcome"] in ("not_sent", "blocked")
         sink.send({"probe": True})
@@ -149,7 +149,7 @@ def test_wrong_credentials_block_the_destination(broker):  # S13
     assert "wrong-7f3a" not in "\n".join(sink.log)
 
 
-def test_no_rights_block_the_destination(broker):  # S13
+def test_no_rights_block_the_sink(broker):  # S13
     verdicts = drive("kafka", sasl(broker, "secret"), [{"topic": "ledger", "key": "k"}], deadline=30)
     assert verdicts[0]["outcome"] == "blocked"
     assert verdicts[0]["code"] in ("kafka_cluster_authorization_failed", "kafka_topic_authorization_failed")
@@ -169,7 +169,7 @@ def until_accepted(sink, message, first):
                 first()
         return verdict["outcome"] == "accepted"
 
-    wait_for(accepted, 40, "the destination to resume")
+    wait_for(accepted, 40, "the sink to resume")
     return seen
 
 

@@ -50,7 +50,7 @@ static const struct harness_verdict *report(struct world *world, rd_kafka_resp_e
 
 /* ---- every error with every status ---- */
 
-enum { RECIPIENT = OUTBOX_SCOPE_RECIPIENT, DESTINATION = OUTBOX_SCOPE_DESTINATION };
+enum { RECIPIENT = OUTBOX_SCOPE_RECIPIENT, SINK = OUTBOX_SCOPE_SINK };
 
 static const struct {
     rd_kafka_resp_err_t err;
@@ -67,10 +67,10 @@ static const struct {
     {RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, OUTBOX_SINK_BLOCKED, RECIPIENT, false, 1},
     {RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION, OUTBOX_SINK_BLOCKED, RECIPIENT, false, 1},
     {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, OUTBOX_SINK_BLOCKED, RECIPIENT, false, 1},
-    {RD_KAFKA_RESP_ERR__SSL, OUTBOX_SINK_BLOCKED, DESTINATION, false, 1},
-    {RD_KAFKA_RESP_ERR_UNSUPPORTED_SASL_MECHANISM, OUTBOX_SINK_BLOCKED, DESTINATION, false, 1},
-    {RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED, OUTBOX_SINK_BLOCKED, DESTINATION, false, 1},
-    {RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, OUTBOX_SINK_LIMITED, DESTINATION, false, 1},
+    {RD_KAFKA_RESP_ERR__SSL, OUTBOX_SINK_BLOCKED, SINK, false, 1},
+    {RD_KAFKA_RESP_ERR_UNSUPPORTED_SASL_MECHANISM, OUTBOX_SINK_BLOCKED, SINK, false, 1},
+    {RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED, OUTBOX_SINK_BLOCKED, SINK, false, 1},
+    {RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, OUTBOX_SINK_LIMITED, SINK, false, 1},
     {RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, OUTBOX_SINK_TERMINAL, 0, false, 1},
     /* judged alone before it is believed */
     {RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, OUTBOX_SINK_TERMINAL, 0, false, 2},
@@ -160,7 +160,7 @@ static void under_way_in_a_fatal_error_is_unknown(void **state)
     rd_kafka_mock_broker_set_rtt(world->cluster, 1, 5000);
     uint64_t handle = harness_send(world->h, &msg);
     harness_run(world->h, 1000); /* on its way, also on a busy machine */
-    rd_kafka_test_fatal_error(harness_sink(world->h)->lanes[OB_KAFKA_POOL]->rk,
+    rd_kafka_test_fatal_error(harness_sink(world->h)->lanes[OB_KAFKA_BATCHED]->rk,
                               RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, "a test");
     assert_true(harness_wait(world->h, WAIT_MS));
     assert_int_equal(harness_verdict(world->h, handle)->outcome, OUTBOX_SINK_UNKNOWN);

@@ -28,7 +28,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_its_own_refusal_is_no_word_of_the_destination(kind):
+def test_its_own_refusal_is_no_word_of_the_sink(kind):
     """N5"""
     if not has_kind(kind):
         pytest.skip("this build has no sink " + kind)

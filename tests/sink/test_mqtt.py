@@ -135,8 +135,8 @@ def test_reasons(reason, outcome):
         again = one(broker.url)
     assert verdict["outcome"] == outcome
     if outcome != "accepted":
-        assert (verdict["code"], verdict["scope"]) == ("mqtt_0x%02x" % reason, "destination")
-        assert again["scope"] == ("message" if outcome == "blocked" else "destination")
+        assert (verdict["code"], verdict["scope"]) == ("mqtt_0x%02x" % reason, "sink")
+        assert again["scope"] == ("message" if outcome == "blocked" else "sink")
 
 
 @pytest.mark.parametrize("reason, outcome", [(0x86, "blocked"), (0x87, "blocked"), (0x85, "blocked"), (0x84, "blocked"),
@@ -162,7 +162,7 @@ def test_users_and_their_rights(tmp_path):
         assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "mqtt_0x87", "message")
         for more in ({}, {"username": "few", "password": "wrong-one"}):
             verdict = one(server.url(), **more)
-            assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "mqtt_0x87", "destination")
+            assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "mqtt_0x87", "sink")
             assert "wrong-one" not in verdict["text"]
 
 

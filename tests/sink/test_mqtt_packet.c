@@ -1,6 +1,6 @@
 /* test_mqtt_packet.c - packets of MQTT, good ones and anything else. Proves: S13 (answers by their codes). */
 #include "ob_test.h"
-#include "sink/mqtt_packet.h"
+#include "sink/broker/mqtt/packet.h"
 
 #include <string.h>
 

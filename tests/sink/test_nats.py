@@ -103,7 +103,7 @@ def test_no_stream(server):
     verdict = one(server.url(), message, subject="nowhere")
     assert (verdict["outcome"], verdict["code"]) == ("retry", "nats_no_stream")
     verdict = one(server.url(), {**message, "attempt": 2}, subject="nowhere")
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "nats_no_stream", "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "nats_no_stream", "sink")
     assert one(server.url(), {**message, "attempt": 2})["scope"] == "message"
 
 
@@ -133,7 +133,7 @@ def test_a_full_stream(server):
 
 def test_the_wrong_stream_and_a_sealed_one(server):
     verdict = one(server.url(), subject="orders.x", expect_stream="OTHER")
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "nats_10060", "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "nats_10060", "sink")
     server.stream("SEALED", "sealed")
     server.request("$JS.API.STREAM.UPDATE.SEALED", {"name": "SEALED", "subjects": ["sealed"], "storage": "file",
                                                     "num_replicas": 1, "max_msgs": -1, "max_bytes": -1, "sealed": True,
@@ -221,11 +221,11 @@ def test_users_and_their_rights(tmp_path):
         server.stream("ORDERS", "orders.>")
         few = {"username": "few", "password": "p", "ack_timeout": "2s"}
         verdict = one(server.url(), username="all", password="wrong-one")
-        assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "nats_auth", "destination")
+        assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "nats_auth", "sink")
         assert "wrong-one" not in verdict["text"]
         assert one(server.url())["code"] == "nats_auth"
         assert one(server.url(), **few)["outcome"] == "accepted"
-        for more, scope in [({}, "message"), ({"subject": "orders.other"}, "destination")]:
+        for more, scope in [({}, "message"), ({"subject": "orders.other"}, "sink")]:
             verdict = one(server.url(), {"topic": "orders.other", "payload": {}}, **few, **more)
             assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "nats_not_permitted", scope)
             assert verdict["elapsed_ms"] < 1900

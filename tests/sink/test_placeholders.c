@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "harness.h"
-#include "sink/template.h"
+#include "sink/common/template.h"
 
 static const char payload_text[] =
     "{\"name\": \"Zo\xc3\xab <b>&\\\"'\", \"total\": 12.5, \"paid\": true, \"none\": null, \"line\": \"a\\r\\nb\", "

@@ -86,7 +86,7 @@ def test_a_unix_socket_and_a_password(tmp_path):
         assert one("unix://%s" % (tmp_path / "s"), password="s3cret")["outcome"] == "accepted"
         for more, code in [({}, "redis_noauth"), ({"password": "wrong"}, "redis_wrongpass")]:
             verdict = one(server.url(), **more)
-            assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", code, "destination")
+            assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", code, "sink")
             assert "wrong" not in verdict["text"]
         server.client().acl_setuser("adder", enabled=True, passwords=["+p"], keys=["orders"], commands=["+xadd"])
         assert one(server.url(), username="adder", password="p")["outcome"] == "accepted"
@@ -198,7 +198,7 @@ def test_real_errors(server):
     client = server.client()
     client.set("orders", "no stream")
     verdict = one(server.url(), stream="orders")
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "redis_wrongtype", "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "redis_wrongtype", "sink")
     assert one(server.url())["scope"] == "message"
     verdict = one(server.url(), {"topic": "none", "payload": {}}, create=False)
     assert (verdict["outcome"], verdict["code"]) == ("blocked", "redis_no_stream")
@@ -207,9 +207,9 @@ def test_real_errors(server):
         verdict = one(server.url(), {"topic": "more", "payload": {}})
     finally:
         client.config_set("maxmemory", "0")
-    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("limited", "redis_oom", "destination")
+    assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("limited", "redis_oom", "sink")
     verdict = one(server.url(999))
-    assert (verdict["outcome"], verdict["scope"]) == ("blocked", "destination")
+    assert (verdict["outcome"], verdict["scope"]) == ("blocked", "sink")
 
 
 def test_wait_for_replicas(tmp_path):
@@ -230,7 +230,7 @@ def test_a_wait_that_fails_says_why(answer, outcome):
     """S13: it is on the master; and a server that cannot wait is a matter of the set-up."""
     with Resp(lambda words: answer if words[0] == "WAIT" else None) as server:
         verdict = one(server.url(), wait_replicas=1)
-    assert (verdict["outcome"], verdict["scope"]) == (outcome, "destination")
+    assert (verdict["outcome"], verdict["scope"]) == (outcome, "sink")
     assert answer.decode().strip("-\r\n") in verdict["text"] and "7-0" in verdict["text"]
 
 
@@ -269,7 +269,7 @@ def test_a_server_with_too_many_clients(word, options):
     """S13: it will have room again."""
     with Resp(lambda words: b"-ERR max number of clients reached\r\n" if words[0] == word else None) as server:
         verdict = one(server.url(), **options)
-    assert (verdict["outcome"], verdict["unreachable"], verdict["scope"]) == ("retry", True, "destination")
+    assert (verdict["outcome"], verdict["unreachable"], verdict["scope"]) == ("retry", True, "sink")
 
 
 def test_lost_after_the_write_is_unknown():

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "harness.h"
 #include "setting.h"
-#include "sink/option.h"
+#include "sink/common/option.h"
 #include "sink/registry.h"
 
 static void every_adapter_is_complete(void **state)
@@ -141,11 +141,11 @@ static void null_takes_everything(void **state)
     (void)state;
     assert_non_null(h);
     uint64_t first = harness_send_many(h, msgs, follows, 2);
-    uint64_t probe = harness_probe(h);
+    uint64_t ping = harness_ping(h);
     assert_true(harness_wait(h, 1000));
     assert_int_equal(harness_verdict(h, first)->outcome, OUTBOX_SINK_ACCEPTED);
     assert_int_equal(harness_verdict(h, first + 1)->outcome, OUTBOX_SINK_ACCEPTED);
-    assert_int_equal(harness_verdict(h, probe)->outcome, OUTBOX_SINK_ACCEPTED);
+    assert_int_equal(harness_verdict(h, ping)->outcome, OUTBOX_SINK_ACCEPTED);
     harness_cancel(h, first);
     assert_int_equal(harness_strays(h), 0);
     assert_true(harness_close(h));

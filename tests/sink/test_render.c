@@ -4,7 +4,7 @@
 #include "ob_test.h"
 
 #include "harness.h"
-#include "sink/render.h"
+#include "sink/common/render.h"
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* test_resp_guard.c - what a Redis may say, and how much of it. Proves: S10 (bounded), S13. */
 #include "ob_test.h"
-#include "sink/resp_guard.h"
+#include "sink/broker/redis/resp_guard.h"
 
 #include <string.h>
 

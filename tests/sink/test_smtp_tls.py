@@ -48,7 +48,7 @@ def test_tls(tls, implicit):
 def test_unknown_certificate(tls):
     with MailServer(tls=tls[1]) as server:
         verdict, = drive("smtp", server.options(), [MESSAGE])
-        assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_tls_certificate", "destination")
+        assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_tls_certificate", "sink")
         assert server.seen == [] and "MAIL" not in server.sessions[0].lines
 
 
@@ -64,7 +64,7 @@ def test_no_starttls_is_no_mail(server):
     options = server.options()
     del options["tls.mode"]
     verdict, = drive("smtp", options, [MESSAGE])
-    assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_tls_missing", "destination")
+    assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_tls_missing", "sink")
     assert server.seen == [] and "MAIL" not in server.sessions[0].lines
 
 
@@ -145,7 +145,7 @@ def test_login_refused(reply, code):
     with MailServer(auth=("shop", "right")) as server:
         server.say["auth"] = reply
         verdict, = drive("smtp", server.options(user="shop", password="right"), [MESSAGE])
-        assert (*short(verdict), verdict["scope"], server.seen) == ("blocked", code, "destination", [])
+        assert (*short(verdict), verdict["scope"], server.seen) == ("blocked", code, "sink", [])
 
 
 def test_login_not_now():
@@ -167,7 +167,7 @@ def test_login(tls, auth):
 def test_wrong_password(server):
     with MailServer(auth=("shop", "right")) as server:
         verdict, = drive("smtp", server.options(user="shop", password="wrong-one"), [MESSAGE])
-        assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_535_5.7.8", "destination")
+        assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_535_5.7.8", "sink")
         assert "wrong-one" not in str(verdict) and server.seen == []
 
 
@@ -179,7 +179,7 @@ def test_login_needed_and_none_configured():
 
 def test_login_configured_and_none_offered(server):
     verdict, = drive("smtp", server.options(user="shop", password="x"), [MESSAGE])
-    assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_login", "destination")
+    assert (*short(verdict), verdict["scope"]) == ("blocked", "smtp_login", "sink")
     assert "MAIL" not in server.sessions[0].lines
 
 

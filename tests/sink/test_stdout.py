@@ -89,7 +89,7 @@ def test_a_closed_pipe_blocks():
         sink.send({"batch": [{"topic": "t", "key": "k"}, {"topic": "t", "key": "k", "follows": True}, {"topic": "t"}]})
         verdicts = {v["handle"]: v for v in (sink.verdict() for _ in range(3))}
         assert [verdicts[n]["outcome"] for n in (1, 2, 3)] == ["blocked", "not_sent", "blocked"]
-        assert verdicts[1]["code"] == "stdout_epipe" and verdicts[1]["scope"] == "destination"
+        assert verdicts[1]["code"] == "stdout_epipe" and verdicts[1]["scope"] == "sink"
         sink.send({"probe": True})
         assert sink.verdict()["code"] == "stdout_epipe"
         assert sink.finish() == []

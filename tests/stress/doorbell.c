@@ -1,5 +1,5 @@
 /* doorbell.c - the doorbell's proof on a real server: producers that commit late, relays that are busy and calm by turns,
- * and relays killed while they hold the bell. Of every message it is known when it was committed and when, by whom and
+ * and relays killed while they hold the doorbell. Of every message it is known when it was committed and when, by whom and
  * for what reason it was noticed.
  *
  * Proves: S9, N4: no message waits longer than the fallback poll, whatever happens; and while nobody is killed none is
@@ -30,7 +30,7 @@ struct message {
 /* What a relay tells of itself. */
 struct relay {
     pid_t pid;
-    _Atomic int state;    /* an ob_bell_state */
+    _Atomic int state;    /* an ob_doorbell_state */
     _Atomic bool looking; /* it has reason to look, or is looking */
 };
 
@@ -122,22 +122,23 @@ static void produce(int number)
 static bool others_sleep(int me)
 {
     for (int i = 0; i < RELAYS; i++)
-        if (i != me && shared->relays[i].pid && (shared->relays[i].state != OB_BELL_CALM || shared->relays[i].looking))
+        if (i != me && shared->relays[i].pid &&
+            (shared->relays[i].state != OB_DOORBELL_CALM || shared->relays[i].looking))
             return false;
     return true;
 }
 
-static void note(const struct outbox_delivery *msg, int me, enum ob_bell_look reason, bool calm)
+static void note(const struct outbox_delivery *msg, int me, enum ob_doorbell_reason reason, bool calm)
 {
     int n = atoi(msg->payload);
     struct message *message = &shared->messages[n];
     int64_t now = ob_clock_mono_us(), since = message->committed;
     message->reason = reason;
-    message->slept_over = reason == OB_LOOK_FALLBACK && calm && since && now - since > GRACE_US && others_sleep(me);
+    message->slept_over = reason == OB_WAKE_FALLBACK && calm && since && now - since > GRACE_US && others_sleep(me);
     message->noticed = now;
 }
 
-static size_t look(struct ob_store *store, int me, enum ob_bell_look reason, bool calm)
+static size_t look(struct ob_store *store, int me, enum ob_doorbell_reason reason, bool calm)
 {
     char worker[32];
     struct outbox_error err;
@@ -163,44 +164,44 @@ static size_t look(struct ob_store *store, int me, enum ob_bell_look reason, boo
     return count;
 }
 
-static void tell(struct relay *self, const struct ob_pg_bell *bell)
+static void tell(struct relay *self, const struct ob_pg_doorbell *doorbell)
 {
     int was = self->state;
-    self->state = ob_pg_bell_state(bell);
+    self->state = ob_pg_doorbell_state(doorbell);
     if (was != self->state) {
-        shared->held += self->state == OB_BELL_HELD;
-        shared->fenced += self->state == OB_BELL_FENCING;
+        shared->held += self->state == OB_DOORBELL_HELD;
+        shared->fenced += self->state == OB_DOORBELL_FENCING;
     }
 }
 
 static void relay(int me)
 {
     /* Low numbers, so that they go to and fro even on a slow machine. */
-    struct ob_pg_options options = {.doorbell = {.busy_per_s = 200 / shared->relay_count,
-                                                 .window_us = 60 * MS,
-                                                 .fallback_us = FALLBACK_US,
-                                                 .debounce_us = 25 * MS}};
+    struct ob_pg_options options = {.doorbell_settings = {.busy_per_s = 200 / shared->relay_count,
+                                                          .sample_us = 60 * MS,
+                                                          .fallback_us = FALLBACK_US,
+                                                          .debounce_us = 25 * MS}};
     struct relay *self = &shared->relays[me];
     struct ob_store *store;
     struct outbox_error err;
     bool woken;
     if (ob_pg_open(pg_conninfo, &options, &store, &err) || store->ops->wait(store, 0, &woken, &err))
         die("relay", err.text);
-    struct ob_pg_bell *bell = ob_pg_store_of(store)->bell;
-    enum ob_bell_look reason = OB_LOOK_UNHEARD;
+    struct ob_pg_doorbell *doorbell = ob_pg_store_of(store)->doorbell;
+    enum ob_doorbell_reason reason = OB_WAKE_UNHEARD;
     while (!shared->over) {
-        bool calm = ob_pg_bell_state(bell) == OB_BELL_CALM;
+        bool calm = ob_pg_doorbell_state(doorbell) == OB_DOORBELL_CALM;
         size_t count = look(store, me, reason, calm);
-        tell(self, bell);
+        tell(self, doorbell);
         if (count == LIMIT)
             continue;
         self->looking = false;
-        if (ob_pg_bell_wait(bell, FALLBACK_US, &reason, &err))
+        if (ob_pg_doorbell_wait(doorbell, FALLBACK_US, &reason, &err))
             die("wait", err.text);
         self->looking = true;
-        tell(self, bell);
-        if (reason == OB_LOOK_NOT)
-            reason = OB_LOOK_FALLBACK;
+        tell(self, doorbell);
+        if (reason == OB_WAKE_NOT)
+            reason = OB_WAKE_FALLBACK;
     }
     store->ops->close(store);
 }
@@ -231,7 +232,7 @@ static void expect_well(pid_t *pid)
 
 static void start_relay(int number)
 {
-    shared->relays[number].state = OB_BELL_OFF;
+    shared->relays[number].state = OB_DOORBELL_OFF;
     shared->relays[number].looking = true;
     shared->relays[number].pid = start(relay, number);
 }
@@ -241,7 +242,7 @@ static void kill_a_relay(int relays)
 {
     int victim = -1;
     for (int i = 0; i < relays; i++)
-        if (shared->relays[i].state == OB_BELL_HELD || shared->relays[i].state == OB_BELL_ASKED)
+        if (shared->relays[i].state == OB_DOORBELL_HELD || shared->relays[i].state == OB_DOORBELL_ASKED)
             victim = i;
     if (victim < 0)
         return;
@@ -253,7 +254,7 @@ static void kill_a_relay(int relays)
 }
 
 struct sum {
-    int messages, unnoticed, slept_over, by[OB_LOOK_COUNT], kills;
+    int messages, unnoticed, slept_over, by[OB_WAKE_COUNT], kills;
     int64_t worst_us;
     int64_t *took;
 };
@@ -288,10 +289,10 @@ static void report(const struct sum *sum, int relays)
     size_t n = (size_t)sum->messages;
     print_message(
         "# %d relays, %d messages in %lld s: p50 %.1f ms, p99 %.1f ms, worst %.1f ms; noticed by ring %d, busy %d, "
-        "fence %d, new connection %d, fallback poll %d; slept over %d; bell held %d times, fences %d, kills %d\n",
+        "fence %d, new connection %d, fallback poll %d; slept over %d; doorbell held %d times, fences %d, kills %d\n",
         relays, sum->messages, (long long)seconds(), (double)sum->took[n / 2] / MS,
-        (double)sum->took[n * 99 / 100] / MS, (double)sum->worst_us / MS, sum->by[OB_LOOK_RANG], sum->by[OB_LOOK_BUSY],
-        sum->by[OB_LOOK_FENCE], sum->by[OB_LOOK_UNHEARD], sum->by[OB_LOOK_FALLBACK], sum->slept_over, shared->held,
+        (double)sum->took[n * 99 / 100] / MS, (double)sum->worst_us / MS, sum->by[OB_WAKE_RANG], sum->by[OB_WAKE_BUSY],
+        sum->by[OB_WAKE_FENCE], sum->by[OB_WAKE_UNHEARD], sum->by[OB_WAKE_FALLBACK], sum->slept_over, shared->held,
         shared->fenced, sum->kills);
 }
 
@@ -354,7 +355,7 @@ static void nothing_is_slept_over(int relays)
     assert_int_equal(sum.slept_over, 0);
     assert_true(sum.worst_us <= FALLBACK_US + SLACK_US);
     /* Every way was gone, or this proves nothing. */
-    assert_true(sum.by[OB_LOOK_RANG] > 0 && sum.by[OB_LOOK_BUSY] > 0 && shared->fenced > 0);
+    assert_true(sum.by[OB_WAKE_RANG] > 0 && sum.by[OB_WAKE_BUSY] > 0 && shared->fenced > 0);
     free(sum.took);
 }
 

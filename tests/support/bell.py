@@ -1,4 +1,4 @@
-"""A relay's doorbell on a string (tests/stress/bell_driver.c), what the server knows of it, and a pooler in between."""
+"""A relay's doorbell on a string (tests/stress/doorbell_driver.c), what the server knows of it, and a pooler in between."""
 import os
 import shutil
 import signal
@@ -11,7 +11,7 @@ import time
 from support.database import BUILD
 from support.pgserver import free_port
 
-DRIVER = os.path.join(BUILD, "tests", "stress", "bell_driver")
+DRIVER = os.path.join(BUILD, "tests", "stress", "doorbell_driver")
 PATIENCE = 30  # seconds until a test that waits gives up
 
 
@@ -27,7 +27,7 @@ def eventually(ask, what):
 
 
 class Bell:
-    """with Bell(db) as bell: assert bell.wait(1000)[0] == "rang"
+    """with Bell(db) as doorbell: assert doorbell.wait(1000)[0] == "rang"
 
     Small windows, so that a test is busy and calm again within a blink."""
 
@@ -79,8 +79,8 @@ class Bell:
     def backend(self):
         """The server's process on the other end."""
         return eventually(lambda: self.db.sql(
-            "select max(pid) from pg_stat_activity where application_name = 'bell_driver doorbell' "
-            "and datname = current_database()")[0][0], "the bell is connected")
+            "select max(pid) from pg_stat_activity where application_name = 'doorbell_driver doorbell' "
+            "and datname = current_database()")[0][0], "the doorbell is connected")
 
     def kill(self):
         self.process.kill()
@@ -104,11 +104,11 @@ class Bell:
         self.close()
 
 
-def locks(db, granted, bell=0):
-    """The processes that hold the bell's lock exclusively, or wait for it."""
+def locks(db, granted, doorbell=0):
+    """The processes that hold the doorbell's lock exclusively, or wait for it."""
     rows = db.sql("select pid from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and granted = %s "
                   "and objid = %s and classid::bigint = 'outbox.queue'::regclass::oid::bigint and database = "
-                  "(select oid from pg_database where datname = current_database()) order by pid", granted, bell)
+                  "(select oid from pg_database where datname = current_database()) order by pid", granted, doorbell)
     return [row[0] for row in rows]
 
 

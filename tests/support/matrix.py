@@ -16,7 +16,7 @@ OUTCOMES = {
     "retry": "not now; an attempt is spent",
     "limited": "too fast; nothing is spent",
     "terminal": "this message is wrong; dead at once",
-    "blocked": "the destination or its set-up is wrong; nothing is spent",
+    "blocked": "the sink or its set-up is wrong; nothing is spent",
     "unknown": "it was sent, and no verdict came",
 }
 EVENTS = {

@@ -4,7 +4,7 @@
  *
  * Says "port N" or "error TEXT", then obeys the lines of stdin, answering each with "ok":
  *   tick | phase N | store NAME ready | store NAME REASON... | forget | count N | observe US | gauges PENDING */
-#include "relay/admin.h"
+#include "daemon/admin.h"
 
 #include "base/log.h"
 
@@ -39,7 +39,7 @@ static void obey(char *line)
     else if (strcmp(line, "count") == 0)
         ob_series_add(ob_metrics_store(metrics, "shop"), OB_METRIC_claimed, strtoull(rest, NULL, 10));
     else if (strcmp(line, "observe") == 0)
-        ob_series_observe(ob_metrics_destination(metrics, "shop", "bill\"ing"), OB_METRIC_delivery, atoll(rest));
+        ob_series_observe(ob_metrics_sink(metrics, "shop", "bill\"ing"), OB_METRIC_delivery, atoll(rest));
     else if (strcmp(line, "gauges") == 0)
         ob_metrics_set_gauges(
             metrics, "shop",

@@ -262,7 +262,7 @@ static void forgotten_statements(void **state)
 }
 
 /* N4: wait wakes when somebody enqueues, says so on a fresh connection too, and otherwise keeps to its time. */
-static void wait_hears_the_bell(void **state)
+static void wait_hears_the_doorbell(void **state)
 {
     (void)state;
     struct ob_store *raw;
@@ -332,7 +332,7 @@ int main(void)
         TEST(reconnects),
         TEST(lost_transaction_stays_lost),
         TEST(forgotten_statements),
-        TEST(wait_hears_the_bell),
+        TEST(wait_hears_the_doorbell),
         TEST(survives_failing_allocations),
     };
     return pg_given() ? cmocka_run_group_tests(tests, pg_setup, pg_teardown) : 0;

@@ -96,13 +96,13 @@ def test_metrics(host):
         assert not re.search("_(ms|us|milliseconds|minutes|kb|mb)$", name), name
         assert family.documentation.endswith("."), name
     labels = {label for family in families.values() for sample in family.samples for label in sample.labels}
-    assert labels <= {"version", "store", "destination", "namespace", "outcome", "state", "result", "le"}
+    assert labels <= {"version", "store", "sink", "namespace", "outcome", "state", "result", "le"}
     value = {(sample.name, tuple(sorted(sample.labels.items()))): sample.value
              for family in families.values() for sample in family.samples}
     assert value["outbox_claimed_total", (("store", "shop"),)] == 7
     assert value["outbox_pending", (("store", "shop"),)] == 12
     assert value["outbox_oldest_due_age_seconds", (("store", "shop"),)] == 0.25
-    billing = (("destination", 'bill"ing'), ("store", "shop"))
+    billing = (("sink", 'bill"ing'), ("store", "shop"))
     assert value["outbox_delivery_seconds_count", billing] == 2
     assert value["outbox_delivery_seconds_sum", billing] == 90.0025
     assert value["process_resident_memory_bytes", ()] > 1000000

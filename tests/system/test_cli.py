@@ -74,15 +74,15 @@ def test_help_lists_every_command():
     (["retry"], ["which dead letters"]),
     (["discard", UNKNOWN, "--all"], ["not both"]),
     (["retry", "x"], ["uuid"]),
-    (["pause", "--destination", "d", "--topic", "t"], ["not both"]),
+    (["pause", "--sink", "d", "--topic", "t"], ["not both"]),
     (["tune", "pool", "1s"], ['no setting "pool"', 'mean "poll"']),
-    (["tune", "speed", "1s"], ['no setting "speed"', "destination.NAME.rate"]),
-    (["tune", "destination.billing.rat", "1/s"], ['mean "destination.billing.rate"']),
-    (["tune", "concurency", "1"], ['mean "destination.NAME.concurrency"']),
-    (["tune", "destination.b*.rate", "1/s"], ["no setting"]),
+    (["tune", "speed", "1s"], ['no setting "speed"', "sink.NAME.rate"]),
+    (["tune", "sink.billing.rat", "1/s"], ['mean "sink.billing.rate"']),
+    (["tune", "concurency", "1"], ['mean "sink.NAME.concurrency"']),
+    (["tune", "sink.b*.rate", "1/s"], ["no setting"]),
     (["pause", "--topic", "two words"], ["no spaces"]),
     (["pause", "--topic", "a\\*"], ["no backslash"]),
-    (["pause", "--destination", "bil*"], ["no sink is named"]),
+    (["pause", "--sink", "bil*"], ["no sink is named"]),
     (["retry", "--topic", ""], ["1 to 255"]),
     (["list", "--namespace", "n" * 64], ["1 to 63"]),
     (["tune", "poll", "fast"], ['does not take "fast"', "500ms"]),
@@ -364,7 +364,7 @@ def test_pause_and_resume(box):
     box.send("a", "3")
     assert box.worker("claim") == []
     assert box.json("resume", "--topic", "a", "--actor", "bob") == {
-        "action": "resume", "namespace": "default", "topic": "a", "destination": None, "changed": True}
+        "action": "resume", "namespace": "default", "topic": "a", "sink": None, "changed": True}
     assert len(box.worker("claim")) == 2
     assert box.worker("acts") == ["pause ann moving", "resume bob -"]
 
@@ -375,10 +375,10 @@ def test_pauses_are_told(box):
     assert box.json("status")["pauses"] == []
     assert "aused" not in box.cli("status").stderr
     box.cli("pause", "--topic", "a")
-    box.cli("pause", "--destination", "billing", "--force")
+    box.cli("pause", "--sink", "billing", "--force")
     assert sorted(box.json("status")["pauses"], key=str) == [
-        {"namespace": "default", "topic": "a", "destination": None},
-        {"namespace": None, "topic": None, "destination": "billing"}]
+        {"namespace": "default", "topic": "a", "sink": None},
+        {"namespace": None, "topic": None, "sink": "billing"}]
     both = ("default/a, sink billing", "sink billing, default/a")
     told = box.cli("status").stderr
     assert "Paused: " + both[0] in told or "Paused: " + both[1] in told
@@ -386,7 +386,7 @@ def test_pauses_are_told(box):
     assert none.returncode == 1 and "no pause of everything" in none.stderr and none.stderr.rstrip().endswith(both)
     told = box.cli("resume", "--topic", "a").stderr
     assert "Resumed: default/a." in told and "Still paused: sink billing." in told
-    assert "Still" not in box.cli("resume", "--destination", "billing").stderr
+    assert "Still" not in box.cli("resume", "--sink", "billing").stderr
 
 
 def test_pause_everything_needs_a_yes(box):
@@ -402,8 +402,8 @@ def test_pause_everything_needs_a_yes(box):
 def test_tune(box):
     """T5: settings of the relays are changed while they run, on record, and taken back."""
     assert box.json("tune", "poll", "2S", "--actor", "ann", "--reason", "calm") == {"name": "poll", "value": "2s"}
-    assert box.cli("tune", "destination.billing.rate", "20", "--force").stdout == "destination.billing.rate = 20/s\n"
-    assert sorted(box.cli("tune").stdout.splitlines()) == ["destination.billing.rate = 20/s", "poll = 2s"]
+    assert box.cli("tune", "sink.billing.rate", "20", "--force").stdout == "sink.billing.rate = 20/s\n"
+    assert sorted(box.cli("tune").stdout.splitlines()) == ["poll = 2s", "sink.billing.rate = 20/s"]
     assert box.cli("tune", "poll").stdout == "poll = 2s\n"
     assert box.cli("tune", "poll", "--reset", "--actor", "bob").stdout == "poll = as configured\n"
     assert box.cli("tune", "poll").stdout == ""

@@ -57,8 +57,8 @@ UNKNOWN = [
     (["pause", "--topic", "parcels"], ['namespace "default"', "--namespace shop"]),
     (["pause", "--topic", "bulk.*"], ['no topic matches "bulk.*"', "outbox status"]),
     (["pause", "--namespace", "shp"], ['no namespace "shp"', 'mean "shop"']),
-    (["pause", "--destination", "billing"], ["no relay runs", "--config", "--force"]),
-    (["tune", "destination.billing.rate", "1/s"], ["no relay runs", "--force"]),
+    (["pause", "--sink", "billing"], ["no relay runs", "--config", "--force"]),
+    (["tune", "sink.billing.rate", "1/s"], ["no relay runs", "--force"]),
     (["tune", "poll", "--reset"], ["not tuned"]),
     (["resume", "--topic", "orders.paid"], ["no pause of default/orders.paid", "nothing is paused"]),
     (["list", "--topic", "bils"], ['mean "bills"']),
@@ -82,13 +82,13 @@ def test_force_takes_what_is_yet_to_come(box):
     """V17: a topic, a namespace, a sink before its first message."""
     box.cli("pause", "--topic", "later", "--force")
     box.cli("pause", "--namespace", "soon", "--force")
-    box.cli("pause", "--destination", "billing", "--force")
-    box.cli("tune", "destination.billing.rate", "1/s", "--force")
+    box.cli("pause", "--sink", "billing", "--force")
+    box.cli("tune", "sink.billing.rate", "1/s", "--force")
     box.send("later", "1")
     box.send("t", "1", "--namespace", "soon")
     assert len(box.worker("claim")) == 4
-    assert box.cli("tune", "destination.billing.rate").stdout == "destination.billing.rate = 1/s\n"
-    assert box.json("tune", "destination.billing.rate", "--reset") == {"name": "destination.billing.rate", "value": None}
+    assert box.cli("tune", "sink.billing.rate").stdout == "sink.billing.rate = 1/s\n"
+    assert box.json("tune", "sink.billing.rate", "--reset") == {"name": "sink.billing.rate", "value": None}
 
 
 def test_dead_letters_by_pattern(box):
@@ -104,16 +104,16 @@ def test_sinks_of_the_configuration(box, tmp_path):
     """V13: a file tells them, whatever else may be wrong with it."""
     file = tmp_path / "relay.yaml"
     file.write_text("sinks:\n  billing:\n    kind: http\n    url: ${NOT_SET_ANYWHERE}\n")
-    told = box.cli("pause", "--destination", "biling", "--config", str(file), check=False)
+    told = box.cli("pause", "--sink", "biling", "--config", str(file), check=False)
     assert told.returncode == 1 and 'mean "billing"' in told.stderr
-    box.cli("pause", "--destination", "billing", "--config", str(file))
-    box.cli("tune", "destination.billing.rate", "1/s", "--config", str(file))
+    box.cli("pause", "--sink", "billing", "--config", str(file))
+    box.cli("tune", "sink.billing.rate", "1/s", "--config", str(file))
 
 
 def test_sinks_that_relays_tell(box, tmp_path):
     """V13: without a file, those of the relays that run."""
     with Relay(tmp_path, box.url, {"out": {"kind": "null"}}, [{"topic": "*", "sink": "out"}]).running():
         wait_for(lambda: not box.list("--status", "pending"))
-        box.cli("pause", "--destination", "out")
-        told = box.cli("pause", "--destination", "outt", check=False)
+        box.cli("pause", "--sink", "out")
+        told = box.cli("pause", "--sink", "outt", check=False)
         assert told.returncode == 1 and 'mean "out"' in told.stderr

@@ -204,7 +204,7 @@ def test_what_waits_in_silence(tmp_path, db):
     rows = json.loads(run_cli("doctor", "--config", config, "--json").stdout)["findings"]
     assert [row["what"] for row in rows] == ["config", "store", "sink"]
     db.cli("send", "other", "{}")
-    db.cli("pause", "--destination", "none", "--force")
+    db.cli("pause", "--sink", "none", "--force")
     rows = json.loads(run_cli("doctor", "--config", config, "--json").stdout)["findings"]
     pauses, routes = rows[2:4]
     assert (pauses["what"], pauses["level"], pauses["text"]) == ("pauses", "warning", "sink none")

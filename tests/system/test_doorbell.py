@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from support import database
-from support.bell import Bell, Pooler, eventually, locks
+from support.doorbell import Bell, Pooler, eventually, locks
 
 ENQUEUE = "select outbox.enqueue('t', '1')"
 
@@ -19,16 +19,16 @@ ENQUEUE = "select outbox.enqueue('t', '1')"
 @pytest.fixture
 def relay(db):
     """A relay that is asleep."""
-    with Bell(db) as bell:
-        bell.sleep()
-        yield bell
+    with Bell(db) as doorbell:
+        doorbell.sleep()
+        yield doorbell
 
 
 @pytest.fixture
 def hears(db):
     """Whether anybody rang since it was last asked."""
     with db.connect(autocommit=True) as conn:
-        conn.execute("listen " + conn.execute("select outbox.bell_channel()").fetchone()[0])
+        conn.execute("listen " + conn.execute("select outbox.doorbell_channel()").fetchone()[0])
         heard = []
         conn.add_notify_handler(heard.append)
 
@@ -102,7 +102,7 @@ def test_asking_for_the_lock_is_enough(db, relay, hears):
 
 
 def test_an_old_ringer_does_not_keep_a_calm_relay_in_the_queue(db, relay, hears):
-    """N4: the ask is cancelled, and the bell rings again though the ringer is still there."""
+    """N4: the ask is cancelled, and the doorbell rings again though the ringer is still there."""
     producer = open_producer(db)
     relay.get_busy("asked")
     relay.until("fencing")
@@ -117,9 +117,9 @@ def test_an_old_ringer_does_not_keep_a_calm_relay_in_the_queue(db, relay, hears)
 def test_producers_in_line_to_ring_make_a_relay_busy(own_pg_server):
     """N4: on a slow disk rings hold producers back so far that the rate of a busy relay is never reached. Here the disk is
     as slow as can be: a standby that never answers, for which the first ringer waits with the lock of NOTIFY."""
-    db = database.create_database(own_pg_server, "bell")
+    db = database.create_database(own_pg_server, "doorbell")
     db.cli("migrate")
-    db.sql("alter database bell set synchronous_commit = local")
+    db.sql("alter database doorbell set synchronous_commit = local")
     with Bell(db, window_ms=2000) as relay, db.connect() as first, db.connect() as second:
         relay.sleep()
         relay.claimed(300)  # 150 a second, and nobody in line
@@ -223,13 +223,13 @@ def test_a_cancelled_wait_that_was_granted_is_unlocked(db, relay, hears):
     """N4: the server grants the lock, and only then reads the cancel: the ask fails, and the lock is held all the same.
     Forgotten, it would silence everybody for good."""
     with db.connect(autocommit=True) as other:
-        other.execute("select pg_advisory_lock(outbox.bell_class(), 0)")
+        other.execute("select pg_advisory_lock(outbox.doorbell_class(), 0)")
         relay.get_busy("asked")
         backend = relay.backend()
         eventually(lambda: locks(db, granted=False) == [backend], "the relay waits for the lock")
         os.kill(backend, signal.SIGSTOP)
         try:
-            other.execute("select pg_advisory_unlock(outbox.bell_class(), 0)")
+            other.execute("select pg_advisory_unlock(outbox.doorbell_class(), 0)")
             assert locks(db, granted=True) == [backend]  # while it has not noticed
             relay.until("calming")  # the cancel is sent
         finally:
@@ -321,7 +321,7 @@ def test_a_dead_relay_leaves_no_silence(db, relay, hears):
 
 # ---- some topics only ----
 
-def test_a_filtered_relay_never_holds_the_common_bell(db, relay, hears):
+def test_a_filtered_relay_never_holds_the_common_doorbell(db, relay, hears):
     """N4, M18: it would silence producers of topics that it does not serve."""
     for _ in range(3):
         relay.claimed(100000, full=True, filtered=True)
@@ -331,10 +331,10 @@ def test_a_filtered_relay_never_holds_the_common_bell(db, relay, hears):
     assert hears()
 
 
-def test_a_bell_of_its_own(db, hears):
-    """N4, M18: topics of another bell are silenced by its holder, others are not; and everybody hears every bell."""
-    db.sql("select outbox.assign_bell('default', 'mail', 3)")
-    with Bell(db, bell=3) as mailer, Bell(db) as relay:
+def test_a_doorbell_of_its_own(db, hears):
+    """N4, M18: topics of another doorbell are silenced by its holder, others are not; and everybody hears every doorbell."""
+    db.sql("select outbox.assign_doorbell('default', 'mail', 3)")
+    with Bell(db, doorbell=3) as mailer, Bell(db) as relay:
         mailer.sleep()
         relay.sleep()
         db.sql("select outbox.enqueue('mail', '1')")
@@ -342,7 +342,7 @@ def test_a_bell_of_its_own(db, hears):
         assert mailer.wait(10000)[0] == "rang"
         mailer.claimed(100000, filtered=True)
         mailer.until("held")
-        assert locks(db, granted=True, bell=3) and not locks(db, granted=True, bell=0)
+        assert locks(db, granted=True, doorbell=3) and not locks(db, granted=True, doorbell=0)
         db.sql("select outbox.enqueue('mail', '1')")
         assert relay.wait(50)[0] == "not"
         put(db)
@@ -364,7 +364,7 @@ def test_a_holder_shows_signs_of_life(db):
         assert locks(db, granted=True) == [backend]
 
 
-def test_a_frozen_holder_loses_the_bell(db, hears):
+def test_a_frozen_holder_loses_the_doorbell(db, hears):
     """N4"""
     with Bell(db, beat_ms=200) as relay:
         relay.sleep()
@@ -404,8 +404,8 @@ def test_a_holder_that_lost_its_connection_owes_the_fence(db, relay):
 
 
 def test_without_a_server_it_looks_by_itself(own_pg_server):
-    """S9: the fallback poll alone drives everything; and when the server is back, the bell is too."""
-    db = database.create_database(own_pg_server, "bell")
+    """S9: the fallback poll alone drives everything; and when the server is back, the doorbell is too."""
+    db = database.create_database(own_pg_server, "doorbell")
     db.cli("migrate")
     with Bell(db, fallback_ms=250) as relay:
         relay.sleep()
@@ -448,11 +448,11 @@ def test_producers_may_use_a_pooler(db, relay):
 
 def test_a_missing_right_is_said(db):
     """S5: and what to grant"""
-    db.sql("do $$ begin create role bell_stranger login; exception when duplicate_object then null; end $$")
-    with Bell(db, db.conninfo("bell_stranger")) as relay:
+    db.sql("do $$ begin create role doorbell_stranger login; exception when duplicate_object then null; end $$")
+    with Bell(db, db.conninfo("doorbell_stranger")) as relay:
         relay.tell("wait 10000")
         answer = relay.hear()
-        assert answer.startswith("error") and 'GRANT "outbox_relay" TO "bell_stranger"' in answer
+        assert answer.startswith("error") and 'GRANT "outbox_relay" TO "doorbell_stranger"' in answer
 
 
 def test_a_missing_outbox_is_said(empty_db):

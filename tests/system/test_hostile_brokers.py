@@ -1,4 +1,4 @@
-"""A healthy destination beside fifty others, all but a few of them hostile: brokers and mail servers that are silent, talk nonsense, never end a
+"""A healthy sink beside fifty others, all but a few of them hostile: brokers and mail servers that are silent, talk nonsense, never end a
 line, announce gigabytes, drip, hang up at any step and answer what nobody asked (tests/support/hostile_brokers.py).
 
 Proves: S10 (bounded, and nobody stops another), S11 (every attempt ends in time), M15 (SIGTERM is obeyed within the grace
@@ -54,7 +54,7 @@ def sanitized():
 
 
 def delays(shop):
-    """Of the good destination's messages, from the commit to the end, in seconds, sorted."""
+    """Of the good sink's messages, from the commit to the end, in seconds, sorted."""
     return sorted(row[0] for row in shop.sql(
         "SELECT (julianday(delivered_at) - julianday(created_at)) * 86400 FROM outbox_messages"
         " WHERE topic = 'good' AND status = 'delivered'"))

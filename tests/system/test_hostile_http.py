@@ -1,7 +1,7 @@
 """Receivers that flood, drip and lie, many at once, beside a healthy one: the healthy one is served as if it were alone,
 memory and processor time stay small, and the relay stops when it is told to.
 
-Proves: N5 (other destinations go on), S11 (deadlines hold while data keeps coming), T3, S10 (bounded), M12.
+Proves: N5 (other sinks go on), S11 (deadlines hold while data keeps coming), T3, S10 (bounded), M12.
 OUTBOX_HOSTILE_SECONDS makes it longer (make prove).
 """
 import contextlib

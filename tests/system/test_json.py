@@ -158,7 +158,7 @@ def live(witness, box, raw):
 
 def operate(witness, box):
     on = ["--store", box.url]
-    scopes = [["--topic", "plain"], ["--namespace", "shop"], ["--destination", "out"], []]
+    scopes = [["--topic", "plain"], ["--namespace", "shop"], ["--sink", "out"], []]
     for scope in scopes:
         for _ in range(2):
             witness.run("pause", "pause", *scope, "--yes", "--force", "--reason", "moving", *on)
@@ -169,7 +169,7 @@ def operate(witness, box):
     witness.run("error", "pause", "--topic", "plian", *on, status=1)
     witness.run("tune", "tune", *on)
     witness.run("tune", "tune", "batch", "7", *on)
-    witness.run("tune", "tune", "destination.out.rate", "5/s", "--force", *on)
+    witness.run("tune", "tune", "sink.out.rate", "5/s", "--force", *on)
     witness.run("tune", "tune", *on)
     witness.run("tune", "tune", "batch", "--reset", *on)
     witness.run("error", "tune", "bach", "7", *on, status=2)

@@ -1,5 +1,5 @@
-"""The line of a relay (core/line.h) on a server that goes away: restarted, crashed, turned read-only, silent, behind a
-pooler. tests/contract/line.c has what both stores share.
+"""The line of a relay (core/async_store.h) on a server that goes away: restarted, crashed, turned read-only, silent, behind a
+pooler. tests/contract/async_store.c has what both stores share.
 
 Proves: N4, M10, S9.
 """
@@ -13,9 +13,9 @@ import threading
 import pytest
 
 from support import database
-from support.bell import Pooler, eventually
+from support.doorbell import Pooler, eventually
 
-PROGRAM = os.path.join(database.BUILD, "tests", "system", "line_driver")
+PROGRAM = os.path.join(database.BUILD, "tests", "system", "async_store_driver")
 ENQUEUE = "select count(*) from generate_series(1, %s) i, outbox.enqueue('t', to_jsonb(i))"
 PATIENCE = 60
 

@@ -168,10 +168,10 @@ CALLS = [
     "SELECT s.* FROM outbox.claim('w', 100) c, LATERAL outbox.ack(ARRAY[c.id], ARRAY[c.token]) s",
     "SELECT * FROM outbox.release('{}', '{}', '1 s')", "SELECT * FROM outbox.extend('{}', '{}')",
     "SELECT outbox.retry(topic => 't')", "SELECT outbox.discard(topic => 't')", "SELECT * FROM outbox.purge()",
-    "SELECT outbox.configure('n', 'max_attempts', '3')", "SELECT outbox.assign_bell('n', 't', 1)",
+    "SELECT outbox.configure('n', 'max_attempts', '3')", "SELECT outbox.assign_doorbell('n', 't', 1)",
     "SELECT outbox.tune('poll', '1s'), outbox.beat('w')", "SELECT * FROM outbox.gauges()", "SELECT outbox.run_failed_hooks()",
     "SELECT outbox.erase_subject('default', 's')", "SELECT outbox.erase_tenant('11111111-1111-4111-8111-111111111111')",
-    "SELECT outbox.bell_channel(0), outbox.bell_class(), outbox.current_tenant(), outbox.sees_all()",
+    "SELECT outbox.doorbell_channel(0), outbox.doorbell_class(), outbox.current_tenant(), outbox.sees_all()",
     "SELECT * FROM outbox.wrong_rights()", "SELECT outbox.pause('n', 't'), outbox.resume('n', 't')",
 ] + ["SELECT * FROM outbox." + view for view in ("messages", "attempts", "dead_letters", "acts", "status", "outbox", "relays",
                                                  "tunings")]

@@ -204,7 +204,7 @@ def test_a_configuration_that_cannot_fit_is_refused(tmp_path, shop):
         assert shop.message(sent.id, "status", "attempts") == ("pending", 0)
 
 
-def test_without_a_descriptor_a_destination_waits(shop, tmp_path):
+def test_without_a_descriptor_a_sink_waits(shop, tmp_path):
     """N5 S10: descriptors run out while it runs: nothing is spent, that is said and counted, and no claim is made over and
     over. When there are some again, all is delivered."""
     with Hook() as hook:

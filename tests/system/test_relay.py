@@ -88,8 +88,8 @@ def test_dead_after_max_attempts(shop, tmp_path, ledger):
     assert "msg=dead" in relay.log()
 
 
-def test_dead_after_the_attempts_of_the_destination(shop, tmp_path, ledger):
-    """V9 V11: a destination may allow fewer attempts than the message does."""
+def test_dead_after_the_attempts_of_the_sink(shop, tmp_path, ledger):
+    """V9 V11: a sink may allow fewer attempts than the message does."""
     relay = make(tmp_path, shop, ledger, obey_payload=True, max_attempts=2)
     (bad,) = shop.enqueue(keys=("k",), max_attempts=5, payload={"stub": "retry"})
     sent = shop.enqueue(keys=("k",))
@@ -347,9 +347,9 @@ def test_enabled_by_tuning(shop, tmp_path, ledger):
         wait_for(lambda: relay.metric("outbox_up") == 1)
 
 
-@pytest.mark.parametrize("what", [["--destination", "out"], ["--topic", "orders"], ["--yes"]])
+@pytest.mark.parametrize("what", [["--sink", "out"], ["--topic", "orders"], ["--yes"]])
 def test_pause_and_resume(shop, tmp_path, ledger, what):
-    """V13: a destination, a topic, everything: nothing of it goes out until it is resumed, nothing is spent."""
+    """V13: a sink, a topic, everything: nothing of it goes out until it is resumed, nothing is spent."""
     relay = make(tmp_path, shop, ledger, admin=True)
     with relay.running():
         shop.enqueue(2)
@@ -358,7 +358,7 @@ def test_pause_and_resume(shop, tmp_path, ledger, what):
         wait_for(lambda: relay.metric("outbox_paused") == 1)
         sent = shop.enqueue(3)
         rounds = relay.metric("outbox_claims_total")
-        if "--destination" not in what:  # the claim itself heeds these: it looks, and finds nothing
+        if "--sink" not in what:  # the claim itself heeds these: it looks, and finds nothing
             wait_for(lambda: relay.metric("outbox_claims_total") > rounds + 1)
         assert shop.states() == {"delivered": 2, "pending": 3}
         assert {shop.message(m.id, "spent") for m in sent} == {0}
@@ -367,12 +367,12 @@ def test_pause_and_resume(shop, tmp_path, ledger, what):
     assert len(read_ledger(ledger)) == 5
 
 
-def test_pause_of_one_destination_leaves_others(shop, tmp_path, ledger):
+def test_pause_of_one_sink_leaves_others(shop, tmp_path, ledger):
     """N5: what goes elsewhere goes on, at once."""
     other = tmp_path / "other"
     relay = make(tmp_path, shop, ledger, sinks={"out": stub(ledger), "more": stub(other)},
                  routes=[{"topic": "orders", "sink": "out"}, {"sink": "more"}], admin=True)
-    shop.cli("pause", "--destination", "out", "--force")
+    shop.cli("pause", "--sink", "out", "--force")
     with relay.running():
         shop.enqueue(3)
         shop.enqueue(3, topic="mails")
@@ -381,18 +381,18 @@ def test_pause_of_one_destination_leaves_others(shop, tmp_path, ledger):
 
 
 def test_tuned_while_it_runs(shop, tmp_path, ledger):
-    """T5: the rate of a destination comes from the database, without a restart."""
+    """T5: the rate of a sink comes from the database, without a restart."""
     relay = make(tmp_path, shop, ledger, admin=True)
     with relay.running():
         wait_for(lambda: relay.logged("relay started"))
-        shop.cli("tune", "destination.out.rate", "10/s", "--force")
-        wait_for(lambda: relay.logged("destination tuned"))
+        shop.cli("tune", "sink.out.rate", "10/s", "--force")
+        wait_for(lambda: relay.logged("sink tuned"))
         shop.enqueue(11)
         began = time.monotonic()
         shop.wait(delivered=11)
         assert time.monotonic() - began > 0.8
-        shop.cli("tune", "destination.out.rate", "--reset")
-        wait_for(lambda: relay.log().count("destination tuned") == 2)
+        shop.cli("tune", "sink.out.rate", "--reset")
+        wait_for(lambda: relay.log().count("sink tuned") == 2)
 
 
 def test_batch_and_poll_tuned_while_it_runs(shop, tmp_path, ledger):

@@ -97,7 +97,7 @@ def unknown_only(shop, accepted):
 @pytest.mark.parametrize("point,visit,duplicates", POINTS, ids=[point for point, _, _ in POINTS])
 def test_crash(shop, sink, point, visit, duplicates, tmp_path):
     relay = Relay(tmp_path, shop.url, {"out": {"concurrency": 4, "batch": 2, **sink.settings}}, [{"sink": "out"}],
-                  relay={"lease": "1s", "poll": "50ms", "batch": 8, "window": 8, "run": 4})
+                  relay={"lease": "1s", "poll": "50ms", "batch": 8, "max_messages": 8, "run": 4})
     sent, codes = [], []
     began = time.monotonic()
     try:
@@ -140,7 +140,7 @@ def test_sleeper_settles_nothing(pg_shop, tmp_path):
     """M10 V10: a relay is stopped (SIGSTOP) with deliveries out, until its leases are over; another one takes all over. The
     first wakes: it settles nothing that is not its own any more, and sends nothing of what it only held."""
     slow, fast = tmp_path / "slow", tmp_path / "fast"
-    settings = {"lease": "1s", "poll": "50ms", "batch": 20, "window": 20}
+    settings = {"lease": "1s", "poll": "50ms", "batch": 20, "max_messages": 20}
     first = Relay(tmp_path, pg_shop.url, {"out": {"kind": "stub", "ledger": str(slow), "delay": "300ms",
                                                   "concurrency": 4}},
                   [{"sink": "out"}], name="first", relay=settings)

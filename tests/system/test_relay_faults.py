@@ -1,7 +1,7 @@
-"""Whose fault is it? A relay that judges its receivers: one message's fault stops nobody else, a destination's fault costs no
+"""Whose fault is it? A relay that judges its receivers: one message's fault stops nobody else, a sink's fault costs no
 message anything, and many that are down do not stand in the way of one that is up.
 
-Proves: N5 (an outage costs no attempts, other destinations go on), V9 (attempts end), M11 (delays grow), S10 (bounded), S7 (on
+Proves: N5 (an outage costs no attempts, other sinks go on), V9 (attempts end), M11 (delays grow), S10 (bounded), S7 (on
 record). The rules one by one: tests/unit/core/test_relay_fault.c and the simulator.
 """
 import collections
@@ -71,7 +71,7 @@ def test_refuses_everybody(shop, tmp_path):
         with relay.running():
             wait_for(lambda: len(hook.requests) >= 30)
             assert shop.states().get("dead") is None
-            lines = [line for line in relay.log().splitlines() if "destination=out" in line]
+            lines = [line for line in relay.log().splitlines() if "sink=out" in line]
             assert sum("breaker=open cause=blocked" in line for line in lines) == 1
             assert len(lines) <= 10, lines  # those that were out, one each, and the breaker
             rows = shop.sql("SELECT count(*) FROM %s WHERE outcome <> 'processing'" % shop.attempts_view)[0][0]
@@ -200,15 +200,15 @@ def free_port():
 
 
 def deliveries(relay):
-    """How many were handed over, by destination."""
+    """How many were handed over, by sink."""
     with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % relay.port) as answer:
         page = answer.read().decode()
-    found = re.findall(r'^outbox_delivery_seconds_count{.*destination="(.*)"} (\d+)$', page, re.M)
+    found = re.findall(r'^outbox_delivery_seconds_count{.*sink="(.*)"} (\d+)$', page, re.M)
     return collections.defaultdict(int, {name: int(count) for name, count in found})
 
 
 def test_many_are_down_and_one_is_up(pg_shop, tmp_path):
-    """N5 S10: three hundred destinations that nobody listens at, each with messages; the one that is up gets its own as if it
+    """N5 S10: three hundred sinks that nobody listens at, each with messages; the one that is up gets its own as if it
     were alone, and the store is asked for probes of many at once."""
     down, port = 300, free_port()
     with Hook() as hook:
@@ -221,7 +221,7 @@ def test_many_are_down_and_one_is_up(pg_shop, tmp_path):
             conn.execute("SELECT outbox.enqueue(topic => 'down' || i %% %s, payload => '{}'::jsonb)"
                          " FROM generate_series(1, %s) i", [down, 4 * down])
         with relay.running():
-            wait_for(lambda: relay.log().count("destination is left alone") == down)
+            wait_for(lambda: relay.log().count("sink is left alone") == down)
             claims, began = relay.metric("outbox_claims_total"), time.monotonic()
             for _ in range(40):
                 pg_shop.enqueue(topic="up")

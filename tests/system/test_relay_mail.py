@@ -60,7 +60,7 @@ def test_only_what_was_sent_is_unknown(shop, tmp_path):
 
 
 def test_a_server_may_think(shop, tmp_path):
-    """M15: longer than other destinations may. A mail that is given up too early is one that comes twice."""
+    """M15: longer than other sinks may. A mail that is given up too early is one that comes twice."""
     with MailServer() as server:
         server.say["end"] = lambda _recipient: time.sleep(11)  # the default for others is 10 s
         one, = shop.enqueue(topic="mail.order", recipient="zoe@example.com")

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from support.bell import Pooler
+from support.doorbell import Pooler
 from support.relay import Relay, read_ledger, wait_for
 from support.shop import Ledger, PgShop
 
@@ -24,7 +24,7 @@ KEYS = ("a", "b", "c", "d", None, None)
 
 def make(tmp_path, shop, number, **options):
     sink = {"kind": "stub", "ledger": str(tmp_path / "ledger"), "delay": "1ms", "run": 4, "concurrency": 16}
-    settings = {"worker": "relay-%d" % number, "poll": "100ms", "batch": 20, "window": 40, **options}
+    settings = {"worker": "relay-%d" % number, "poll": "100ms", "batch": 20, "max_messages": 40, **options}
     return Relay(tmp_path, shop.url, {"out": sink}, [{"sink": "out"}], name="relay-%d" % number, relay=settings,
                  log={"level": "info"})
 

@@ -1,6 +1,6 @@
 """Receivers that misbehave, as the relay lives through them: states right, the relay alive, memory bounded, others served.
 
-Proves: S11 (hard timeout of a delivery), N5 (an outage costs no attempts; other destinations go on), M12, T3, S10 (bounded),
+Proves: S11 (hard timeout of a delivery), N5 (an outage costs no attempts; other sinks go on), M12, T3, S10 (bounded),
 Y8 (the receiver is down). The codes of each answer are tested with the sink itself (tests/sink/test_http_outcome.py).
 """
 import time
@@ -93,7 +93,7 @@ def test_receiver_down_for_a_while(shop, tmp_path):
     relay = Relay(tmp_path, shop.url, sinks, [{"sink": "out"}])
     sent = shop.enqueue(40, keys=("a", "b", None))
     with relay.running():
-        wait_for(lambda: relay.logged("destination is left alone"))
+        wait_for(lambda: relay.logged("sink is left alone"))
         time.sleep(2)  # an outage lasts; with spent attempts (5) all would be dead by now
         assert shop.states().get("dead") is None
         spent = [shop.message(m.id, "spent") for m in sent]

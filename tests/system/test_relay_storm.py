@@ -107,8 +107,8 @@ class Storm:
         self.server.restart("immediate")
 
     def pause(self):
-        self.shop.cli("pause", "--destination", "out", "--force")
-        self.shop.cli("resume", "--destination", "out")
+        self.shop.cli("pause", "--sink", "out", "--force")
+        self.shop.cli("resume", "--sink", "out")
 
     def run(self, seconds):
         end = time.monotonic() + seconds
@@ -130,7 +130,7 @@ def test_storm(own_pg_server, tmp_path, record_property):
         sink = {"kind": "http", "url": receiver.url(), "allow": "127.0.0.0/8", "timeout": "600ms",
                 "retry": {"base": "20ms", "cap": "200ms"}, "breaker": {"base": "50ms", "cap": "200ms"}}
         relays = [Relay(tmp_path, shop.url, {"out": sink}, [{"sink": "out"}], name="relay-%d" % number,
-                        relay={"lease": "1s", "poll": "100ms", "window": 60, "batch": 20, "control_every": "200ms",
+                        relay={"lease": "1s", "poll": "100ms", "max_messages": 60, "batch": 20, "control_every": "200ms",
                                "worker": "relay-%d" % number}) for number in range(3)]
         storm = Storm(own_pg_server, shop, relays, dice)
         try:

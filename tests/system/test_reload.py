@@ -122,7 +122,7 @@ def test_a_changed_certificate_is_read_again(pg_shop, tmp_path):
         relay = Relay(tmp_path, pg_shop.url, {"out": http(hook, tls={"ca": str(trusted)})}, [{"sink": "out"}])
         with relay.running():
             pg_shop.enqueue()
-            wait_for(lambda: relay.logged("destination is left alone") or relay.logged("msg=retry"))
+            wait_for(lambda: relay.logged("sink is left alone") or relay.logged("msg=retry"))
             reload(relay)
             assert relay.logged("sinks_kept=1 sinks_opened=0")
             trusted.write_bytes(open(cert, "rb").read())

@@ -28,10 +28,10 @@ MAY_READ = {
 REPORT = {"wanted_rights", "wanted_owner", "wrong_rights"}
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
-    "relay": {"claim", "settle", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "bell_class",
-              "bell_channel", "current_tenant", "sees_all", "uuid_at", "like_of", "beat", "gauges"} | REPORT,
-    "operator": {"retry", "discard", "pause", "resume", "configure", "assign_bell", "purge", "erase_tenant",
-                 "erase_subject", "hook", "unhook", "run_failed_hooks", "bell_channel", "current_tenant", "sees_all", "uuid_at", "like_of",
+    "relay": {"claim", "settle", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class",
+              "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "like_of", "beat", "gauges"} | REPORT,
+    "operator": {"retry", "discard", "pause", "resume", "configure", "assign_doorbell", "purge", "erase_tenant",
+                 "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "like_of",
                  "tune", "gauges"} | REPORT,
     "auditor": {"current_tenant", "sees_all", "uuid_at", "like_of", "gauges"} | REPORT,
     "tenant": {"current_tenant", "sees_all", "uuid_at", "like_of"},

@@ -106,7 +106,7 @@ def test_the_relay_never_sends_what_does_not_fit(schema, store, tmp_path):
 
 
 def test_what_does_not_fit_is_no_sign_of_life(schema, store, tmp_path):
-    """N5 S12: between messages that do not fit, a destination that is down opens its breaker all the same, and the rest of
+    """N5 S12: between messages that do not fit, a sink that is down opens its breaker all the same, and the rest of
     the messages keep their attempts."""
     config = tmp_path / "outbox.yaml"
     config.write_text("store: %s\nsinks: {out: {kind: stub, script: retry!, concurrency: 1, batch: 1,"

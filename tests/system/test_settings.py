@@ -83,7 +83,7 @@ def test_what_others_call_is_fixed(db):
                   "WHERE a.grantee <> p.proowner AND pg_get_userbyid(a.grantee) NOT IN ('outbox_owner', 'outbox_api')))")
     assert len(rows) > 40
     loose = {name for name, settings in rows if FIXED - set(settings or [])}
-    assert loose == {"ack", "nack", "release", "bell_class", "bell_channel", "uuid_at", "like_of"}, "these depend on no setting"
+    assert loose == {"ack", "nack", "release", "doorbell_class", "doorbell_channel", "uuid_at", "like_of"}, "these depend on no setting"
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])

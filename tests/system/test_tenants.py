@@ -232,14 +232,14 @@ def test_an_operator_acts_for_one_tenant(db, call):
 
 
 def test_what_all_share_is_not_changed_for_one_tenant(db):
-    """V1 Y5: pauses, settings, bells and hooks are everybody's: a session with a tenant is refused, with the way
+    """V1 Y5: pauses, settings, doorbells and hooks are everybody's: a session with a tenant is refused, with the way
     out."""
     db.sql("SELECT outbox.pause('n')")
     before = db.sql("SELECT (SELECT jsonb_agg(p) FROM outbox.pause p), (SELECT jsonb_agg(n) FROM outbox.namespace n), "
                     "(SELECT jsonb_agg(l) FROM outbox.lane l), (SELECT count(*) FROM outbox.act)")
     with people(db).connect("operator", tenant=ONE) as conn:
         for statement in ("outbox.pause()", "outbox.pause('default', 't')", "outbox.resume('n')", "outbox.unhook(1)",
-                          "outbox.configure('*', 'max_attempts', '1')", "outbox.assign_bell('n', 't', 3)",
+                          "outbox.configure('*', 'max_attempts', '1')", "outbox.assign_doorbell('n', 't', 3)",
                           "outbox.hook('pg_catalog.jsonb_typeof(jsonb)')"):
             error = error_of(conn, "SELECT " + statement)
             assert error.sqlstate == "OB002", statement

@@ -1,2 +1,2 @@
--- listen: hears the doorbell; the channel is what bell_channel returned, quoted. Never in a transaction.
+-- listen: hears the doorbell; the channel is what doorbell_channel returned, quoted. Never in a transaction.
 listen @channel@

@@ -1,7 +1,7 @@
 -- control: what a relay must heed, in one look: pauses, settings changed at run time, and the lanes there are.
--- Columns: kind (0 pause, 1 tuning, 2 lane), then namespace, topic, destination; or name, value, null; or namespace, topic,
+-- Columns: kind (0 pause, 1 tuning, 2 lane), then namespace, topic, sink; or name, value, null; or namespace, topic,
 -- null.
-SELECT 0, nullif(namespace, ''), nullif(topic, ''), nullif(destination, '') FROM outbox_pause
+SELECT 0, nullif(namespace, ''), nullif(topic, ''), nullif(sink, '') FROM outbox_pause
 UNION ALL
 SELECT 1, name, value, NULL FROM outbox_tuning
 UNION ALL

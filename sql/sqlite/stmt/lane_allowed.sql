@@ -11,5 +11,5 @@ SELECT l.n, l.retry_base, l.retry_cap
                                  WHERE l.namespace GLOB json_extract(r.value, '$[0]')
                                    AND l.topic GLOB json_extract(r.value, '$[1]') ORDER BY r.key LIMIT 1), 0) = 0)
    AND NOT EXISTS (SELECT 1 FROM outbox_pause p
-                    WHERE p.destination = '' AND (p.namespace = '' OR l.namespace GLOB replace(p.namespace, '[', '[[]'))
+                    WHERE p.sink = '' AND (p.namespace = '' OR l.namespace GLOB replace(p.namespace, '[', '[[]'))
                       AND (p.topic = '' OR l.topic GLOB replace(p.topic, '[', '[[]')))

@@ -248,7 +248,7 @@ ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, stru
         return code;
     code = ob_pg_claim_read(res, out, err);
     if (*out)
-        ob_pg_bell_claimed(store->bell, (*out)->size, (*out)->more || (*out)->size == (size_t)want->limit,
-                           ob_pg_claim_filtered(want));
+        ob_pg_doorbell_claimed(store->doorbell, (*out)->size, (*out)->more || (*out)->size == (size_t)want->limit,
+                               ob_pg_claim_filtered(want));
     return code;
 }

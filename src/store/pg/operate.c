@@ -77,28 +77,28 @@ ob_code ob_pg_discard(struct ob_store *base, const struct ob_filter *filter, con
 }
 
 static ob_code on_scope(struct ob_store *base, enum ob_pg_stmt which, const char *name_space, const char *topic,
-                        const char *destination, const struct ob_actor *actor, struct outbox_error *err)
+                        const char *sink, const struct ob_actor *actor, struct outbox_error *err)
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
     struct ob_pg_params params;
     ob_pg_params_init(&params, &store->scratch);
     ob_pg_put_text(&params, name_space);
     ob_pg_put_text(&params, topic);
-    ob_pg_put_text(&params, destination);
+    ob_pg_put_text(&params, sink);
     put_actor(&params, actor);
     return call_count(store, which, &params, NULL, err);
 }
 
-ob_code ob_pg_pause(struct ob_store *base, const char *name_space, const char *topic, const char *destination,
+ob_code ob_pg_pause(struct ob_store *base, const char *name_space, const char *topic, const char *sink,
                     const struct ob_actor *actor, struct outbox_error *err)
 {
-    return on_scope(base, OB_PG_pause, name_space, topic, destination, actor, err);
+    return on_scope(base, OB_PG_pause, name_space, topic, sink, actor, err);
 }
 
-ob_code ob_pg_resume(struct ob_store *base, const char *name_space, const char *topic, const char *destination,
+ob_code ob_pg_resume(struct ob_store *base, const char *name_space, const char *topic, const char *sink,
                      const struct ob_actor *actor, struct outbox_error *err)
 {
-    return on_scope(base, OB_PG_resume, name_space, topic, destination, actor, err);
+    return on_scope(base, OB_PG_resume, name_space, topic, sink, actor, err);
 }
 
 ob_code ob_pg_configure(struct ob_store *base, const char *name_space, const char *name, const char *value,

@@ -15,9 +15,9 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "store/pg/bell.h"
 #include "store/pg/borrow.h"
 #include "store/pg/conn.h"
+#include "store/pg/doorbell.h"
 #include "store/pg/param.h"
 #include "store/pg/store.h"
 #include "store/pg/wire.h"
@@ -66,14 +66,14 @@ enum ob_pg_tx { OB_PG_TX_NONE, OB_PG_TX_OPEN, OB_PG_TX_LOST };
 struct ob_pg_store {
     struct ob_store base; /* first: the ops find us by a cast */
     PGconn *conn;
-    struct ob_pg_bell *bell; /* of wait.c; NULL until the first wait */
-    int bell_number;
-    struct ob_doorbell_settings doorbell;
+    struct ob_pg_doorbell *doorbell; /* of wait.c; NULL until the first wait */
+    int doorbell_number;
+    struct ob_doorbell_settings doorbell_settings;
     const struct ob_log *log; /* borrowed; may be NULL */
     char *conninfo, *application, *schema;
     bool dead; /* reconnect before the next use */
     enum ob_pg_tx tx;
-    unsigned generation; /* in the names of prepared statements, so that stale ones are not met again */
+    unsigned epoch; /* in the names of prepared statements, so that stale ones are not met again */
     bool prepared[OB_PG_STMT_COUNT];
     char *sql[OB_PG_STMT_COUNT]; /* rendered on first use */
     struct ob_buf scratch;       /* parameters of the call under way */

@@ -45,7 +45,7 @@ static struct ob_pg_cause cause_of(struct ob_pg_store *store, enum ob_pg_stmt wh
 void ob_pg_unprepare(struct ob_pg_store *store)
 {
     memset(store->prepared, 0, sizeof store->prepared);
-    store->generation++;
+    store->epoch++;
 }
 
 ob_code ob_pg_ready(struct ob_pg_store *store, struct outbox_error *err)
@@ -81,7 +81,7 @@ static ob_code rendered(struct ob_pg_store *store, enum ob_pg_stmt which, struct
 static PGresult *run(struct ob_pg_store *store, enum ob_pg_stmt which, const struct ob_pg_params *params)
 {
     char name[64];
-    snprintf(name, sizeof name, "%s_%u", statements[which].name, store->generation);
+    snprintf(name, sizeof name, "%s_%u", statements[which].name, store->epoch);
     if (!store->prepared[which]) {
         PGresult *res = PQprepare(store->conn, name, store->sql[which], 0, NULL);
         if (PQresultStatus(res) != PGRES_COMMAND_OK)

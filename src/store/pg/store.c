@@ -82,7 +82,7 @@ static void close_store(struct ob_store *base)
         return;
     struct ob_pg_store *store = ob_pg_store_of(base);
     PQfinish(store->conn);
-    ob_pg_bell_free(store->bell);
+    ob_pg_doorbell_free(store->doorbell);
     ob_free(store->conninfo);
     ob_free(store->application);
     ob_free(store->schema);
@@ -140,8 +140,8 @@ ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, st
         return ob_error_nomem(err);
     store->base.ops = &ops;
     if (options) {
-        store->bell_number = options->bell;
-        store->doorbell = options->doorbell;
+        store->doorbell_number = options->doorbell_number;
+        store->doorbell_settings = options->doorbell_settings;
         store->log = options->log;
     }
     store->conninfo = ob_strdup(conninfo);

@@ -3,8 +3,8 @@
 #define OB_STORE_PG_STORE_H
 
 #include "base/log.h"
+#include "core/async_store.h"
 #include "core/doorbell.h"
-#include "core/line.h"
 #include "core/migration.h"
 #include "core/store.h"
 
@@ -12,8 +12,8 @@ struct ob_pg_options {
     const char *schema;       /* NULL: "outbox" */
     const char *application;  /* NULL: "outbox" */
     const struct ob_log *log; /* NULL: none. Must outlive the store. */
-    struct ob_doorbell_settings doorbell;
-    int bell; /* that a busy worker holds; other than 0: the one its topics were given by assign_bell */
+    struct ob_doorbell_settings doorbell_settings;
+    int doorbell_number; /* that a busy worker holds; other than 0: the one its topics were given by assign_doorbell */
 };
 
 /* Connects. conninfo: an URL or libpq's key=value string; what it does not say comes from PG* variables and defaults.
@@ -21,9 +21,9 @@ struct ob_pg_options {
 ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, struct ob_store **out,
                    struct outbox_error *err) OUTBOX_MUST_CHECK;
 
-/* A line, see core/line.h. Connects to nothing yet. *out is owned by the caller: ops->close. */
-ob_code ob_pg_line_open(const struct ob_line_options *options, struct ob_line **out,
-                        struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* A line, see core/async_store.h. Connects to nothing yet. *out is owned by the caller: ops->close. */
+ob_code ob_pg_async_open(const struct ob_async_store_options *options, struct ob_async_store **out,
+                         struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* ---- migrations: see migrate.c ---- */
 

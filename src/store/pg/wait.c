@@ -1,12 +1,12 @@
-/* wait.c - the store's wait: the doorbell of bell.h, made on the first wait.
+/* wait.c - the store's wait: the doorbell of doorbell.h, made on the first wait.
  *
  * A worker claims, and waits when a claim did not come back full; after a full one too, with no timeout, which only lets
- * the bell do what is due. So a worker under load says that it is busy, and producers need not ring.
+ * the doorbell do what is due. So a worker under load says that it is busy, and producers need not ring.
  *
  * The first wait connects, whatever its timeout, and says that there may be work: who rang before was not heard. */
 #include "store/pg/pg.h"
 
-#include "store/pg/bell.h"
+#include "store/pg/doorbell.h"
 
 enum { CONNECT_US = 10000000 };
 
@@ -14,22 +14,22 @@ ob_code ob_pg_wait(struct ob_store *base, int64_t timeout_us, bool *woken, struc
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
     *woken = false;
-    if (!store->bell) {
-        struct ob_pg_bell_options options = {
+    if (!store->doorbell) {
+        struct ob_pg_doorbell_options options = {
             .conninfo = store->conninfo,
             .application = store->application,
             .schema = store->schema,
-            .number = store->bell_number,
-            .settings = store->doorbell,
+            .number = store->doorbell_number,
+            .settings = store->doorbell_settings,
             .log = store->log,
         };
-        ob_code code = ob_pg_bell_new(&options, &store->bell, err);
+        ob_code code = ob_pg_doorbell_new(&options, &store->doorbell, err);
         if (code)
             return code;
         timeout_us = timeout_us > CONNECT_US ? timeout_us : CONNECT_US;
     }
-    enum ob_bell_look look;
-    ob_code code = ob_pg_bell_wait(store->bell, timeout_us, &look, err);
-    *woken = code == OUTBOX_OK && look != OB_LOOK_NOT;
+    enum ob_doorbell_reason look;
+    ob_code code = ob_pg_doorbell_wait(store->doorbell, timeout_us, &look, err);
+    *woken = code == OUTBOX_OK && look != OB_WAKE_NOT;
     return code;
 }

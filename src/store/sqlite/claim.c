@@ -1,7 +1,7 @@
 /* claim.c - messages out, under a lease.
  *
  *   1 look    without a lock, unless the last claim came back full: an idle relay never writes, and disturbs nobody
- *   2 choose  under the lock: what goes out of turn (turn.c), then the best first (pick.c)
+ *   2 choose  under the lock: what goes out of turn (fairness.c), then the best first (due_scan.c)
  *   3 order   of a key only its first row may go, or what follows the claim's own; the rest is parked
  *   4 bury    what has no attempts left, or has expired
  *   5 lease   the others; the attempt that vanished with an old lease goes on record
@@ -39,7 +39,7 @@ struct claim {
     struct ob_buf topics, only, skip, rules; /* JSON, what scope is made of */
     struct ob_sqlite_scope scope;
     struct ob_arena arena; /* of the choice */
-    struct ob_sqlite_pick *pick;
+    struct ob_sqlite_due_scan *scan;
     int64_t now;
     struct ob_sqlite_taken *taken;
     struct span *spans; /* plain messages that are taken, and leased at the end */
@@ -125,7 +125,7 @@ static ob_code claim_init(struct claim *claim, struct ob_sqlite_store *store, co
 
 static void claim_fini(struct claim *claim)
 {
-    ob_sqlite_pick_fini(claim->pick);
+    ob_sqlite_due_scan_fini(claim->scan);
     ob_arena_fini(&claim->arena);
     ob_buf_fini(&claim->topics);
     ob_buf_fini(&claim->only);
@@ -246,7 +246,7 @@ static ob_code die(struct claim *claim, const struct ob_sqlite_entry *entry, str
 static ob_code lease(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
 {
     const struct outbox_claim *want = claim->want;
-    const struct ob_sqlite_lane *lane = ob_sqlite_pick_lane(claim->pick, entry->lane);
+    const struct ob_sqlite_lane *lane = ob_sqlite_due_scan_lane(claim->scan, entry->lane);
     int ceiling = ceiling_of(claim, entry);
     int64_t changed = 0;
     ob_code code = entry->state == OB_SQLITE_LEASED ? record_lost(claim, entry, err) : OUTBOX_OK;
@@ -267,7 +267,7 @@ static ob_code lease(struct claim *claim, const struct ob_sqlite_entry *entry, s
 static bool is_plain(const struct claim *claim, const struct ob_sqlite_entry *entry)
 {
     return entry->state == OB_SQLITE_READY && !entry->sid && !claim->tenant && !claim->turns &&
-           !is_dying(claim, entry) && !is_alone(claim, entry) && !ob_sqlite_pick_wide(claim->pick);
+           !is_dying(claim, entry) && !is_alone(claim, entry) && !ob_sqlite_due_scan_wide(claim->scan);
 }
 
 static ob_code take_plain(struct claim *claim, const struct ob_sqlite_entry *entry, struct outbox_error *err)
@@ -297,7 +297,7 @@ static ob_code take_plain(struct claim *claim, const struct ob_sqlite_entry *ent
 static ob_code lease_plain(struct claim *claim, const struct span *span, struct outbox_error *err)
 {
     const struct outbox_claim *want = claim->want;
-    const struct ob_sqlite_lane *lane = ob_sqlite_pick_lane(claim->pick, span->lane);
+    const struct ob_sqlite_lane *lane = ob_sqlite_due_scan_lane(claim->scan, span->lane);
     int64_t changed = 0;
     ob_code code = ob_sqlite_run(claim->store, OB_SQLITE_lease_plain,
                                  OB_ARGS(OB_NUM(span->lane), OB_NUM(span->prio), OB_NUM(span->due), OB_NUM(span->n),
@@ -321,7 +321,7 @@ static ob_code lease_plain(struct claim *claim, const struct span *span, struct 
 static bool may_follow(const struct claim *claim, const struct ob_sqlite_entry *entry)
 {
     return (entry->state == OB_SQLITE_READY || entry->state == OB_SQLITE_PARKED) && entry->due <= claim->now &&
-           !is_dying(claim, entry) && ob_sqlite_pick_lane(claim->pick, entry->lane);
+           !is_dying(claim, entry) && ob_sqlite_due_scan_lane(claim->scan, entry->lane);
 }
 
 /* The rows of a key after the one just leased. Read as a whole first: leasing changes what is being read. */
@@ -384,7 +384,8 @@ static ob_code find_heir(struct claim *claim, int64_t sid, struct ob_sqlite_entr
         return code;
     ob_sqlite_entry_read(stmt, heir);
     ob_sqlite_done(stmt);
-    *has = heir->state == OB_SQLITE_READY && heir->due <= claim->now && ob_sqlite_pick_lane(claim->pick, heir->lane);
+    *has =
+        heir->state == OB_SQLITE_READY && heir->due <= claim->now && ob_sqlite_due_scan_lane(claim->scan, heir->lane);
     return OUTBOX_OK;
 }
 
@@ -435,8 +436,8 @@ static ob_code take_turns(struct claim *claim, struct outbox_error *err)
 {
     struct ob_sqlite_entry *entries;
     size_t count;
-    ob_code code = ob_sqlite_turn_take(claim->store, &claim->arena, claim->pick, claim->room - claim->count, claim->now,
-                                       &entries, &count, err);
+    ob_code code = ob_sqlite_fairness_take(claim->store, &claim->arena, claim->scan, claim->room - claim->count,
+                                           claim->now, &entries, &count, err);
     claim->turns = true;
     for (size_t i = 0; i < count && claim->count < claim->room && !code; i++)
         code = take(claim, &entries[i], err);
@@ -463,7 +464,7 @@ static ob_code take_single(struct claim *claim, struct outbox_error *err)
     ob_sqlite_done(stmt);
     if (holder && !entry.holder)
         return ob_error_nomem(err);
-    if (!is_alone(claim, &entry) || !ob_sqlite_pick_lane(claim->pick, entry.lane))
+    if (!is_alone(claim, &entry) || !ob_sqlite_due_scan_lane(claim->scan, entry.lane))
         return OUTBOX_OK;
     code = take(claim, &entry, err);
     claim->alone = !code && claim->count > 0;
@@ -480,9 +481,9 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
     claim->died = claim->alone = false;
     claim->span_count = claim->span_cap = 0;
     claim->now = ob_clock_wall_us();
-    ob_sqlite_pick_fini(claim->pick);
-    ob_code code = ob_sqlite_pick_new(store, &claim->arena, &claim->scope, claim->tenant, claim->want->limit,
-                                      claim->now, &claim->pick, err);
+    ob_sqlite_due_scan_fini(claim->scan);
+    ob_code code = ob_sqlite_due_scan_new(store, &claim->arena, &claim->scope, claim->tenant, claim->want->limit,
+                                          claim->now, &claim->scan, err);
     if (!code && claim->single)
         code = take_single(claim, err);
     if (claim->alone)
@@ -493,7 +494,7 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
     while (!code && claim->count < claim->room && claim->buried < BURY_CHUNK) {
         struct ob_sqlite_entry entry;
         bool has;
-        code = ob_sqlite_pick_next(claim->pick, &entry, &has, err);
+        code = ob_sqlite_due_scan_next(claim->scan, &entry, &has, err);
         if (code || !has)
             break;
         code = take(claim, &entry, err);
@@ -502,7 +503,7 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
         code = lease_plain(claim, &claim->spans[i], err);
     claim->more = claim->more || (claim->buried >= BURY_CHUNK && claim->count > 0);
     if (!code && turned)
-        code = ob_sqlite_turn_sort(&claim->arena, claim->taken + claim->start, claim->count - claim->start, err);
+        code = ob_sqlite_fairness_sort(&claim->arena, claim->taken + claim->start, claim->count - claim->start, err);
     return code;
 }
 
@@ -516,13 +517,13 @@ static ob_code look(struct claim *claim, bool *has, struct outbox_error *err)
     if (code)
         return code;
     claim->now = ob_clock_wall_us();
-    code = ob_sqlite_pick_new(claim->store, &claim->arena, &claim->scope, claim->tenant, claim->want->limit, claim->now,
-                              &claim->pick, err);
+    code = ob_sqlite_due_scan_new(claim->store, &claim->arena, &claim->scope, claim->tenant, claim->want->limit,
+                                  claim->now, &claim->scan, err);
     if (!code)
-        code = ob_sqlite_pick_next(claim->pick, &entry, has, err);
+        code = ob_sqlite_due_scan_next(claim->scan, &entry, has, err);
     ob_sqlite_end_read(claim->store, began);
-    ob_sqlite_pick_fini(claim->pick);
-    claim->pick = NULL;
+    ob_sqlite_due_scan_fini(claim->scan);
+    claim->scan = NULL;
     return code;
 }
 
@@ -538,8 +539,8 @@ static ob_code take_chunk(struct claim *claim, struct outbox_error *err)
         claim->count = claim->start;
         claim->bytes = claim->start_bytes;
     }
-    ob_sqlite_pick_fini(claim->pick);
-    claim->pick = NULL;
+    ob_sqlite_due_scan_fini(claim->scan);
+    claim->scan = NULL;
     ob_arena_fini(&claim->arena);
     return code;
 }
@@ -584,7 +585,7 @@ ob_code ob_sqlite_claim(struct ob_store *base, const struct outbox_claim *want, 
         code = ob_sqlite_watch_look(store, &claim.scope, err);
         claim.pressed = full;
         if (!full)
-            ob_sqlite_turn_rest(store);
+            ob_sqlite_fairness_rest(store);
         if (!code && !full)
             code = look(&claim, &has, err);
     }

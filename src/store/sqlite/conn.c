@@ -148,7 +148,7 @@ ob_code ob_sqlite_use_wal(sqlite3 *db, const char *path, struct outbox_error *er
     return code;
 }
 
-ob_code ob_sqlite_look(sqlite3 *db, struct ob_sqlite_schema *schema, struct outbox_error *err)
+ob_code ob_sqlite_read(sqlite3 *db, struct ob_sqlite_schema *schema, struct outbox_error *err)
 {
     sqlite3_stmt *stmt = NULL;
     *schema = (struct ob_sqlite_schema){0};
@@ -187,7 +187,7 @@ static void judge(void *ctx, const struct ob_migration_row *row)
 ob_code ob_sqlite_check(sqlite3 *db, const char *path, struct outbox_error *err)
 {
     struct ob_sqlite_schema schema;
-    ob_code code = ob_sqlite_look(db, &schema, err);
+    ob_code code = ob_sqlite_read(db, &schema, err);
     if (code)
         return code;
     if (!schema.ours)

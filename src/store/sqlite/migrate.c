@@ -60,7 +60,7 @@ ob_code ob_sqlite_migrate_walk(sqlite3 *db, ob_migration_fn *fn, void *ctx, stru
     struct ob_sqlite_schema schema;
     sqlite3_stmt *stmt = NULL;
     size_t next = 0;
-    ob_code code = ob_sqlite_look(db, &schema, err);
+    ob_code code = ob_sqlite_read(db, &schema, err);
     if (!code && schema.ours) {
         int rc = sqlite3_prepare_v2(db, ob_sqlite_text("migrations.sql"), -1, &stmt, NULL);
         while (!rc && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
@@ -140,7 +140,7 @@ static ob_code check_file(struct run *run)
 {
     struct ob_sqlite_schema schema;
     sqlite3_stmt *stmt = NULL;
-    ob_code code = ob_sqlite_look(run->db, &schema, run->err);
+    ob_code code = ob_sqlite_read(run->db, &schema, run->err);
     if (code)
         return code;
     if (schema.clash[0])
@@ -214,7 +214,7 @@ ob_code ob_sqlite_migrate(const char *path, bool create, const struct ob_migrate
     struct ob_sqlite_schema schema = {0};
     code = ob_sqlite_connect(imaginary ? &nowhere : &target, create, &db, err);
     if (!code)
-        code = ob_sqlite_look(db, &schema, err);
+        code = ob_sqlite_read(db, &schema, err);
     if (!code)
         code = ob_sqlite_migrate_on(db, target.path, how, err);
     /* A file of our own; an application's gets it when a relay first opens it. */

@@ -64,7 +64,7 @@ static bool read_letter(sqlite3_stmt *stmt, struct ob_arena *arena, struct dead_
     return true;
 }
 
-static ob_code pick(struct ob_sqlite_store *store, struct sweep *sweep, struct outbox_error *err)
+static ob_code scan(struct ob_sqlite_store *store, struct sweep *sweep, struct outbox_error *err)
 {
     const struct ob_filter *filter = sweep->filter;
     sqlite3_stmt *stmt;
@@ -152,7 +152,7 @@ static ob_code act_on(struct ob_sqlite_store *store, const struct sweep *sweep, 
 static ob_code sweep_chunk(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
 {
     struct sweep *sweep = ctx;
-    ob_code code = pick(store, sweep, err);
+    ob_code code = scan(store, sweep, err);
     for (int64_t i = 0; i < sweep->count && !code; i++)
         code = act_on(store, sweep, &sweep->letters[i], err);
     return code;
@@ -210,7 +210,7 @@ ob_code ob_sqlite_discard(struct ob_store *base, const struct ob_filter *filter,
 /* ---- pauses ------------------------------------------------------------------------------------------------------ */
 
 struct scope {
-    const char *name_space, *topic, *destination;
+    const char *name_space, *topic, *sink;
     const struct ob_actor *actor;
     bool resume;
 };
@@ -225,7 +225,7 @@ static ob_code change_scope(struct ob_sqlite_store *store, void *ctx, struct out
     const struct ob_sqlite_arg args[] = {
         OB_TEXT(scope->name_space ? scope->name_space : ""),
         OB_TEXT(scope->topic ? scope->topic : ""),
-        OB_TEXT(scope->destination ? scope->destination : ""),
+        OB_TEXT(scope->sink ? scope->sink : ""),
         OB_NUM(now),
         OB_TEXT(who),
         OB_TEXT(scope->actor ? scope->actor->reason : NULL),
@@ -234,9 +234,9 @@ static ob_code change_scope(struct ob_sqlite_store *store, void *ctx, struct out
                                  : ob_sqlite_run(store, OB_SQLITE_pause, args, 6, &changed, err);
     if (code || !changed)
         return code;
-    code = ob_sqlite_start(store, OB_SQLITE_detail_scope,
-                           OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topic), OB_TEXT(scope->destination)),
-                           &stmt, err);
+    code =
+        ob_sqlite_start(store, OB_SQLITE_detail_scope,
+                        OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topic), OB_TEXT(scope->sink)), &stmt, err);
     if (!code)
         code = ob_sqlite_step(store, stmt, &row, err);
     if (!code)
@@ -248,25 +248,25 @@ static ob_code change_scope(struct ob_sqlite_store *store, void *ctx, struct out
 
 static ob_code on_scope(struct ob_store *base, struct scope *scope, struct outbox_error *err)
 {
-    ob_code code = ob_names_check(scope->name_space, scope->topic, scope->destination, err);
+    ob_code code = ob_names_check(scope->name_space, scope->topic, scope->sink, err);
     if (code)
         return code;
     if (scope->topic && !scope->name_space)
         return ob_error_set(err, OUTBOX_INVALID,
                             "a topic is paused within its namespace; give the namespace too, \"*\" for all of them");
-    if (scope->destination && scope->name_space)
+    if (scope->sink && scope->name_space)
         return ob_error_set(err, OUTBOX_INVALID, "a pause is of a sink, or of a namespace and topic; give one of them");
     return ob_sqlite_transact(ob_sqlite_store_of(base), change_scope, scope, err);
 }
 
-ob_code ob_sqlite_pause(struct ob_store *base, const char *name_space, const char *topic, const char *destination,
+ob_code ob_sqlite_pause(struct ob_store *base, const char *name_space, const char *topic, const char *sink,
                         const struct ob_actor *actor, struct outbox_error *err)
 {
-    return on_scope(base, &(struct scope){name_space, topic, destination, actor, false}, err);
+    return on_scope(base, &(struct scope){name_space, topic, sink, actor, false}, err);
 }
 
-ob_code ob_sqlite_resume(struct ob_store *base, const char *name_space, const char *topic, const char *destination,
+ob_code ob_sqlite_resume(struct ob_store *base, const char *name_space, const char *topic, const char *sink,
                          const struct ob_actor *actor, struct outbox_error *err)
 {
-    return on_scope(base, &(struct scope){name_space, topic, destination, actor, true}, err);
+    return on_scope(base, &(struct scope){name_space, topic, sink, actor, true}, err);
 }

@@ -81,7 +81,7 @@ struct ob_sqlite_watch {
 enum { OB_SQLITE_WOKEN = 256 };
 
 /* Where there are many lanes: how far the rows reach, at the front of each priority, that no claim may take; the next look from
- * the beginning is then. See pick.c. */
+ * the beginning is then. See due_scan.c. */
 struct ob_sqlite_lead {
     int64_t until_us; /* monotonic */
     struct {
@@ -92,8 +92,8 @@ struct ob_sqlite_lead {
     size_t woken_count;
 };
 
-/* Whose turn is next: turn.c. */
-struct ob_sqlite_turn {
+/* Whose turn is next: fairness.c. */
+struct ob_sqlite_fairness {
     int64_t lower_us, tenants_us; /* when to look again for lower priorities, and for tenants; monotonic */
     int64_t rest_us;              /* since when no lower priority has waited for its turn */
     char tenant[37];              /* the last that had its turn; "": begin with the first */
@@ -114,7 +114,7 @@ struct ob_sqlite_store {
     bool checkpoint;      /* the log is long enough */
     struct ob_sqlite_pace pace;
     struct ob_sqlite_watch watch;
-    struct ob_sqlite_turn turn;
+    struct ob_sqlite_fairness turn;
     struct ob_sqlite_lead lead;
     bool alone;         /* the last batch was of one message that goes alone: see claim.c */
     int64_t alone_next; /* one that waits for its turn to do so; 0: none that is known */
@@ -201,7 +201,7 @@ struct ob_sqlite_schema {
     char clash[64]; /* an object whose name we would need, when it is not ours; "" for none */
 };
 
-ob_code ob_sqlite_look(sqlite3 *db, struct ob_sqlite_schema *schema, struct outbox_error *err) OUTBOX_MUST_CHECK;
+ob_code ob_sqlite_read(sqlite3 *db, struct ob_sqlite_schema *schema, struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* OUTBOX_OK when the file has exactly the migrations that this program knows. */
 ob_code ob_sqlite_check(sqlite3 *db, const char *path, struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Applies what is missing on an open connection. */
@@ -268,31 +268,31 @@ void ob_sqlite_json_lanes(struct ob_buf *buf, const struct outbox_lane *lanes, s
 void ob_sqlite_json_rules(struct ob_buf *buf, const struct outbox_lane_rule *rules, size_t count);
 void ob_sqlite_json_ids(struct ob_buf *buf, const struct outbox_uuid *ids, size_t count);
 
-/* ---- the choice of a claim: pick.c ---- */
+/* ---- the choice of a claim: due_scan.c ---- */
 
 struct ob_sqlite_lane {
     int64_t n, retry_base, retry_cap;
 };
-struct ob_sqlite_pick;
+struct ob_sqlite_due_scan;
 
 /* What is due for this claim, best first: by priority, then oldest. It lives in the arena; fini frees the rest. */
-ob_code ob_sqlite_pick_new(struct ob_sqlite_store *store, struct ob_arena *arena, const struct ob_sqlite_scope *scope,
-                           const char *tenant, int limit, int64_t now, struct ob_sqlite_pick **pick,
-                           struct outbox_error *err) OUTBOX_MUST_CHECK;
-void ob_sqlite_pick_fini(struct ob_sqlite_pick *pick);
+ob_code ob_sqlite_due_scan_new(struct ob_sqlite_store *store, struct ob_arena *arena,
+                               const struct ob_sqlite_scope *scope, const char *tenant, int limit, int64_t now,
+                               struct ob_sqlite_due_scan **scan, struct outbox_error *err) OUTBOX_MUST_CHECK;
+void ob_sqlite_due_scan_fini(struct ob_sqlite_due_scan *scan);
 /* False when nothing is left. */
-ob_code ob_sqlite_pick_next(struct ob_sqlite_pick *pick, struct ob_sqlite_entry *entry, bool *has,
-                            struct outbox_error *err) OUTBOX_MUST_CHECK;
+ob_code ob_sqlite_due_scan_next(struct ob_sqlite_due_scan *scan, struct ob_sqlite_entry *entry, bool *has,
+                                struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* NULL when the claim may not take from that lane. */
-const struct ob_sqlite_lane *ob_sqlite_pick_lane(struct ob_sqlite_pick *pick, int64_t lane);
+const struct ob_sqlite_lane *ob_sqlite_due_scan_lane(struct ob_sqlite_due_scan *scan, int64_t lane);
 /* There are many lanes: what it gives is of any of them. */
-bool ob_sqlite_pick_wide(const struct ob_sqlite_pick *pick);
+bool ob_sqlite_due_scan_wide(const struct ob_sqlite_due_scan *scan);
 /* Runs wake_head or wake_next; claims will see the row. */
 ob_code ob_sqlite_wake(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
                        size_t count, struct outbox_error *err);
 
 /* All that it may take from, in the order of their numbers; where there are many, one of number 0 stands for them. */
-const struct ob_sqlite_lane *ob_sqlite_pick_lanes(const struct ob_sqlite_pick *pick, size_t *count);
+const struct ob_sqlite_lane *ob_sqlite_due_scan_lanes(const struct ob_sqlite_due_scan *scan, size_t *count);
 
 /* A message that a claim has taken. */
 struct ob_sqlite_taken {
@@ -301,17 +301,17 @@ struct ob_sqlite_taken {
     int64_t claimed_at;
 };
 
-/* ---- what goes out of turn: turn.c ---- */
+/* ---- what goes out of turn: fairness.c ---- */
 
 /* What a claim that has room for so many takes before the rest. The entries live in the arena. Some may be there twice. */
-ob_code ob_sqlite_turn_take(struct ob_sqlite_store *store, struct ob_arena *arena, struct ob_sqlite_pick *pick,
-                            size_t room, int64_t now, struct ob_sqlite_entry **entries, size_t *count,
-                            struct outbox_error *err) OUTBOX_MUST_CHECK;
+ob_code ob_sqlite_fairness_take(struct ob_sqlite_store *store, struct ob_arena *arena, struct ob_sqlite_due_scan *scan,
+                                size_t room, int64_t now, struct ob_sqlite_entry **entries, size_t *count,
+                                struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Brings what was taken into the order that a claim without turns has: by priority and age, each key in its order. */
-ob_code ob_sqlite_turn_sort(struct ob_arena *arena, struct ob_sqlite_taken *taken, size_t count,
-                            struct outbox_error *err) OUTBOX_MUST_CHECK;
+ob_code ob_sqlite_fairness_sort(struct ob_arena *arena, struct ob_sqlite_taken *taken, size_t count,
+                                struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* A claim has left nothing: whatever comes now is in time. */
-void ob_sqlite_turn_rest(struct ob_sqlite_store *store);
+void ob_sqlite_fairness_rest(struct ob_sqlite_store *store);
 
 /* ---- what a claim hands out: batch.c ---- */
 

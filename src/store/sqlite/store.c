@@ -73,7 +73,7 @@ static int log_grew(void *ctx, sqlite3 *db, const char *name, int pages)
 static ob_code make(sqlite3 *db, const char *path, struct outbox_error *err)
 {
     struct ob_sqlite_schema schema;
-    ob_code code = ob_sqlite_look(db, &schema, err);
+    ob_code code = ob_sqlite_read(db, &schema, err);
     if (code || schema.ours || schema.tables)
         return code;
     return ob_sqlite_migrate_on(db, path, NULL, err);

@@ -2,7 +2,7 @@
 #ifndef OB_STORE_SQLITE_STORE_H
 #define OB_STORE_SQLITE_STORE_H
 
-#include "core/line.h"
+#include "core/async_store.h"
 #include "core/migration.h"
 #include "core/store.h"
 
@@ -16,10 +16,10 @@
 ob_code ob_sqlite_open(const char *path, bool create, struct ob_store **store,
                        struct outbox_error *err) OUTBOX_MUST_CHECK;
 
-/* A line, see core/line.h: the same on a thread of its own, which also takes the relay's lock. The url of the options is
+/* A line, see core/async_store.h: the same on a thread of its own, which also takes the relay's lock. The url of the options is
  * the path, with settings. *out is owned by the caller: ops->close. */
-ob_code ob_sqlite_line_open(const struct ob_line_options *options, struct ob_line **out,
-                            struct outbox_error *err) OUTBOX_MUST_CHECK;
+ob_code ob_sqlite_async_open(const struct ob_async_store_options *options, struct ob_async_store **out,
+                             struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* ---- one relay a file: see lock.c ---- */
 

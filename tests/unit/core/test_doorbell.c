@@ -5,14 +5,14 @@
 enum { MS = 1000, SECOND = 1000 * MS };
 
 struct rig {
-    struct ob_doorbell bell;
+    struct ob_doorbell doorbell;
     int64_t now;
 };
 
 static struct rig rig_new(void)
 {
     struct rig rig = {.now = 1000 * (int64_t)SECOND};
-    ob_doorbell_init(&rig.bell, NULL, rig.now);
+    ob_doorbell_init(&rig.doorbell, NULL, rig.now);
     return rig;
 }
 
@@ -22,34 +22,35 @@ static void pass(struct rig *rig, int64_t us)
 }
 
 /* The next job must be this one. */
-#define expect_job(rig, job_) assert_string_equal(ob_bell_job_name(ob_doorbell_next(&(rig)->bell, (rig)->now)), job_)
+#define expect_job(rig, job_) \
+    assert_string_equal(ob_doorbell_job_name(ob_doorbell_next(&(rig)->doorbell, (rig)->now)), job_)
 #define expect_look(rig, look_) \
-    assert_string_equal(ob_bell_look_name(ob_doorbell_look(&(rig)->bell, (rig)->now)), look_)
+    assert_string_equal(ob_doorbell_reason_name(ob_doorbell_wake(&(rig)->doorbell, (rig)->now)), look_)
 #define expect_state(rig, state_) \
     do { \
-        assert_string_equal(ob_bell_state_name((rig)->bell.state), state_); \
-        assert_null(ob_doorbell_check(&(rig)->bell)); \
+        assert_string_equal(ob_doorbell_state_name((rig)->doorbell.state), state_); \
+        assert_null(ob_doorbell_check(&(rig)->doorbell)); \
     } while (0)
 
-static void answer(struct rig *rig, enum ob_bell_job job, enum ob_bell_answer how)
+static void answer(struct rig *rig, enum ob_doorbell_job job, enum ob_doorbell_answer how)
 {
-    ob_doorbell_answered(&rig->bell, job, how, rig->now);
+    ob_doorbell_answered(&rig->doorbell, job, how, rig->now);
 }
 
 /* Nothing is to be done, except to see whether producers stand in line; they do not. */
 static void expect_quiet(struct rig *rig)
 {
-    enum ob_bell_job job = ob_doorbell_next(&rig->bell, rig->now);
-    if (job == OB_BELL_CROWD)
-        answer(rig, job, OB_BELL_NOT_YET);
+    enum ob_doorbell_job job = ob_doorbell_next(&rig->doorbell, rig->now);
+    if (job == OB_DOORBELL_CROWD)
+        answer(rig, job, OB_DOORBELL_NOT_YET);
     else
-        assert_int_equal(job, OB_BELL_NOTHING);
+        assert_int_equal(job, OB_DOORBELL_NOTHING);
     expect_job(rig, "nothing");
 }
 
 static void claim(struct rig *rig, size_t count)
 {
-    ob_doorbell_claimed(&rig->bell, count, false, false, rig->now);
+    ob_doorbell_claimed(&rig->doorbell, count, false, false, rig->now);
 }
 
 /* ---- rigs in a given state ---- */
@@ -58,7 +59,7 @@ static struct rig calm(void)
 {
     struct rig rig = rig_new();
     expect_job(&rig, "open");
-    answer(&rig, OB_BELL_OPEN, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_OPEN, OB_DOORBELL_DONE);
     expect_look(&rig, "unheard");
     claim(&rig, 0);
     expect_state(&rig, "calm");
@@ -78,7 +79,7 @@ static struct rig asked(void)
 static struct rig held(void)
 {
     struct rig rig = asked();
-    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_ASK, OB_DOORBELL_DONE);
     expect_state(&rig, "held");
     expect_job(&rig, "nothing");
     return rig;
@@ -96,10 +97,10 @@ static struct rig calming(void)
 static struct rig fencing(void)
 {
     struct rig rig = calming();
-    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_UNLOCK, OB_DOORBELL_DONE);
     expect_state(&rig, "fencing");
     expect_job(&rig, "mark");
-    answer(&rig, OB_BELL_MARK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_MARK, OB_DOORBELL_DONE);
     return rig;
 }
 
@@ -110,7 +111,7 @@ static void settings_have_defaults(void **state)
     (void)state;
     struct ob_doorbell_settings set = ob_doorbell_settings(NULL);
     assert_int_equal(set.busy_per_s, 400);
-    assert_int_equal(set.window_us, 500 * MS);
+    assert_int_equal(set.sample_us, 500 * MS);
     assert_int_equal(set.debounce_us, 25 * MS);
     assert_int_equal(set.fallback_us, 500 * MS);
     assert_int_equal(set.beat_us, 10 * SECOND);
@@ -125,28 +126,28 @@ static void opens_and_sleeps(void **state)
     (void)state;
     struct rig rig = rig_new();
     expect_look(&rig, "not");
-    assert_int_equal(ob_doorbell_due_us(&rig.bell), rig.now);
+    assert_int_equal(ob_doorbell_due_us(&rig.doorbell), rig.now);
     expect_job(&rig, "open");
     expect_state(&rig, "opening");
     expect_job(&rig, "nothing");
-    answer(&rig, OB_BELL_OPEN, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_OPEN, OB_DOORBELL_DONE);
     expect_state(&rig, "calm");
-    assert_int_equal(ob_doorbell_due_us(&rig.bell), INT64_MIN);
+    assert_int_equal(ob_doorbell_due_us(&rig.doorbell), INT64_MIN);
     expect_look(&rig, "unheard");
     expect_look(&rig, "not");
     pass(&rig, 3600 * (int64_t)SECOND);
     expect_look(&rig, "not");
     expect_job(&rig, "nothing");
-    assert_int_equal(ob_doorbell_due_us(&rig.bell), INT64_MAX);
+    assert_int_equal(ob_doorbell_due_us(&rig.doorbell), INT64_MAX);
 }
 
 static void a_ring_is_a_reason_once(void **state)
 {
     (void)state;
     struct rig rig = calm();
-    ob_doorbell_rang(&rig.bell, rig.now);
-    ob_doorbell_rang(&rig.bell, rig.now);
-    assert_int_equal(ob_doorbell_due_us(&rig.bell), INT64_MIN);
+    ob_doorbell_rang(&rig.doorbell, rig.now);
+    ob_doorbell_rang(&rig.doorbell, rig.now);
+    assert_int_equal(ob_doorbell_due_us(&rig.doorbell), INT64_MIN);
     expect_look(&rig, "rang");
     expect_look(&rig, "not");
 }
@@ -156,7 +157,7 @@ static void a_claim_takes_no_ring_away(void **state)
 {
     (void)state;
     struct rig rig = calm();
-    ob_doorbell_rang(&rig.bell, rig.now);
+    ob_doorbell_rang(&rig.doorbell, rig.now);
     claim(&rig, 0);
     expect_look(&rig, "rang");
 }
@@ -182,10 +183,10 @@ static void spread_over_time_it_is_not(void **state)
         expect_quiet(&rig);
         pass(&rig, 50 * MS);
     }
-    for (int i = 0; i < 100 && rig.bell.state == OB_BELL_CALM; i++) {
+    for (int i = 0; i < 100 && rig.doorbell.state == OB_DOORBELL_CALM; i++) {
         claim(&rig, 22); /* 440 a second */
-        if (ob_doorbell_next(&rig.bell, rig.now) == OB_BELL_CROWD)
-            answer(&rig, OB_BELL_CROWD, OB_BELL_NOT_YET);
+        if (ob_doorbell_next(&rig.doorbell, rig.now) == OB_DOORBELL_CROWD)
+            answer(&rig, OB_DOORBELL_CROWD, OB_DOORBELL_NOT_YET);
         pass(&rig, 50 * MS);
     }
     expect_state(&rig, "asked");
@@ -201,10 +202,10 @@ static void it_takes_half_the_rate_to_calm(void **state)
         claim(&rig, 15); /* 300 a second */
         expect_job(&rig, "nothing");
     }
-    for (int i = 0; i < 100 && rig.bell.state == OB_BELL_HELD; i++) {
+    for (int i = 0; i < 100 && rig.doorbell.state == OB_DOORBELL_HELD; i++) {
         pass(&rig, 50 * MS);
         claim(&rig, 5); /* 100 a second */
-        ob_doorbell_next(&rig.bell, rig.now);
+        ob_doorbell_next(&rig.doorbell, rig.now);
     }
     expect_state(&rig, "calming");
 }
@@ -215,16 +216,16 @@ static void a_backlog_is_busy(void **state)
     (void)state;
     struct rig rig = calm();
     for (int i = 0; i < 5; i++) {
-        ob_doorbell_claimed(&rig.bell, 10, true, false, rig.now);
+        ob_doorbell_claimed(&rig.doorbell, 10, true, false, rig.now);
         expect_quiet(&rig);
         pass(&rig, 100 * MS);
     }
-    ob_doorbell_claimed(&rig.bell, 10, true, false, rig.now);
+    ob_doorbell_claimed(&rig.doorbell, 10, true, false, rig.now);
     expect_job(&rig, "ask");
-    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_ASK, OB_DOORBELL_DONE);
     pass(&rig, 2 * SECOND);
     expect_job(&rig, "nothing");
-    ob_doorbell_claimed(&rig.bell, 3, false, false, rig.now);
+    ob_doorbell_claimed(&rig.doorbell, 3, false, false, rig.now);
     expect_job(&rig, "unlock");
 }
 
@@ -233,11 +234,11 @@ static void a_backlog_left_alone_is_not(void **state)
 {
     (void)state;
     struct rig rig = calm();
-    ob_doorbell_claimed(&rig.bell, 10, true, false, rig.now);
+    ob_doorbell_claimed(&rig.doorbell, 10, true, false, rig.now);
     pass(&rig, SECOND);
-    ob_doorbell_claimed(&rig.bell, 10, true, false, rig.now);
+    ob_doorbell_claimed(&rig.doorbell, 10, true, false, rig.now);
     expect_job(&rig, "ask");
-    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_ASK, OB_DOORBELL_DONE);
     pass(&rig, 6 * SECOND);
     expect_job(&rig, "unlock");
 }
@@ -247,8 +248,8 @@ static void one_message_at_a_time_is_not(void **state)
     (void)state;
     struct rig rig = calm();
     for (int i = 0; i < 1000; i++) {
-        ob_doorbell_claimed(&rig.bell, 1, true, false, rig.now);
-        ob_doorbell_claimed(&rig.bell, 0, false, false, rig.now);
+        ob_doorbell_claimed(&rig.doorbell, 1, true, false, rig.now);
+        ob_doorbell_claimed(&rig.doorbell, 0, false, false, rig.now);
         expect_quiet(&rig);
         pass(&rig, 10 * MS);
     }
@@ -264,27 +265,27 @@ static void a_crowd_is_busy_with_a_trickle(void **state)
     claim(&rig, 1);
     expect_job(&rig, "crowd");
     expect_job(&rig, "nothing");
-    answer(&rig, OB_BELL_CROWD, OB_BELL_NOT_YET);
+    answer(&rig, OB_DOORBELL_CROWD, OB_DOORBELL_NOT_YET);
     claim(&rig, 1);
-    expect_job(&rig, "nothing"); /* once a window */
+    expect_job(&rig, "nothing"); /* once a sample */
     pass(&rig, 500 * MS);
     claim(&rig, 5);
     expect_job(&rig, "crowd");
-    answer(&rig, OB_BELL_CROWD, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_CROWD, OB_DOORBELL_DONE);
     expect_job(&rig, "ask");
-    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_ASK, OB_DOORBELL_DONE);
     for (int i = 0; i < 1100; i++) {
         pass(&rig, 50 * MS);
         claim(&rig, 2); /* 40 a second */
-        if (rig.now < rig.bell.next_us)
+        if (rig.now < rig.doorbell.next_us)
             expect_job(&rig, "nothing");
         else
-            rig.bell.next_us += 10 * (int64_t)SECOND;
+            rig.doorbell.next_us += 10 * (int64_t)SECOND;
     }
-    for (int i = 0; i < 200 && rig.bell.state == OB_BELL_HELD; i++) {
+    for (int i = 0; i < 200 && rig.doorbell.state == OB_DOORBELL_HELD; i++) {
         pass(&rig, 50 * MS);
         claim(&rig, 2);
-        ob_doorbell_next(&rig.bell, rig.now);
+        ob_doorbell_next(&rig.doorbell, rig.now);
     }
     expect_state(&rig, "calming"); /* after a minute it tries whether it is over */
 }
@@ -294,28 +295,28 @@ static void a_crowd_is_looked_for_at_the_fence(void **state)
     (void)state;
     struct rig rig = fencing();
     expect_job(&rig, "probe");
-    answer(&rig, OB_BELL_PROBE, OB_BELL_NOT_YET);
+    answer(&rig, OB_DOORBELL_PROBE, OB_DOORBELL_NOT_YET);
     expect_job(&rig, "nothing");
     claim(&rig, 20);
     expect_job(&rig, "crowd");
-    answer(&rig, OB_BELL_CROWD, OB_BELL_FAILED);
+    answer(&rig, OB_DOORBELL_CROWD, OB_DOORBELL_FAILED);
     expect_state(&rig, "fencing");
     pass(&rig, 2 * MS);
     expect_job(&rig, "probe");
 }
 
-static void a_filter_never_holds_the_common_bell(void **state)
+static void a_filter_never_holds_the_common_doorbell(void **state)
 {
     (void)state;
     struct rig rig = calm();
     for (int i = 0; i < 100; i++) {
-        ob_doorbell_claimed(&rig.bell, 1000, true, true, rig.now);
+        ob_doorbell_claimed(&rig.doorbell, 1000, true, true, rig.now);
         expect_job(&rig, "nothing");
         pass(&rig, 20 * MS);
     }
     expect_state(&rig, "calm");
-    rig.bell.set.own = true;
-    ob_doorbell_claimed(&rig.bell, 1000, true, true, rig.now);
+    rig.doorbell.set.own = true;
+    ob_doorbell_claimed(&rig.doorbell, 1000, true, true, rig.now);
     expect_job(&rig, "ask");
 }
 
@@ -324,13 +325,13 @@ static void looks_are_debounced_while_busy(void **state)
     (void)state;
     struct rig rig = asked();
     expect_look(&rig, "not");
-    ob_doorbell_rang(&rig.bell, rig.now);
+    ob_doorbell_rang(&rig.doorbell, rig.now);
     expect_look(&rig, "not");
-    assert_int_equal(ob_doorbell_due_us(&rig.bell), rig.now + 25 * MS);
+    assert_int_equal(ob_doorbell_due_us(&rig.doorbell), rig.now + 25 * MS);
     pass(&rig, 25 * MS);
     expect_look(&rig, "busy");
     expect_look(&rig, "not");
-    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_ASK, OB_DOORBELL_DONE);
     pass(&rig, 24 * MS);
     expect_look(&rig, "not");
     pass(&rig, 1 * MS);
@@ -343,16 +344,16 @@ static void the_fence_comes_before_sleep(void **state)
 {
     (void)state;
     struct rig rig = calming();
-    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_UNLOCK, OB_DOORBELL_DONE);
     expect_job(&rig, "mark");
     expect_job(&rig, "nothing");
-    answer(&rig, OB_BELL_MARK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_MARK, OB_DOORBELL_DONE);
     expect_job(&rig, "probe");
-    answer(&rig, OB_BELL_PROBE, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_PROBE, OB_DOORBELL_DONE);
     expect_state(&rig, "calm");
     expect_look(&rig, "fence");
     expect_look(&rig, "not");
-    assert_int_equal(ob_doorbell_due_us(&rig.bell), INT64_MAX);
+    assert_int_equal(ob_doorbell_due_us(&rig.doorbell), INT64_MAX);
 }
 
 /* A writer that does not end: 2 ms, doubling, and never more seldom than the fallback. */
@@ -363,10 +364,10 @@ static void probes_double(void **state)
     int64_t gap = 2 * MS;
     for (int i = 0; i < 15; i++) {
         expect_job(&rig, "probe");
-        answer(&rig, OB_BELL_PROBE, OB_BELL_NOT_YET);
+        answer(&rig, OB_DOORBELL_PROBE, OB_DOORBELL_NOT_YET);
         expect_state(&rig, "fencing");
         expect_look(&rig, "fence");
-        assert_int_equal(ob_doorbell_due_us(&rig.bell), rig.now + gap);
+        assert_int_equal(ob_doorbell_due_us(&rig.doorbell), rig.now + gap);
         pass(&rig, gap - 1);
         expect_job(&rig, "nothing");
         pass(&rig, 1);
@@ -380,7 +381,7 @@ static void rings_are_heard_at_the_fence(void **state)
     (void)state;
     struct rig rig = fencing();
     expect_job(&rig, "probe");
-    ob_doorbell_rang(&rig.bell, rig.now);
+    ob_doorbell_rang(&rig.doorbell, rig.now);
     expect_look(&rig, "rang");
 }
 
@@ -391,13 +392,13 @@ static void busy_again_at_the_fence(void **state)
     expect_job(&rig, "probe");
     claim(&rig, 1000);
     expect_job(&rig, "nothing"); /* one statement at a time */
-    answer(&rig, OB_BELL_PROBE, OB_BELL_NOT_YET);
+    answer(&rig, OB_DOORBELL_PROBE, OB_DOORBELL_NOT_YET);
     expect_job(&rig, "ask");
     expect_state(&rig, "asked");
-    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_ASK, OB_DOORBELL_DONE);
     pass(&rig, SECOND);
     expect_job(&rig, "unlock");
-    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_UNLOCK, OB_DOORBELL_DONE);
     expect_job(&rig, "mark"); /* the old fence is too low */
 }
 
@@ -405,18 +406,18 @@ static void a_mark_that_fails_is_taken_again(void **state)
 {
     (void)state;
     struct rig rig = calming();
-    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_UNLOCK, OB_DOORBELL_DONE);
     expect_job(&rig, "mark");
-    answer(&rig, OB_BELL_MARK, OB_BELL_FAILED);
+    answer(&rig, OB_DOORBELL_MARK, OB_DOORBELL_FAILED);
     expect_state(&rig, "fencing");
     expect_look(&rig, "fence");
     expect_job(&rig, "nothing");
     pass(&rig, 2 * MS);
     expect_job(&rig, "mark");
-    answer(&rig, OB_BELL_MARK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_MARK, OB_DOORBELL_DONE);
     pass(&rig, 4 * MS);
     expect_job(&rig, "probe");
-    answer(&rig, OB_BELL_PROBE, OB_BELL_FAILED);
+    answer(&rig, OB_DOORBELL_PROBE, OB_DOORBELL_FAILED);
     expect_state(&rig, "fencing");
 }
 
@@ -436,9 +437,9 @@ static void a_cancelled_ask_is_unlocked(void **state)
 {
     (void)state;
     struct rig rig = cancelled();
-    answer(&rig, OB_BELL_ASK, OB_BELL_FAILED);
+    answer(&rig, OB_DOORBELL_ASK, OB_DOORBELL_FAILED);
     expect_job(&rig, "unlock");
-    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_UNLOCK, OB_DOORBELL_DONE);
     expect_state(&rig, "fencing");
 }
 
@@ -447,10 +448,10 @@ static void also_when_it_was_granted(void **state)
 {
     (void)state;
     struct rig rig = cancelled();
-    answer(&rig, OB_BELL_ASK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_ASK, OB_DOORBELL_DONE);
     expect_state(&rig, "calming");
     expect_job(&rig, "unlock");
-    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_UNLOCK, OB_DOORBELL_DONE);
     expect_state(&rig, "fencing");
 }
 
@@ -463,10 +464,10 @@ static void a_cancel_is_sent_again(void **state)
         pass(&rig, gap - 1);
         expect_job(&rig, "nothing");
         pass(&rig, 1);
-        assert_true(ob_doorbell_due_us(&rig.bell) <= rig.now);
+        assert_true(ob_doorbell_due_us(&rig.doorbell) <= rig.now);
         expect_job(&rig, "cancel");
     }
-    answer(&rig, OB_BELL_ASK, OB_BELL_FAILED);
+    answer(&rig, OB_DOORBELL_ASK, OB_DOORBELL_FAILED);
     expect_job(&rig, "unlock");
     pass(&rig, SECOND);
     expect_job(&rig, "nothing"); /* no cancel may hit the unlock */
@@ -477,10 +478,10 @@ static void a_refused_ask_is_made_again_after_the_unlock(void **state)
 {
     (void)state;
     struct rig rig = asked();
-    answer(&rig, OB_BELL_ASK, OB_BELL_FAILED);
+    answer(&rig, OB_DOORBELL_ASK, OB_DOORBELL_FAILED);
     expect_state(&rig, "calming");
     expect_job(&rig, "unlock");
-    answer(&rig, OB_BELL_UNLOCK, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_UNLOCK, OB_DOORBELL_DONE);
     expect_job(&rig, "ask");
 }
 
@@ -488,17 +489,17 @@ static void an_unlock_that_fails_is_tried_thrice(void **state)
 {
     (void)state;
     struct rig rig = calming();
-    answer(&rig, OB_BELL_UNLOCK, OB_BELL_FAILED);
+    answer(&rig, OB_DOORBELL_UNLOCK, OB_DOORBELL_FAILED);
     expect_job(&rig, "unlock");
-    answer(&rig, OB_BELL_UNLOCK, OB_BELL_FAILED);
+    answer(&rig, OB_DOORBELL_UNLOCK, OB_DOORBELL_FAILED);
     expect_job(&rig, "unlock");
-    answer(&rig, OB_BELL_UNLOCK, OB_BELL_FAILED);
+    answer(&rig, OB_DOORBELL_UNLOCK, OB_DOORBELL_FAILED);
     expect_state(&rig, "off");
     expect_job(&rig, "close");
     expect_job(&rig, "nothing");
     pass(&rig, 50 * MS);
     expect_job(&rig, "open");
-    answer(&rig, OB_BELL_OPEN, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_OPEN, OB_DOORBELL_DONE);
     expect_state(&rig, "fencing");
 }
 
@@ -517,7 +518,7 @@ static void the_holder_beats(void **state)
             expect_job(&rig, "beat");
     }
     expect_job(&rig, "nothing");
-    answer(&rig, OB_BELL_BEAT, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_BEAT, OB_DOORBELL_DONE);
     expect_job(&rig, "nothing");
     expect_state(&rig, "held");
 }
@@ -532,7 +533,7 @@ static void it_calms_with_a_beat_out(void **state)
     pass(&rig, SECOND);
     expect_job(&rig, "nothing");
     expect_state(&rig, "calming");
-    answer(&rig, OB_BELL_BEAT, OB_BELL_DONE);
+    answer(&rig, OB_DOORBELL_BEAT, OB_DOORBELL_DONE);
     expect_job(&rig, "unlock");
 }
 
@@ -541,13 +542,13 @@ static void it_calms_with_a_beat_out(void **state)
 /* Reopens at once, or nearly; what it owes it still owes. */
 static void expect_reopens(struct rig *rig, const char *into)
 {
-    ob_doorbell_lost(&rig->bell, rig->now);
+    ob_doorbell_lost(&rig->doorbell, rig->now);
     expect_state(rig, "off");
     expect_look(rig, "unheard");
     expect_job(rig, "nothing");
     pass(rig, 50 * MS);
     expect_job(rig, "open");
-    answer(rig, OB_BELL_OPEN, OB_BELL_DONE);
+    answer(rig, OB_DOORBELL_OPEN, OB_DOORBELL_DONE);
     expect_state(rig, into);
     expect_look(rig, "unheard");
 }
@@ -577,16 +578,16 @@ static void no_server(void **state)
     int64_t gap = 100 * MS;
     int looks = 0, opens = 0;
     for (int64_t end = rig.now + 60 * SECOND; rig.now < end;) {
-        if (ob_doorbell_next(&rig.bell, rig.now) == OB_BELL_OPEN) {
+        if (ob_doorbell_next(&rig.doorbell, rig.now) == OB_DOORBELL_OPEN) {
             opens++;
-            ob_doorbell_lost(&rig.bell, rig.now);
-            assert_int_equal(rig.bell.next_us, rig.now + gap);
+            ob_doorbell_lost(&rig.doorbell, rig.now);
+            assert_int_equal(rig.doorbell.next_us, rig.now + gap);
             gap = gap * 2 < 5 * SECOND ? gap * 2 : 5 * SECOND;
         }
-        if (ob_doorbell_look(&rig.bell, rig.now) == OB_LOOK_FALLBACK)
+        if (ob_doorbell_wake(&rig.doorbell, rig.now) == OB_WAKE_FALLBACK)
             looks++;
-        assert_true(ob_doorbell_due_us(&rig.bell) > rig.now);
-        rig.now = ob_doorbell_due_us(&rig.bell);
+        assert_true(ob_doorbell_due_us(&rig.doorbell) > rig.now);
+        rig.now = ob_doorbell_due_us(&rig.doorbell);
     }
     assert_int_equal(looks, 119);
     assert_in_range(opens, 15, 20);
@@ -597,7 +598,7 @@ static void an_open_that_fails_is_closed(void **state)
     (void)state;
     struct rig rig = rig_new();
     expect_job(&rig, "open");
-    answer(&rig, OB_BELL_OPEN, OB_BELL_FAILED);
+    answer(&rig, OB_DOORBELL_OPEN, OB_DOORBELL_FAILED);
     expect_state(&rig, "off");
     expect_job(&rig, "close");
 }
@@ -607,15 +608,15 @@ static void a_pooler_means_polling(void **state)
     (void)state;
     struct rig rig = rig_new();
     expect_job(&rig, "open");
-    answer(&rig, OB_BELL_OPEN, OB_BELL_POOLED);
+    answer(&rig, OB_DOORBELL_OPEN, OB_DOORBELL_POOLED);
     expect_state(&rig, "polling");
     expect_look(&rig, "unheard");
-    ob_doorbell_lost(&rig.bell, rig.now); /* what was left of the connection */
+    ob_doorbell_lost(&rig.doorbell, rig.now); /* what was left of the connection */
     expect_state(&rig, "polling");
     int64_t gap = 50 * MS;
     for (int i = 0; i < 8; i++) {
         expect_job(&rig, "nothing");
-        assert_int_equal(ob_doorbell_due_us(&rig.bell), rig.now + gap);
+        assert_int_equal(ob_doorbell_due_us(&rig.doorbell), rig.now + gap);
         pass(&rig, gap - 1);
         expect_look(&rig, "not");
         pass(&rig, 1);
@@ -624,7 +625,7 @@ static void a_pooler_means_polling(void **state)
         gap = gap * 2 < 500 * MS ? gap * 2 : 500 * MS;
     }
     claim(&rig, 5); /* where something came, more may come */
-    assert_int_equal(ob_doorbell_due_us(&rig.bell), rig.now + 25 * MS);
+    assert_int_equal(ob_doorbell_due_us(&rig.doorbell), rig.now + 25 * MS);
     claim(&rig, 100000);
     expect_job(&rig, "nothing");
 }
@@ -632,10 +633,10 @@ static void a_pooler_means_polling(void **state)
 static void polling_can_be_asked_for(void **state)
 {
     (void)state;
-    struct ob_doorbell bell;
-    ob_doorbell_init(&bell, &(struct ob_doorbell_settings){.polling = true}, 0);
-    assert_int_equal(ob_doorbell_next(&bell, 0), OB_BELL_NOTHING);
-    assert_int_equal(ob_doorbell_look(&bell, 25 * MS), OB_LOOK_FALLBACK);
+    struct ob_doorbell doorbell;
+    ob_doorbell_init(&doorbell, &(struct ob_doorbell_settings){.polling = true}, 0);
+    assert_int_equal(ob_doorbell_next(&doorbell, 0), OB_DOORBELL_NOTHING);
+    assert_int_equal(ob_doorbell_wake(&doorbell, 25 * MS), OB_WAKE_FALLBACK);
 }
 
 /* The check function is worth nothing if it finds nothing. */
@@ -643,29 +644,29 @@ static void the_check_sees(void **state)
 {
     (void)state;
     struct rig rig = calm();
-    rig.bell.owes_fence = true;
-    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig.doorbell.owes_fence = true;
+    assert_non_null(ob_doorbell_check(&rig.doorbell));
     rig = held();
-    rig.bell.owes_fence = false;
-    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig.doorbell.owes_fence = false;
+    assert_non_null(ob_doorbell_check(&rig.doorbell));
     rig = calm();
-    rig.bell.out = OB_BELL_ASK;
-    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig.doorbell.out = OB_DOORBELL_ASK;
+    assert_non_null(ob_doorbell_check(&rig.doorbell));
     rig = asked();
-    rig.bell.out = OB_BELL_NOTHING;
-    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig.doorbell.out = OB_DOORBELL_NOTHING;
+    assert_non_null(ob_doorbell_check(&rig.doorbell));
     rig = calming();
-    rig.bell.marked = true;
-    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig.doorbell.marked = true;
+    assert_non_null(ob_doorbell_check(&rig.doorbell));
     rig = held();
-    rig.bell.cancelled = true;
-    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig.doorbell.cancelled = true;
+    assert_non_null(ob_doorbell_check(&rig.doorbell));
     rig = held();
-    rig.bell.close = true;
-    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig.doorbell.close = true;
+    assert_non_null(ob_doorbell_check(&rig.doorbell));
     rig = fencing();
-    rig.bell.owes_fence = false;
-    assert_non_null(ob_doorbell_check(&rig.bell));
+    rig.doorbell.owes_fence = false;
+    assert_non_null(ob_doorbell_check(&rig.doorbell));
 }
 
 int main(void)
@@ -683,7 +684,7 @@ int main(void)
         cmocka_unit_test(one_message_at_a_time_is_not),
         cmocka_unit_test(a_crowd_is_busy_with_a_trickle),
         cmocka_unit_test(a_crowd_is_looked_for_at_the_fence),
-        cmocka_unit_test(a_filter_never_holds_the_common_bell),
+        cmocka_unit_test(a_filter_never_holds_the_common_doorbell),
         cmocka_unit_test(looks_are_debounced_while_busy),
         cmocka_unit_test(the_fence_comes_before_sleep),
         cmocka_unit_test(probes_double),

@@ -21,17 +21,17 @@ struct event {
     int64_t at;
     enum kind kind;
     int who, session;
-    enum ob_bell_job job;
-    enum ob_bell_answer answer;
+    enum ob_doorbell_job job;
+    enum ob_doorbell_answer answer;
 };
 
-struct relay {
-    struct ob_doorbell bell;
+struct machine {
+    struct ob_doorbell doorbell;
     int session; /* of its connection; 0: none */
     bool listening, queued, granting, cancel_hit;
     uint64_t fence;
     bool claiming;
-    enum ob_bell_look reason;
+    enum ob_doorbell_reason reason;
     int64_t fallback_at, wake_at;
 };
 
@@ -52,14 +52,14 @@ struct sim {
     int64_t now, quiet_from;
     struct event events[EVENTS];
     size_t event_count;
-    struct relay relay[RELAYS];
+    struct machine machine[RELAYS];
     struct producer producer[PRODUCERS];
     uint64_t next_xid, ended_xid;
     int holder, queue[RELAYS], queue_len; /* holder: relay + 1 */
     int last_session;
     struct message messages[MESSAGES];
     size_t committed, noticed;
-    size_t rings, by[OB_LOOK_COUNT], lost, times_held, granted_and_cancelled;
+    size_t rings, by[OB_WAKE_COUNT], lost, times_held, granted_and_cancelled;
     int64_t worst;
 };
 
@@ -112,10 +112,10 @@ static void grant(struct sim *sim)
     memmove(sim->queue, sim->queue + 1, (size_t)--sim->queue_len * sizeof sim->queue[0]);
     sim->holder = who + 1;
     sim->times_held++;
-    struct relay *relay = &sim->relay[who];
-    relay->queued = false;
-    relay->granting = true;
-    post(sim, (int64_t)roll(sim, 1000), (struct event){.kind = GRANTED, .who = who, .session = relay->session});
+    struct machine *machine = &sim->machine[who];
+    machine->queued = false;
+    machine->granting = true;
+    post(sim, (int64_t)roll(sim, 1000), (struct event){.kind = GRANTED, .who = who, .session = machine->session});
 }
 
 static void leave_queue(struct sim *sim, int who)
@@ -125,7 +125,7 @@ static void leave_queue(struct sim *sim, int who)
         if (sim->queue[i] != who)
             sim->queue[left++] = sim->queue[i];
     sim->queue_len = left;
-    sim->relay[who].queued = false;
+    sim->machine[who].queued = false;
 }
 
 static void unlock(struct sim *sim, int who)
@@ -137,9 +137,9 @@ static void unlock(struct sim *sim, int who)
 
 static void session_ends(struct sim *sim, int who)
 {
-    struct relay *relay = &sim->relay[who];
-    relay->session = 0;
-    relay->listening = relay->granting = relay->cancel_hit = false;
+    struct machine *machine = &sim->machine[who];
+    machine->session = 0;
+    machine->listening = machine->granting = machine->cancel_hit = false;
     leave_queue(sim, who);
     unlock(sim, who);
 }
@@ -155,65 +155,67 @@ static uint64_t lowest_running(const struct sim *sim)
     return lowest;
 }
 
-static void reply(struct sim *sim, int who, enum ob_bell_job job, enum ob_bell_answer answer)
+static void reply(struct sim *sim, int who, enum ob_doorbell_job job, enum ob_doorbell_answer answer)
 {
-    post(sim, latency(sim),
-         (struct event){.kind = ANSWER, .who = who, .session = sim->relay[who].session, .job = job, .answer = answer});
+    post(
+        sim, latency(sim),
+        (struct event){.kind = ANSWER, .who = who, .session = sim->machine[who].session, .job = job, .answer = answer});
 }
 
-static void at_server(struct sim *sim, int who, enum ob_bell_job job)
+static void at_server(struct sim *sim, int who, enum ob_doorbell_job job)
 {
-    struct relay *relay = &sim->relay[who];
+    struct machine *machine = &sim->machine[who];
     switch (job) {
-    case OB_BELL_OPEN:
-        relay->listening = true;
-        reply(sim, who, job, OB_BELL_DONE);
+    case OB_DOORBELL_OPEN:
+        machine->listening = true;
+        reply(sim, who, job, OB_DOORBELL_DONE);
         break;
-    case OB_BELL_ASK:
-        relay->queued = true;
+    case OB_DOORBELL_ASK:
+        machine->queued = true;
         sim->queue[sim->queue_len++] = who;
         grant(sim);
         break;
-    case OB_BELL_UNLOCK:
-        if (sim->variant != NO_UNLOCK_AFTER_CANCEL || !relay->cancel_hit)
+    case OB_DOORBELL_UNLOCK:
+        if (sim->variant != NO_UNLOCK_AFTER_CANCEL || !machine->cancel_hit)
             unlock(sim, who);
-        reply(sim, who, job, OB_BELL_DONE);
+        reply(sim, who, job, OB_DOORBELL_DONE);
         break;
-    case OB_BELL_MARK:
-        relay->fence = sim->variant == FENCE_AT_XMAX ? sim->ended_xid + 1 : sim->next_xid++;
-        reply(sim, who, job, OB_BELL_DONE);
+    case OB_DOORBELL_MARK:
+        machine->fence = sim->variant == FENCE_AT_XMAX ? sim->ended_xid + 1 : sim->next_xid++;
+        reply(sim, who, job, OB_DOORBELL_DONE);
         break;
-    case OB_BELL_PROBE:
+    case OB_DOORBELL_PROBE:
         reply(sim, who, job,
-              sim->variant == NO_FENCE || lowest_running(sim) >= relay->fence ? OB_BELL_DONE : OB_BELL_NOT_YET);
+              sim->variant == NO_FENCE || lowest_running(sim) >= machine->fence ? OB_DOORBELL_DONE
+                                                                                : OB_DOORBELL_NOT_YET);
         break;
-    case OB_BELL_CROWD:
-        reply(sim, who, job, sim->variant == RIGHT && roll(sim, 10) == 0 ? OB_BELL_DONE : OB_BELL_NOT_YET);
+    case OB_DOORBELL_CROWD:
+        reply(sim, who, job, sim->variant == RIGHT && roll(sim, 10) == 0 ? OB_DOORBELL_DONE : OB_DOORBELL_NOT_YET);
         break;
-    default: reply(sim, who, job, OB_BELL_DONE); break;
+    default: reply(sim, who, job, OB_DOORBELL_DONE); break;
     }
 }
 
 static void cancel_arrives(struct sim *sim, int who)
 {
-    struct relay *relay = &sim->relay[who];
-    if (relay->queued) {
+    struct machine *machine = &sim->machine[who];
+    if (machine->queued) {
         leave_queue(sim, who);
         grant(sim);
-        reply(sim, who, OB_BELL_ASK, OB_BELL_FAILED);
-    } else if (relay->granting) {
-        relay->cancel_hit = true; /* and the lock stays ours */
+        reply(sim, who, OB_DOORBELL_ASK, OB_DOORBELL_FAILED);
+    } else if (machine->granting) {
+        machine->cancel_hit = true; /* and the lock stays ours */
         sim->granted_and_cancelled++;
     }
 }
 
 static void granted(struct sim *sim, int who)
 {
-    struct relay *relay = &sim->relay[who];
-    relay->granting = false;
-    reply(sim, who, OB_BELL_ASK, relay->cancel_hit ? OB_BELL_FAILED : OB_BELL_DONE);
+    struct machine *machine = &sim->machine[who];
+    machine->granting = false;
+    reply(sim, who, OB_DOORBELL_ASK, machine->cancel_hit ? OB_DOORBELL_FAILED : OB_DOORBELL_DONE);
     if (sim->variant != NO_UNLOCK_AFTER_CANCEL)
-        relay->cancel_hit = false;
+        machine->cancel_hit = false;
 }
 
 /* ---- producers ---- */
@@ -269,8 +271,8 @@ static void produce(struct sim *sim, struct event event)
             sim->ended_xid = producer->xid;
         producer->xid = 0;
         for (int i = 0; producer->holds && i < sim->relays; i++, sim->rings++)
-            if (sim->relay[i].listening)
-                post(sim, latency(sim), (struct event){.kind = RING, .who = i, .session = sim->relay[i].session});
+            if (sim->machine[i].listening)
+                post(sim, latency(sim), (struct event){.kind = RING, .who = i, .session = sim->machine[i].session});
         producer->holds = false;
         grant(sim);
         post(sim, think(sim), (struct event){.kind = BEGIN, .who = event.who});
@@ -283,27 +285,27 @@ static void produce(struct sim *sim, struct event event)
 static bool all_asleep(const struct sim *sim, int who)
 {
     for (int i = 0; i < sim->relays; i++)
-        if (sim->relay[i].bell.state != OB_BELL_CALM || sim->relay[i].bell.look != OB_LOOK_NOT ||
-            (i != who && sim->relay[i].claiming))
+        if (sim->machine[i].doorbell.state != OB_DOORBELL_CALM || sim->machine[i].doorbell.look != OB_WAKE_NOT ||
+            (i != who && sim->machine[i].claiming))
             return false;
     return true;
 }
 
 static void claim(struct sim *sim, int who)
 {
-    struct relay *relay = &sim->relay[who];
+    struct machine *machine = &sim->machine[who];
     size_t taken = 0;
     for (; sim->noticed < sim->committed && taken < LIMIT; taken++) {
         struct message *message = &sim->messages[sim->noticed++];
         message->noticed = sim->now;
         int64_t took = sim->now - message->committed;
         sim->worst = took > sim->worst ? took : sim->worst;
-        sim->by[relay->reason]++;
-        if (relay->reason == OB_LOOK_FALLBACK && took > GRACE && all_asleep(sim, who))
+        sim->by[machine->reason]++;
+        if (machine->reason == OB_WAKE_FALLBACK && took > GRACE && all_asleep(sim, who))
             sim->lost++;
     }
-    ob_doorbell_claimed(&relay->bell, taken, taken == LIMIT, false, sim->now);
-    relay->fallback_at = sim->now + FALLBACK;
+    ob_doorbell_claimed(&machine->doorbell, taken, taken == LIMIT, false, sim->now);
+    machine->fallback_at = sim->now + FALLBACK;
     if (taken == LIMIT)
         post(sim, 200, (struct event){.kind = CLAIM, .who = who});
     else
@@ -312,51 +314,52 @@ static void claim(struct sim *sim, int who)
 
 static void run_relay(struct sim *sim, int who)
 {
-    struct relay *relay = &sim->relay[who];
-    for (enum ob_bell_job job; (job = ob_doorbell_next(&relay->bell, sim->now)) != OB_BELL_NOTHING;) {
-        if (job == OB_BELL_OPEN)
-            relay->session = ++sim->last_session;
-        post(
-            sim, latency(sim),
-            (struct event){
-                .kind = job == OB_BELL_CANCEL ? CANCEL : AT_SERVER, .who = who, .session = relay->session, .job = job});
+    struct machine *machine = &sim->machine[who];
+    for (enum ob_doorbell_job job; (job = ob_doorbell_next(&machine->doorbell, sim->now)) != OB_DOORBELL_NOTHING;) {
+        if (job == OB_DOORBELL_OPEN)
+            machine->session = ++sim->last_session;
+        post(sim, latency(sim),
+             (struct event){.kind = job == OB_DOORBELL_CANCEL ? CANCEL : AT_SERVER,
+                            .who = who,
+                            .session = machine->session,
+                            .job = job});
     }
-    if (relay->claiming)
+    if (machine->claiming)
         return;
-    relay->reason = ob_doorbell_look(&relay->bell, sim->now);
-    if (relay->reason == OB_LOOK_NOT && sim->now >= relay->fallback_at)
-        relay->reason = OB_LOOK_FALLBACK;
-    if (relay->reason != OB_LOOK_NOT) {
-        relay->claiming = true;
+    machine->reason = ob_doorbell_wake(&machine->doorbell, sim->now);
+    if (machine->reason == OB_WAKE_NOT && sim->now >= machine->fallback_at)
+        machine->reason = OB_WAKE_FALLBACK;
+    if (machine->reason != OB_WAKE_NOT) {
+        machine->claiming = true;
         post(sim, 200 + latency(sim), (struct event){.kind = CLAIM, .who = who});
         return;
     }
-    int64_t due = ob_doorbell_due_us(&relay->bell);
-    relay->wake_at = due < relay->fallback_at ? due : relay->fallback_at;
-    post(sim, relay->wake_at - sim->now, (struct event){.kind = WAKE, .who = who});
+    int64_t due = ob_doorbell_due_us(&machine->doorbell);
+    machine->wake_at = due < machine->fallback_at ? due : machine->fallback_at;
+    post(sim, machine->wake_at - sim->now, (struct event){.kind = WAKE, .who = who});
 }
 
 static void relay_event(struct sim *sim, struct event event)
 {
-    struct relay *relay = &sim->relay[event.who];
-    if (event.session && event.session != relay->session)
+    struct machine *machine = &sim->machine[event.who];
+    if (event.session && event.session != machine->session)
         return; /* of a connection that is gone */
     switch (event.kind) {
     case AT_SERVER: at_server(sim, event.who, event.job); return;
     case CANCEL: cancel_arrives(sim, event.who); return;
     case GRANTED: granted(sim, event.who); return;
-    case ANSWER: ob_doorbell_answered(&relay->bell, event.job, event.answer, sim->now); break;
-    case RING: ob_doorbell_rang(&relay->bell, sim->now); break;
+    case ANSWER: ob_doorbell_answered(&machine->doorbell, event.job, event.answer, sim->now); break;
+    case RING: ob_doorbell_rang(&machine->doorbell, sim->now); break;
     case CLAIM: claim(sim, event.who); return;
-    case FREE: relay->claiming = false; break;
+    case FREE: machine->claiming = false; break;
     case WAKE:
-        if (relay->wake_at != sim->now)
+        if (machine->wake_at != sim->now)
             return; /* another one was set since */
         break;
     default:
-        if (relay->session)
+        if (machine->session)
             session_ends(sim, event.who);
-        ob_doorbell_lost(&relay->bell, sim->now);
+        ob_doorbell_lost(&machine->doorbell, sim->now);
         post(sim, (int64_t)roll(sim, 2 * SECOND), (struct event){.kind = DROP, .who = event.who});
         break;
     }
@@ -371,10 +374,10 @@ static void simulate(struct sim *sim, uint64_t seed, int relays, int64_t length)
     *sim = (struct sim){.variant = variant, .drops = drops, .relays = relays, .next_xid = 3, .quiet_from = length};
     sim->seed = seed * 0x9E3779B97F4A7C15u + 1;
     /* Small numbers, so that they are busy and calm again several times a second. */
-    struct ob_doorbell_settings settings = {.busy_per_s = 300, .window_us = 20 * MS};
+    struct ob_doorbell_settings settings = {.busy_per_s = 300, .sample_us = 20 * MS};
     for (int i = 0; i < relays; i++) {
-        ob_doorbell_init(&sim->relay[i].bell, &settings, 0);
-        sim->relay[i].fallback_at = FALLBACK;
+        ob_doorbell_init(&sim->machine[i].doorbell, &settings, 0);
+        sim->machine[i].fallback_at = FALLBACK;
         post(sim, i * 10, (struct event){.kind = FREE, .who = i});
         if (drops)
             post(sim, (int64_t)roll(sim, 2 * SECOND), (struct event){.kind = DROP, .who = i});
@@ -394,7 +397,7 @@ static void simulate(struct sim *sim, uint64_t seed, int relays, int64_t length)
 
 static struct sim sim;
 static struct {
-    size_t messages, lost, rings, by[OB_LOOK_COUNT], held, granted_and_cancelled;
+    size_t messages, lost, rings, by[OB_WAKE_COUNT], held, granted_and_cancelled;
     int64_t worst;
 } sum;
 
@@ -411,13 +414,13 @@ static void simulate_many(enum variant variant, bool drops, int runs)
         sum.held += sim.times_held;
         sum.granted_and_cancelled += sim.granted_and_cancelled;
         sum.worst = sim.worst > sum.worst ? sim.worst : sum.worst;
-        for (int look = 0; look < OB_LOOK_COUNT; look++)
+        for (int look = 0; look < OB_WAKE_COUNT; look++)
             sum.by[look] += sim.by[look];
     }
     print_message("# %zu messages, %zu lost; noticed by ring %zu, busy %zu, fence %zu, fallback %zu; worst %lld ms; "
                   "lock held %zu times, cancelled though granted %zu times\n",
-                  sum.messages, sum.lost, sum.by[OB_LOOK_RANG], sum.by[OB_LOOK_BUSY], sum.by[OB_LOOK_FENCE],
-                  sum.by[OB_LOOK_FALLBACK], (long long)sum.worst / MS, sum.held, sum.granted_and_cancelled);
+                  sum.messages, sum.lost, sum.by[OB_WAKE_RANG], sum.by[OB_WAKE_BUSY], sum.by[OB_WAKE_FENCE],
+                  sum.by[OB_WAKE_FALLBACK], (long long)sum.worst / MS, sum.held, sum.granted_and_cancelled);
 }
 
 /* The worst may be a fallback away, and a claim that takes its time. */
@@ -428,7 +431,7 @@ static void nothing_is_lost(void **state)
     assert_int_equal(sum.lost, 0);
     assert_true(sum.worst <= FALLBACK + 100 * MS);
     /* It was no walk: each way was gone. */
-    assert_true(sum.by[OB_LOOK_RANG] > 1000 && sum.by[OB_LOOK_BUSY] > 1000 && sum.by[OB_LOOK_FENCE] > 100);
+    assert_true(sum.by[OB_WAKE_RANG] > 1000 && sum.by[OB_WAKE_BUSY] > 1000 && sum.by[OB_WAKE_FENCE] > 100);
     assert_true(sum.held > 100 && sum.granted_and_cancelled > 0);
 }
 

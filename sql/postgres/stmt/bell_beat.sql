@@ -1,2 +1,0 @@
--- bell_beat: a sign of life of the one who holds the doorbell's lock.
-select 1

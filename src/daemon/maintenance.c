@@ -1,0 +1,577 @@
+/* maintenance.c - see maintenance.h.
+ *
+ * The thread fills a notebook of its own and swaps it with the one that the loop reads, under a lock that is held for the
+ * swap only.
+ *
+ * A call may never come back: somebody holds a lock in the database, or its server stands still. Whoever stops the maintenance thread
+ * does not wait for that. The thread is left behind then, and ends by itself some day: so it owns all that it uses, and
+ * touches nothing of the host's once `stop` is set. Left behind, it says nothing more to the store: another may live under
+ * its name by now. */
+#include "daemon/maintenance.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "lib/open.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BEAT_US = 10000000, COUNT_US = 15000000, BACKOFF_US = 500000, BACKOFF_CAP_US = 5000000, PATIENCE_US = 2000000 };
+enum { LIST_MAX = 1 << 17, LANES_MAX = 50000 };
+
+/* A list in an arena that grows by doubling; what it grew out of stays in the arena until it is emptied. */
+struct list {
+    void *items;
+    size_t count, room;
+};
+
+struct notebook {
+    struct ob_maintenance_report news;
+    struct ob_arena arena;
+    struct list lanes, paused, tunings, gauges;
+    bool failed; /* no memory: half of a list is no list */
+};
+
+struct ob_maintenance {
+    char *url, *schema, *name, *worker; /* of the store, and of this relay */
+    char *info;                         /* what the beats tell of this relay; the thread's */
+    char *next_info;                    /* under the lock: it replaces info; NULL: it stays */
+    struct terms {
+        const char *state;
+        int64_t control_every_us, purge_every_us;
+        struct ob_log log;
+    } terms, next;    /* next: under the lock, the thread's from its next round on */
+    uv_async_t *loop; /* the host's: not after stop */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake, over;
+    bool stop, hurry, fresh;  /* under the lock, as the next three */
+    int64_t stop_us;          /* when stop was asked for */
+    bool ended;               /* the thread is through */
+    bool left;                /* nobody waits for it: it cleans up after itself */
+    bool silent;              /* another may live under its name: it does not say that it ends */
+    struct notebook books[4]; /* written by the thread; ready; read by the loop; the loop's last that held wishes */
+    struct notebook *writing, *ready, *reading, *wishes;
+    struct ob_store *store; /* the thread's, from here on */
+    int64_t backoff_us;
+    int64_t control_at, beat_at, count_at, purge_at, open_at;
+    bool leads;
+    bool looked; /* once: it can be used, whatever comes later */
+};
+
+/* ---- notes ---- */
+
+static void *add(struct notebook *book, struct list *list, size_t size)
+{
+    if (list->count == list->room) {
+        size_t room = list->room ? list->room * 2 : 16;
+        void *items = room <= LIST_MAX ? ob_arena_alloc(&book->arena, room * size) : NULL;
+        if (!items) {
+            book->failed = true;
+            return NULL;
+        }
+        if (list->count > 0)
+            memcpy(items, list->items, list->count * size);
+        list->items = items;
+        list->room = room;
+    }
+    void *item = (char *)list->items + list->count++ * size;
+    memset(item, 0, size);
+    return item;
+}
+
+static const char *keep(struct notebook *book, const char *text)
+{
+    const char *copy = text ? ob_arena_strdup(&book->arena, text) : NULL;
+    book->failed = book->failed || (text && !copy);
+    return copy;
+}
+
+static void on_paused(void *ctx, const char *name_space, const char *topic, const char *sink)
+{
+    struct notebook *book = ctx;
+    (void)name_space; /* claims heed these by themselves */
+    (void)topic;
+    book->news.pause_count++;
+    const char **name = sink ? add(book, &book->paused, sizeof *name) : NULL;
+    if (name)
+        *name = keep(book, sink);
+}
+
+static void on_tuned(void *ctx, const char *name, const char *value)
+{
+    struct notebook *book = ctx;
+    struct ob_tuning tuning, *kept;
+    /* A name of a newer version means nothing here. */
+    if (ob_tuning_parse(name, value, &tuning, NULL) == OUTBOX_OK && (kept = add(book, &book->tunings, sizeof *kept)))
+        *kept = tuning;
+}
+
+static void on_lane(void *ctx, const char *name_space, const char *topic)
+{
+    struct notebook *book = ctx;
+    if (book->lanes.count == LANES_MAX)
+        return; /* the list spares claims; a lane that is not in it is claimed like any other */
+    struct outbox_lane *lane = add(book, &book->lanes, sizeof *lane);
+    if (lane)
+        *lane = (struct outbox_lane){keep(book, name_space), keep(book, topic)};
+}
+
+static bool on_gauges(void *ctx, const struct ob_gauges_row *row)
+{
+    struct notebook *book = ctx;
+    struct ob_gauges_row *kept = add(book, &book->gauges, sizeof *kept);
+    if (kept) {
+        *kept = *row;
+        kept->name_space = keep(book, row->name_space);
+    }
+    return kept;
+}
+
+static void book_empty(struct notebook *book)
+{
+    ob_arena_fini(&book->arena);
+    *book = (struct notebook){0};
+    ob_arena_init(&book->arena, 0);
+}
+
+static void book_publish(struct ob_maintenance *maintenance)
+{
+    struct notebook *book = maintenance->writing;
+    struct ob_maintenance_report *news = &book->news;
+    news->lanes = book->lanes.items;
+    news->lane_count = book->lanes.count;
+    news->paused = book->paused.items;
+    news->paused_count = book->paused.count;
+    news->tunings = book->tunings.items;
+    news->tuning_count = book->tunings.count;
+    news->gauges = book->gauges.items;
+    news->gauges_count = book->gauges.count;
+    news->leads = maintenance->leads;
+    if (book->failed)
+        news->controlled = news->counted = false;
+    pthread_mutex_lock(&maintenance->lock);
+    if (maintenance->fresh) /* the loop has not seen the last one: what it removed must not be forgotten */
+        news->purged += maintenance->ready->news.purged;
+    maintenance->writing = maintenance->ready;
+    maintenance->ready = book;
+    maintenance->fresh = true;
+    if (!maintenance->stop)
+        uv_async_send(maintenance->loop);
+    pthread_mutex_unlock(&maintenance->lock);
+    book_empty(maintenance->writing);
+}
+
+/* ---- the round ---- */
+
+static void tell_trouble(struct ob_maintenance *maintenance, const struct outbox_error *err)
+{
+    if (maintenance->backoff_us == 0) /* the first of a row */
+        ob_log(&maintenance->terms.log, maintenance->looked ? OB_LOG_WARN : OB_LOG_ERROR,
+               maintenance->looked ? "the store cannot be looked after; trying again"
+                                   : "the store cannot be used: nothing is delivered until it can; trying again",
+               OB_STR("store", maintenance->name), OB_STR("code", outbox_code_name(err->code)),
+               OB_STR("error", err->text));
+}
+
+static void give_up_connection(struct ob_maintenance *maintenance, const struct outbox_error *err, int64_t now)
+{
+    tell_trouble(maintenance, err);
+    maintenance->writing->news.err = *err;
+    if (maintenance->store)
+        maintenance->store->ops->close(maintenance->store);
+    maintenance->store = NULL;
+    maintenance->leads = false;
+    maintenance->backoff_us = maintenance->backoff_us ? maintenance->backoff_us * 2 : BACKOFF_US;
+    if (maintenance->backoff_us > BACKOFF_CAP_US)
+        maintenance->backoff_us = BACKOFF_CAP_US;
+    maintenance->open_at = now + maintenance->backoff_us;
+}
+
+static ob_code beat(struct ob_maintenance *maintenance, const char *state, struct outbox_error *err)
+{
+    char host[80] = "";
+    gethostname(host, sizeof host - 1);
+    struct ob_beat sign = {.worker = maintenance->worker,
+                           .host = host,
+                           .version = outbox_version(),
+                           .state = state,
+                           .info = maintenance->info,
+                           .pid = (int)getpid(),
+                           .every_us = BEAT_US};
+    return maintenance->store->ops->beat(maintenance->store, &sign, &maintenance->leads, err);
+}
+
+static ob_code look(struct ob_maintenance *maintenance, struct outbox_error *err)
+{
+    struct notebook *book = maintenance->writing;
+    struct ob_control control = {.ctx = book, .paused = on_paused, .tuned = on_tuned, .lane = on_lane};
+    ob_code code = maintenance->store->ops->control(maintenance->store, &control, err);
+    book->news.controlled = !code;
+    maintenance->looked = maintenance->looked || !code;
+    return code;
+}
+
+static ob_code count(struct ob_maintenance *maintenance, struct outbox_error *err)
+{
+    ob_code code = maintenance->store->ops->gauges(maintenance->store, on_gauges, maintenance->writing, err);
+    maintenance->writing->news.counted = !code;
+    return code;
+}
+
+static ob_code purge(struct ob_maintenance *maintenance, struct outbox_error *err)
+{
+    int64_t removed = 0;
+    ob_code code = maintenance->store->ops->purge(maintenance->store, &removed, err);
+    maintenance->writing->news.purged += removed;
+    if (!code && removed > 0)
+        ob_log(&maintenance->terms.log, OB_LOG_INFO, "retention removed old messages",
+               OB_STR("store", maintenance->name), OB_INT("messages", removed));
+    return code;
+}
+
+static ob_code run_hooks(struct ob_maintenance *maintenance, struct outbox_error *err)
+{
+    int64_t taken = 0;
+    const struct ob_store_ops *ops = maintenance->store->ops;
+    return ops->run_hooks ? ops->run_hooks(maintenance->store, &taken, err) : OUTBOX_OK;
+}
+
+static ob_code open_store(struct ob_maintenance *maintenance, struct outbox_error *err)
+{
+    struct ob_open options = {
+        .schema = maintenance->schema, .application = "outbox maintenance", .log = &maintenance->terms.log};
+    return ob_store_open(maintenance->url, &options, &maintenance->store, err);
+}
+
+/* Whether it is time, and when it is next. */
+static bool due(int64_t *at, int64_t every_us, int64_t now)
+{
+    if (every_us <= 0 || now < *at)
+        return false;
+    *at = now + every_us;
+    return true;
+}
+
+static void round_of(struct ob_maintenance *maintenance, bool hurry)
+{
+    int64_t now = ob_clock_boot_us();
+    struct outbox_error err = {0};
+    ob_code code = OUTBOX_OK;
+    if (!maintenance->store) {
+        if (now < maintenance->open_at)
+            return;
+        code = open_store(maintenance, &err);
+    }
+    if (!code && due(&maintenance->beat_at, BEAT_US, now))
+        code = beat(maintenance, maintenance->terms.state, &err);
+    bool control = !code && (hurry || due(&maintenance->control_at, maintenance->terms.control_every_us, now));
+    if (!code && control)
+        code = look(maintenance, &err);
+    if (!code && control && maintenance->leads)
+        code = run_hooks(maintenance, &err);
+    if (!code && (hurry || (maintenance->leads && due(&maintenance->count_at, COUNT_US, now))))
+        code = count(maintenance, &err);
+    if (!code && maintenance->leads && due(&maintenance->purge_at, maintenance->terms.purge_every_us, now))
+        code = purge(maintenance, &err);
+    maintenance->writing->news.reached = !code;
+    if (code)
+        give_up_connection(maintenance, &err, now);
+    else
+        maintenance->backoff_us = 0;
+    book_publish(maintenance);
+}
+
+static int64_t earlier(int64_t a, int64_t b, int64_t every)
+{
+    return every > 0 && b < a ? b : a;
+}
+
+static int64_t next_at(const struct ob_maintenance *maintenance)
+{
+    if (!maintenance->store)
+        return maintenance->open_at;
+    int64_t at = maintenance->beat_at;
+    at = earlier(at, maintenance->control_at, maintenance->terms.control_every_us);
+    at = earlier(at, maintenance->purge_at, maintenance->leads ? maintenance->terms.purge_every_us : 0);
+    return earlier(at, maintenance->count_at, maintenance->leads);
+}
+
+/* True when it is time to end. */
+static bool rest(struct ob_maintenance *maintenance, bool *hurry)
+{
+    pthread_mutex_lock(&maintenance->lock);
+    while (!maintenance->stop && !maintenance->hurry) {
+        int64_t wait = next_at(maintenance) - ob_clock_boot_us();
+        if (wait <= 0)
+            break;
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        int64_t ns = until.tv_nsec + wait % 1000000 * 1000;
+        until.tv_sec += wait / 1000000 + ns / 1000000000;
+        until.tv_nsec = ns % 1000000000;
+        pthread_cond_timedwait(&maintenance->wake, &maintenance->lock, &until);
+    }
+    bool stop = maintenance->stop;
+    *hurry = maintenance->hurry;
+    maintenance->terms = maintenance->next;
+    maintenance->hurry = false;
+    if (maintenance->next_info) {
+        ob_free(maintenance->info);
+        maintenance->info = maintenance->next_info;
+        maintenance->next_info = NULL;
+        maintenance->beat_at = 0;
+    }
+    pthread_mutex_unlock(&maintenance->lock);
+    return stop;
+}
+
+static bool is_silent(struct ob_maintenance *maintenance)
+{
+    pthread_mutex_lock(&maintenance->lock);
+    bool silent = maintenance->silent;
+    pthread_mutex_unlock(&maintenance->lock);
+    return silent;
+}
+
+static void maintenance_free(struct ob_maintenance *maintenance);
+
+static void *run(void *ctx)
+{
+    struct ob_maintenance *maintenance = ctx;
+    bool hurry = false;
+    do
+        round_of(maintenance, hurry);
+    while (!rest(maintenance, &hurry));
+    if (maintenance->store) {
+        struct outbox_error err;
+        ob_code ignored = is_silent(maintenance) ? OUTBOX_OK : beat(maintenance, "stopped", &err);
+        (void)ignored; /* its row shows its age all the same */
+        maintenance->store->ops->close(maintenance->store);
+    }
+    pthread_mutex_lock(&maintenance->lock);
+    bool left = maintenance->left;
+    maintenance->ended = true;
+    pthread_cond_signal(&maintenance->over);
+    pthread_mutex_unlock(&maintenance->lock);
+    if (left)
+        maintenance_free(maintenance);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static void maintenance_free(struct ob_maintenance *maintenance)
+{
+    for (int i = 0; i < 4; i++)
+        ob_arena_fini(&maintenance->books[i].arena);
+    pthread_cond_destroy(&maintenance->over);
+    pthread_cond_destroy(&maintenance->wake);
+    pthread_mutex_destroy(&maintenance->lock);
+    ob_free(maintenance->url);
+    ob_free(maintenance->schema);
+    ob_free(maintenance->name);
+    ob_free(maintenance->worker);
+    ob_free(maintenance->info);
+    ob_free(maintenance->next_info);
+    ob_free(maintenance);
+}
+
+static void init_sync(struct ob_maintenance *maintenance)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&maintenance->lock, NULL);
+    pthread_cond_init(&maintenance->wake, &attr);
+    pthread_cond_init(&maintenance->over, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+static struct terms terms_of(const struct ob_maintenance_settings *settings)
+{
+    return (struct terms){.state = settings->state,
+                          .control_every_us = settings->config->control_every_us,
+                          .purge_every_us = settings->config->purge_every_us,
+                          .log = settings->log ? *settings->log : (struct ob_log){.level = OB_LOG_OFF}};
+}
+
+/* {"sinks": ["billing"]}: whoever names a sink to an operator's command learns whether there is one. NULL without memory. */
+static char *info_of(const struct ob_config *config)
+{
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    ob_json_init(&json, &buf);
+    ob_json_object(&json);
+    ob_json_key(&json, "sinks");
+    ob_json_array(&json);
+    for (size_t i = 0; i < config->sink_count; i++)
+        ob_json_string(&json, config->sinks[i].name);
+    ob_json_end(&json);
+    ob_json_end(&json);
+    char *text = ob_buf_ok(&buf) ? ob_strdup(ob_buf_text(&buf)) : NULL;
+    ob_buf_fini(&buf);
+    return text;
+}
+
+static bool copy_settings(struct ob_maintenance *maintenance, const struct ob_maintenance_settings *settings)
+{
+    const struct ob_config_store *store = settings->store;
+    maintenance->url = ob_strdup(store->url);
+    maintenance->schema = store->schema ? ob_strdup(store->schema) : NULL;
+    maintenance->name = ob_strdup(store->name);
+    maintenance->worker = ob_strdup(settings->worker);
+    maintenance->terms = maintenance->next = terms_of(settings);
+    maintenance->info = info_of(settings->config);
+    maintenance->loop = settings->wake;
+    return maintenance->url && (maintenance->schema || !store->schema) && maintenance->name && maintenance->worker &&
+           maintenance->info;
+}
+
+enum outbox_code ob_maintenance_start(const struct ob_maintenance_settings *settings, struct ob_maintenance **out,
+                                      struct outbox_error *err)
+{
+    struct ob_maintenance *maintenance = ob_calloc(1, sizeof *maintenance);
+    *out = NULL;
+    if (!maintenance)
+        return ob_error_nomem(err);
+    for (int i = 0; i < 4; i++)
+        ob_arena_init(&maintenance->books[i].arena, 0);
+    maintenance->writing = &maintenance->books[0];
+    maintenance->ready = &maintenance->books[1];
+    maintenance->reading = &maintenance->books[2];
+    maintenance->wishes = &maintenance->books[3];
+    init_sync(maintenance);
+    bool copied = copy_settings(maintenance, settings);
+    int failed = copied ? pthread_create(&maintenance->thread, NULL, run, maintenance) : 0;
+    if (!copied || failed) {
+        maintenance_free(maintenance);
+        return copied ? ob_error_set(err, OUTBOX_INTERNAL, "cannot start a thread: %s", strerror(failed))
+                      : ob_error_nomem(err);
+    }
+    *out = maintenance;
+    return OUTBOX_OK;
+}
+
+static void ask(struct ob_maintenance *maintenance, bool *flag)
+{
+    pthread_mutex_lock(&maintenance->lock);
+    *flag = true;
+    pthread_cond_signal(&maintenance->wake);
+    pthread_mutex_unlock(&maintenance->lock);
+}
+
+void ob_maintenance_dismiss(struct ob_maintenance *maintenance)
+{
+    if (!maintenance || maintenance->stop_us)
+        return;
+    maintenance->stop_us = ob_clock_mono_us();
+    ask(maintenance, &maintenance->stop);
+}
+
+void ob_maintenance_stop(struct ob_maintenance *maintenance)
+{
+    if (!maintenance)
+        return;
+    ob_maintenance_dismiss(maintenance);
+    int64_t until_us = maintenance->stop_us + PATIENCE_US;
+    struct timespec until = {until_us / 1000000, until_us % 1000000 * 1000};
+    pthread_mutex_lock(&maintenance->lock);
+    while (!maintenance->ended && pthread_cond_timedwait(&maintenance->over, &maintenance->lock, &until) != ETIMEDOUT)
+        ;
+    bool left = maintenance->left = maintenance->silent = !maintenance->ended;
+    if (left) {
+        ob_log(&maintenance->terms.log, OB_LOG_WARN, "the store does not answer: it was not told that this relay goes",
+               OB_STR("store", maintenance->name));
+        pthread_detach(maintenance->thread);
+    }
+    pthread_mutex_unlock(&maintenance->lock);
+    if (left)
+        return;
+    pthread_join(maintenance->thread, NULL);
+    maintenance_free(maintenance);
+}
+
+void ob_maintenance_leave(struct ob_maintenance *maintenance, bool says)
+{
+    if (!maintenance)
+        return;
+    pthread_t thread = maintenance->thread;
+    pthread_mutex_lock(&maintenance->lock);
+    bool ended = maintenance->ended;
+    maintenance->left = !ended;
+    maintenance->silent = !says;
+    maintenance->stop = true;
+    pthread_cond_signal(&maintenance->wake);
+    pthread_mutex_unlock(&maintenance->lock);
+    if (!ended) {
+        pthread_detach(thread);
+        return;
+    }
+    pthread_join(thread, NULL);
+    maintenance_free(maintenance);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool ob_maintenance_serves(const struct ob_maintenance *maintenance, const struct ob_maintenance_settings *settings)
+{
+    const struct ob_config_store *store = settings->store;
+    return same_text(maintenance->url, store->url) && same_text(maintenance->schema, store->schema) &&
+           same_text(maintenance->name, store->name) && same_text(maintenance->worker, settings->worker);
+}
+
+void ob_maintenance_move(struct ob_maintenance *maintenance, const struct ob_maintenance_settings *settings)
+{
+    char *info = info_of(settings->config);
+    pthread_mutex_lock(&maintenance->lock);
+    maintenance->next = terms_of(settings);
+    ob_free(maintenance->next_info);
+    maintenance->next_info = info; /* without memory the old one stays */
+    maintenance->loop = settings->wake;
+    maintenance->hurry = true;
+    if (maintenance->fresh)
+        uv_async_send(maintenance->loop);
+    pthread_cond_signal(&maintenance->wake);
+    pthread_mutex_unlock(&maintenance->lock);
+}
+
+void ob_maintenance_hurry(struct ob_maintenance *maintenance)
+{
+    ask(maintenance, &maintenance->hurry);
+}
+
+const struct ob_maintenance_report *ob_maintenance_report(struct ob_maintenance *maintenance)
+{
+    pthread_mutex_lock(&maintenance->lock);
+    bool fresh = maintenance->fresh;
+    if (fresh) {
+        struct notebook *read = maintenance->reading;
+        if (read->news.controlled) {
+            read = maintenance->wishes;
+            maintenance->wishes = maintenance->reading;
+        }
+        maintenance->reading = maintenance->ready;
+        maintenance->ready = read;
+        maintenance->fresh = false;
+    }
+    pthread_mutex_unlock(&maintenance->lock);
+    return fresh ? &maintenance->reading->news : NULL;
+}
+
+const struct ob_maintenance_report *ob_maintenance_control(const struct ob_maintenance *maintenance)
+{
+    const struct ob_maintenance_report *news = &maintenance->reading->news;
+    news = news->controlled ? news : &maintenance->wishes->news;
+    return news->controlled ? news : NULL;
+}

@@ -1,0 +1,501 @@
+/* serve.c - see serve.h.
+ *
+ * Work is done in the prepare phase, once in every turn of the loop before it waits: verdicts and answers that came in
+ * this turn are then acted upon together. One timer wakes the loop for the earliest thing due. */
+#include "daemon/serve.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "daemon/admin.h"
+#include "daemon/descriptors.h"
+#include "daemon/generation.h"
+#include "daemon/lag.h"
+#include "daemon/systemd.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum phase { RUNNING, STOPPING };
+
+enum { SIGNALS = 3, COUNT_AGAIN_US = 200000, DRAINING = 8 };
+static const int signals[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+
+struct serve {
+    struct ob_serve_options set;
+    enum phase phase;
+    uv_loop_t loop;
+    uv_prepare_t prepare;
+    uv_timer_t timer, tick;
+    struct ob_lag lag;
+    uv_signal_t signals[SIGNALS];
+    char worker[OB_WORKER_NAME];
+    struct ob_store_loop_table table;
+    int64_t descriptors;      /* that the process may have open */
+    unsigned generations;     /* opened so far */
+    bool again;               /* asked to reload while too many drain */
+    struct ob_config *config; /* owned, like those of what drains */
+    struct ob_config
+        *first;     /* the one it started with, kept to the end: what only a restart brings about is as it says */
+    size_t changed; /* options, by this reload */
+    struct ob_generation *now, *draining[DRAINING];
+    struct ob_config *draining_configs[DRAINING];
+    size_t draining_count;
+    struct ob_metrics *metrics;
+    struct ob_health *health;
+    struct ob_admin *admin; /* NULL: no HTTP */
+    int64_t watchdog_us, barked_us;
+    uint64_t log_dropped;   /* lines, as counted so far */
+    bool *drained;          /* one a store: nothing was left there at the last count */
+    int64_t asked_count_us; /* when the stores were last asked to count */
+    uint64_t looked;        /* messages claimed, of all stores, when they were last told to look again */
+};
+
+static const struct ob_log *log_of(const struct serve *serve)
+{
+    return serve->set.log;
+}
+
+/* What waits behind a dead message that holds its key is an operator's: it is not waited for. */
+static void on_news(void *ctx, int store, const struct ob_maintenance_report *news)
+{
+    struct serve *serve = ctx;
+    if (news->counted && news->gauges_count > 0 && serve->drained)
+        serve->drained[store] = news->gauges[0].processing == 0 && news->gauges[0].pending == news->gauges[0].parked;
+}
+
+static enum outbox_code open_generation(struct serve *serve, const struct ob_config *config,
+                                        struct ob_generation **generation, struct outbox_error *err)
+{
+    struct ob_descriptors plan;
+    enum outbox_code code = ob_descriptors_plan(config, serve->descriptors, &plan, err);
+    if (code)
+        return code;
+    if (plan.cap > 0)
+        ob_log(log_of(serve), OB_LOG_WARN,
+               "not enough file descriptors for all that may be out: raise the limit, or have fewer sinks",
+               OB_INT("needed", plan.needed), OB_INT("limit", plan.limit), OB_INT("concurrency_per_sink", plan.cap));
+    struct ob_generation_settings settings = {.config = config,
+                                              .loop = &serve->loop,
+                                              .log = log_of(serve),
+                                              .worker = serve->worker,
+                                              .number = ++serve->generations,
+                                              .cap = plan.cap,
+                                              .before = serve->now,
+                                              .table = &serve->table,
+                                              .metrics = serve->metrics,
+                                              .health = serve->health,
+                                              .ctx = serve,
+                                              .news = on_news};
+    return ob_generation_open(&settings, generation, err);
+}
+
+/* ---- changes ---- */
+
+static void stop(struct serve *serve, int64_t grace_us)
+{
+    serve->phase = STOPPING;
+    ob_systemd_stopping("finishing what is out");
+    ob_health_set_phase(serve->health, OB_HEALTH_STOPPING);
+    ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, 0);
+    ob_generation_stop(serve->now, grace_us);
+    for (size_t i = 0; i < serve->draining_count; i++)
+        ob_generation_stop(serve->draining[i], grace_us);
+}
+
+static void adopt_log(struct serve *serve, const struct ob_config *config)
+{
+    serve->set.log->level = config->log_level;
+    serve->set.log->format = config->log_format;
+}
+
+static void count_reload(struct serve *serve, bool ok)
+{
+    struct ob_series *process = ob_metrics_process(serve->metrics);
+    ob_series_add_to(process, OB_METRIC_reloads, ok ? 0 : 1, 1);
+    ob_series_set(process, OB_METRIC_reload_ok, ok);
+    if (ok)
+        ob_series_set(process, OB_METRIC_reload_at, (double)ob_clock_wall_us() / 1e6);
+}
+
+static void not_reloaded(struct serve *serve, const char *why)
+{
+    count_reload(serve, false);
+    ob_log(log_of(serve), OB_LOG_ERROR, "the configuration was not reloaded; the old one goes on",
+           OB_STR("error", why));
+}
+
+static void tell_change(void *ctx, const struct ob_config_change *change)
+{
+    struct serve *serve = ctx;
+    if (!change->reloadable)
+        return;
+    serve->changed++;
+    ob_log(log_of(serve), OB_LOG_INFO, "configuration changed", OB_STR("option", change->name),
+           OB_STR("before", change->before), OB_STR("after", change->after));
+}
+
+/* Told at every reload until there is a restart: the file says one thing, and the relay does another. */
+static void tell_restart(void *ctx, const struct ob_config_change *change)
+{
+    const struct serve *serve = ctx;
+    if (!change->reloadable)
+        ob_log(log_of(serve), OB_LOG_WARN, "configuration changed: restart the relay to apply it",
+               OB_STR("option", change->name), OB_STR("before", change->before), OB_STR("after", change->after));
+}
+
+static void unload(struct serve *serve, struct ob_config *config)
+{
+    if (config != serve->first)
+        serve->set.unload(config);
+}
+
+/* NULL after it said why not. */
+static struct ob_generation *open_next(struct serve *serve, const struct ob_config *config)
+{
+    struct outbox_error err = {0};
+    struct ob_generation *next = NULL;
+    enum outbox_code code = open_generation(serve, config, &next, &err);
+    bool *drained = ob_calloc(config->store_count + 1, sizeof *drained);
+    if (!code && !drained)
+        code = ob_error_nomem(&err);
+    if (!code)
+        code = ob_generation_start(next, &err);
+    if (code) {
+        not_reloaded(serve, err.text);
+        ob_generation_close(next);
+        ob_free(drained);
+        return NULL;
+    }
+    ob_free(serve->drained);
+    serve->drained = drained;
+    return next;
+}
+
+static void reload(struct serve *serve)
+{
+    if (serve->phase == STOPPING) {
+        ob_log(log_of(serve), OB_LOG_WARN, "the relay stops: not reloaded");
+        return;
+    }
+    if (serve->draining_count == DRAINING) {
+        if (!serve->again)
+            ob_log(log_of(serve), OB_LOG_WARN, "reload waits until deliveries of an earlier configuration are finished",
+                   OB_INT("configurations", DRAINING + 1));
+        serve->again = true;
+        return;
+    }
+    serve->again = false;
+    struct ob_config *config = serve->set.reload ? serve->set.reload(serve->set.ctx) : NULL;
+    if (!config) {
+        not_reloaded(serve, NULL);
+        return;
+    }
+    ob_systemd_reloading("reloading");
+    struct ob_generation *next = open_next(serve, config);
+    if (next) {
+        serve->draining_configs[serve->draining_count] = serve->config;
+        serve->draining[serve->draining_count++] = serve->now;
+        serve->changed = 0;
+        ob_config_diff(serve->config, config, tell_change, serve);
+        ob_config_diff(serve->first, config, tell_restart, serve);
+        serve->now = next;
+        serve->config = config;
+        adopt_log(serve, config);
+        count_reload(serve, true);
+        ob_log(log_of(serve), OB_LOG_INFO, "reloaded", OB_INT("options_changed", (int64_t)serve->changed),
+               OB_INT("sinks_kept", (int64_t)ob_generation_kept_sinks(next)),
+               OB_INT("sinks_opened", (int64_t)(config->sink_count - ob_generation_kept_sinks(next))),
+               OB_INT("configurations_draining", (int64_t)serve->draining_count));
+    } else {
+        serve->set.unload(config);
+    }
+    ob_systemd_ready("delivering");
+}
+
+/* The deliveries of an earlier configuration are finished. */
+static void end_draining(struct serve *serve, size_t i)
+{
+    ob_generation_close(serve->draining[i]);
+    unload(serve, serve->draining_configs[i]);
+    serve->draining_count--;
+    serve->draining[i] = serve->draining[serve->draining_count];
+    serve->draining_configs[i] = serve->draining_configs[serve->draining_count];
+    ob_log(log_of(serve), OB_LOG_INFO, "the deliveries of an earlier configuration are finished",
+           OB_INT("configurations_draining", (int64_t)serve->draining_count));
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+    struct serve *serve = handle->data;
+    if (signum == SIGHUP) {
+        reload(serve);
+        return;
+    }
+    if (serve->phase == STOPPING) {
+        ob_log(log_of(serve), OB_LOG_WARN, "stopping at once");
+        stop(serve, 0);
+        return;
+    }
+    ob_log(log_of(serve), OB_LOG_INFO, "stopping: finishing what is out, giving back the rest",
+           OB_INT("grace_ms", serve->config->grace_us / 1000));
+    stop(serve, serve->config->grace_us);
+}
+
+/* ---- the loop ---- */
+
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer; /* it only ends the wait */
+}
+
+/* Whoever waits for the end does not wait for the next poll: when the last of what was claimed is settled, there may be
+ * more. True when stores are to look. */
+static bool look_again(struct serve *serve)
+{
+    uint64_t claimed = 0;
+    bool held = false;
+    for (size_t i = 0; i < serve->config->store_count; i++) {
+        struct ob_machine_stats stats;
+        ob_machine_stats(ob_engine_core(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i))), &stats);
+        claimed += stats.claimed;
+        held = held || stats.held > 0;
+    }
+    if (held || claimed == serve->looked)
+        return false;
+    serve->looked = claimed;
+    for (size_t i = 0; i < serve->config->store_count; i++)
+        ob_engine_wake(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i)));
+    return true;
+}
+
+/* The queue may have been empty for a moment only: messages that wait for their next attempt count too. */
+static bool all_done(struct serve *serve, int64_t now)
+{
+    bool idle = true, drained = true;
+    for (size_t i = 0; i < serve->config->store_count; i++) {
+        idle = idle && ob_engine_idle(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i)));
+        drained = drained && serve->drained[i];
+        if (!idle)
+            serve->drained[i] = false;
+    }
+    if (idle && !drained && now >= serve->asked_count_us + COUNT_AGAIN_US) {
+        serve->asked_count_us = now;
+        ob_generation_hurry(serve->now);
+    }
+    return idle && drained;
+}
+
+/* The relay delivers when it does so for one store at least. */
+static void tell_up(struct serve *serve)
+{
+    bool up = false;
+    for (size_t i = 0; i < serve->config->store_count; i++) {
+        const struct ob_store_loop *store_loop = ob_generation_store_loop(serve->now, (int)i);
+        up = up || (store_loop && ob_store_loop_enabled(store_loop)); /* not all could be opened: it stops */
+    }
+    ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, up && serve->phase != STOPPING);
+}
+
+/* Nobody read the log for a while; that is over. */
+static void tell_dropped(struct serve *serve)
+{
+    if (!serve->set.out)
+        return;
+    ob_log_out_flush(serve->set.out);
+    uint64_t dropped = ob_log_out_dropped(serve->set.out), lines = ob_log_out_cleared(serve->set.out);
+    ob_series_add(ob_metrics_process(serve->metrics), OB_METRIC_log_dropped, dropped - serve->log_dropped);
+    serve->log_dropped = dropped;
+    if (lines > 0)
+        ob_log(log_of(serve), OB_LOG_WARN, "log lines were dropped: nobody read them", OB_INT("lines", (int64_t)lines));
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct serve *serve = timer->data;
+    int64_t now = ob_clock_boot_us();
+    tell_up(serve);
+    tell_dropped(serve);
+    ob_health_tick(serve->health);
+    ob_generation_tick(serve->now);
+    for (size_t i = 0; i < serve->draining_count; i++)
+        ob_generation_tick(serve->draining[i]);
+    if (serve->watchdog_us > 0 && now >= serve->barked_us + serve->watchdog_us) {
+        serve->barked_us = now;
+        ob_systemd_watchdog();
+    }
+}
+
+/* What drains does what is due; what is through goes. */
+static void turn_draining(struct serve *serve)
+{
+    if (serve->draining_count == 0)
+        return;
+    for (size_t i = serve->draining_count; i-- > 0;) {
+        ob_generation_turn(serve->draining[i]);
+        if (serve->phase == RUNNING && ob_generation_stopped(serve->draining[i]))
+            end_draining(serve, i);
+    }
+    if (serve->phase == RUNNING && serve->again && serve->draining_count < DRAINING)
+        reload(serve);
+    ob_generation_count_out(serve->now, serve->draining, serve->draining_count);
+}
+
+/* Told when all had their turn: where they share a line, the turn of one may bring an answer for another. */
+static int64_t draining_due(const struct serve *serve)
+{
+    int64_t due = INT64_MAX;
+    for (size_t i = 0; i < serve->draining_count; i++) {
+        int64_t at = ob_generation_due(serve->draining[i]);
+        due = at < due ? at : due;
+    }
+    return due;
+}
+
+static bool all_stopped(const struct serve *serve)
+{
+    bool stopped = ob_generation_stopped(serve->now);
+    for (size_t i = 0; i < serve->draining_count; i++)
+        stopped = stopped && ob_generation_stopped(serve->draining[i]);
+    return stopped;
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct serve *serve = prepare->data;
+    turn_draining(serve);
+    int64_t due = ob_generation_turn(serve->now), others = draining_due(serve), now = ob_clock_boot_us();
+    due = others < due ? others : due;
+    if (serve->phase == RUNNING && serve->set.until_empty && all_done(serve, now)) {
+        stop(serve, serve->config->grace_us);
+        due = 0;
+    } else if (serve->phase == RUNNING && serve->set.until_empty && look_again(serve)) {
+        due = 0;
+    }
+    if (serve->phase == STOPPING && all_stopped(serve)) {
+        uv_stop(&serve->loop);
+        return;
+    }
+    if (due == INT64_MAX) {
+        uv_timer_stop(&serve->timer);
+        return;
+    }
+    uint64_t wait_ms = due > now ? (uint64_t)(due - now + 999) / 1000 : 0;
+    uv_update_time(&serve->loop);
+    uv_timer_start(&serve->timer, on_timer, wait_ms, 0);
+}
+
+static enum outbox_code handles_init(struct serve *serve, struct outbox_error *err)
+{
+    int failed = uv_prepare_init(&serve->loop, &serve->prepare);
+    serve->prepare.data = serve;
+    failed =
+        failed ? failed : ob_lag_start(&serve->lag, &serve->loop, log_of(serve), ob_metrics_process(serve->metrics));
+    failed = failed ? failed : uv_timer_init(&serve->loop, &serve->timer);
+    failed = failed ? failed : uv_timer_init(&serve->loop, &serve->tick);
+    serve->tick.data = serve;
+    for (int i = 0; i < SIGNALS && !failed; i++) {
+        failed = uv_signal_init(&serve->loop, &serve->signals[i]);
+        serve->signals[i].data = serve;
+        failed = failed ? failed : uv_signal_start(&serve->signals[i], on_signal, signals[i]);
+    }
+    return failed ? ob_error_set(err, OUTBOX_INTERNAL, "cannot start the loop: %s", uv_strerror(failed)) : OUTBOX_OK;
+}
+
+static void close_handle(uv_handle_t *handle, void *ctx)
+{
+    (void)ctx;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static enum outbox_code begin(struct serve *serve, struct outbox_error *err)
+{
+    serve->metrics = ob_metrics_new(outbox_version());
+    serve->health = ob_health_new(0);
+    serve->drained = ob_calloc(serve->config->store_count + 1, sizeof *serve->drained);
+    if (!serve->metrics || !serve->health || !serve->drained)
+        return ob_error_nomem(err);
+    enum outbox_code code = handles_init(serve, err);
+    if (!code && serve->config->admin_listen) {
+        struct ob_admin_options admin = {.listen = serve->config->admin_listen,
+                                         .metrics = serve->metrics,
+                                         .health = serve->health,
+                                         .log = log_of(serve)};
+        code = ob_admin_start(&admin, &serve->admin, err);
+    }
+    if (!code)
+        code = open_generation(serve, serve->config, &serve->now, err);
+    if (!code)
+        code = ob_generation_start(serve->now, err);
+    if (!code) {
+        uv_timer_start(&serve->tick, on_tick, 0, 1000);
+        ob_health_set_phase(serve->health, OB_HEALTH_RUNNING);
+        ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, serve->config->enabled);
+        count_reload(serve, true);
+        serve->watchdog_us = ob_systemd_watchdog_us();
+        ob_systemd_ready("delivering");
+    }
+    return code;
+}
+
+static void mask_signals(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaddset(&set, signals[i]);
+    pthread_sigmask(how, &set, NULL);
+}
+
+void ob_serve_hold_signals(void)
+{
+    mask_signals(SIG_BLOCK);
+}
+
+/* What was sent while the relay began comes first: a turn without work, then the turns that claim. */
+static void run(struct serve *serve)
+{
+    mask_signals(SIG_UNBLOCK);
+    uv_run(&serve->loop, UV_RUN_NOWAIT);
+    uv_prepare_start(&serve->prepare, on_prepare);
+    uv_run(&serve->loop, UV_RUN_DEFAULT);
+}
+
+enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_error *err)
+{
+    struct serve serve = {.set = *options, .config = options->config, .first = options->config};
+    if (uv_loop_init(&serve.loop)) {
+        options->unload(options->config);
+        return ob_error_set(err, OUTBOX_INTERNAL, "cannot make a loop");
+    }
+    signal(SIGPIPE, SIG_IGN);
+    serve.descriptors = ob_descriptors_raise();
+    adopt_log(&serve, serve.config);
+    ob_worker_name(serve.config->worker, serve.worker);
+    enum outbox_code code = begin(&serve, err);
+    if (!code) {
+        ob_log(log_of(&serve), OB_LOG_INFO, "relay started", OB_STR("worker", serve.worker),
+               OB_INT("stores", (int64_t)serve.config->store_count),
+               OB_INT("sinks", (int64_t)serve.config->sink_count));
+        run(&serve);
+        ob_log(log_of(&serve), OB_LOG_INFO, "relay stopped");
+    }
+    for (size_t i = 0; i < serve.draining_count; i++)
+        ob_generation_close(serve.draining[i]);
+    ob_generation_close(serve.now);
+    uv_walk(&serve.loop, close_handle, NULL);
+    uv_run(&serve.loop, UV_RUN_DEFAULT);
+    uv_loop_close(&serve.loop);
+    ob_admin_stop(serve.admin);
+    ob_health_free(serve.health);
+    ob_metrics_free(serve.metrics);
+    ob_free(serve.drained);
+    for (size_t i = 0; i < serve.draining_count; i++)
+        unload(&serve, serve.draining_configs[i]);
+    unload(&serve, serve.config);
+    options->unload(serve.first);
+    return code;
+}

@@ -1,0 +1,40 @@
+/* amqp_int.h - between the files of the RabbitMQ sink; amqp.c tells the story. */
+#ifndef OB_SINK_BROKER_AMQP_AMQP_INT_H
+#define OB_SINK_BROKER_AMQP_AMQP_INT_H
+
+#include "sink/broker/broker.h"
+#include "sink/broker/url.h"
+
+#include <amqp.h>
+#include <amqp_framing.h>
+
+enum { OB_AMQP_CHANNEL = 1 };
+enum { OB_AMQP_TOO_LARGE = 1, OB_AMQP_SHORTAGE }; /* beside the library's errors, which are negative */
+
+struct ob_amqp {
+    struct ob_broker *broker;
+    struct ob_broker_url url;
+    const char *username, *password, *vhost, *exchange, *ca, *cert, *key;
+    bool tls, persistent, mandatory, unroutable_terminal;
+    int heartbeat;
+    size_t in_flight_max;
+    /* the connection */
+    pthread_mutex_t mutex; /* of fd, which interrupt reads */
+    int fd;
+    amqp_connection_state_t state;
+    uint64_t tags; /* given out on this channel */
+    bool returning;
+    uint16_t return_code;
+    uint64_t return_left; /* bytes of its body still to come */
+    int careful;          /* so many more are sent one by one */
+};
+
+bool ob_amqp_connect(void *self, struct ob_verdict *verdict);
+void ob_amqp_disconnect(void *self);
+/* What a close of the channel says about the one message that was out. */
+void ob_amqp_rule_close(struct ob_verdict *verdict, int code, amqp_bytes_t text);
+/* Content, properties and headers of a job. 0 or an error of the library. Nothing was written when it is
+ * OB_AMQP_TOO_LARGE, for properties that do not fit into a frame, or OB_AMQP_SHORTAGE, of memory. */
+int ob_amqp_publish(struct ob_amqp *amqp, const struct ob_broker_job *job);
+
+#endif

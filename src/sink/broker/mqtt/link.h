@@ -1,0 +1,37 @@
+/* link.h - the bytes to and from an MQTT broker: a socket, with TLS when asked for. It waits only while it is opened. */
+#ifndef OB_SINK_BROKER_MQTT_LINK_H
+#define OB_SINK_BROKER_MQTT_LINK_H
+
+#include "sink/broker/broker.h"
+
+#include <openssl/ssl.h>
+
+struct ob_mqtt_link {
+    int fd; /* -1: closed */
+    SSL_CTX *context;
+    SSL *ssl; /* NULL: no TLS */
+    struct ob_buf in, out;
+    size_t in_at, out_at; /* so far used, so far sent */
+    bool blocked;         /* TLS wants to write before it can read, or the socket is full */
+};
+
+struct ob_mqtt_tls {
+    bool wanted;
+    const char *ca, *cert, *key; /* files; NULL: none */
+};
+
+void ob_mqtt_link_init(struct ob_mqtt_link *link);
+/* Within what is left of connect_timeout. False after it filled the verdict. */
+bool ob_mqtt_link_open(struct ob_mqtt_link *link, struct ob_broker *broker, const struct ob_broker_url *url,
+                       const struct ob_mqtt_tls *tls, struct ob_verdict *verdict);
+void ob_mqtt_link_close(struct ob_mqtt_link *link);
+/* Both do what can be done without waiting. NULL, or why the connection is over. */
+const char *ob_mqtt_link_read(struct ob_mqtt_link *link, bool *more);
+const char *ob_mqtt_link_write(struct ob_mqtt_link *link);
+/* What is in `in` and was not used yet. */
+size_t ob_mqtt_link_unread(const struct ob_mqtt_link *link, const char **data);
+/* So much of it was used. */
+void ob_mqtt_link_used(struct ob_mqtt_link *link, size_t len);
+bool ob_mqtt_link_wants_write(const struct ob_mqtt_link *link);
+
+#endif

@@ -1,0 +1,35 @@
+/* mqtt_int.h - between the files of the MQTT sink; mqtt.c tells the story. */
+#ifndef OB_SINK_BROKER_MQTT_MQTT_INT_H
+#define OB_SINK_BROKER_MQTT_MQTT_INT_H
+
+#include "sink/broker/mqtt/link.h"
+#include "sink/broker/mqtt/packet.h"
+
+struct ob_mqtt {
+    struct ob_broker *broker;
+    struct ob_broker_url url;
+    struct ob_mqtt_login login;
+    struct ob_mqtt_tls tls;
+    bool retain;
+    int qos;
+    size_t in_flight_max;
+    /* the connection */
+    struct ob_mqtt_link link;
+    uint32_t packet_maximum;
+    int64_t keepalive_us;
+    int64_t sent_us;  /* when we last said anything */
+    int64_t asked_us; /* when we asked for a sign of life, and have none yet; 0: we did not */
+    uint16_t last_id;
+};
+
+bool ob_mqtt_connect(void *self, struct ob_verdict *verdict);
+void ob_mqtt_disconnect(void *self);
+/* Gives the job a number and puts it behind what is to be written. False after it filled the verdict. */
+bool ob_mqtt_publish(struct ob_mqtt *mqtt, struct ob_broker_job *job);
+
+/* What the broker's reason for a message means; it is not below 0x80. */
+void ob_mqtt_rule(struct ob_verdict *verdict, int reason, const char *said, bool one_address);
+/* And its reason to refuse us; also the codes of MQTT 3. */
+void ob_mqtt_rule_connect(struct ob_verdict *verdict, int reason, const char *said);
+
+#endif

@@ -1,0 +1,14 @@
+/* append.h - writing whole lines to a descriptor, and naming what went wrong by a stable code. */
+#ifndef OB_SINK_COMMON_APPEND_H
+#define OB_SINK_COMMON_APPEND_H
+
+#include <stddef.h>
+
+enum { OB_ERRNO_CODE = 40 };
+
+/* Writes everything, in one write(2) where the kernel lets it. 0, or the errno; *written says how far it came. */
+int ob_append(int fd, const void *data, size_t len, size_t *written);
+/* "file_enospc" for "file" and ENOSPC. */
+const char *ob_errno_code(const char *prefix, int number, char code[OB_ERRNO_CODE]);
+
+#endif

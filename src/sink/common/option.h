@@ -1,0 +1,38 @@
+/* option.h - reading the options an adapter is opened with.
+ *
+ * The host has checked them against the adapter's table already: names are known, numbers are numbers, defaults are
+ * there. So these do not complain; an absent option gives the fallback. Texts are borrowed from the options. */
+#ifndef OB_SINK_COMMON_OPTION_H
+#define OB_SINK_COMMON_OPTION_H
+
+#include "base/arena.h"
+
+#include <outbox/sink.h>
+
+struct ob_options {
+    const struct outbox_sink_option *at;
+    size_t count;
+};
+
+/* NULL when it is not given. The last of several counts. */
+const char *ob_option_text(const struct ob_options *options, const char *name);
+/* The same, with a fallback. */
+const char *ob_option_text_or(const struct ob_options *options, const char *name, const char *fallback);
+/* Also durations (microseconds) and sizes (bytes). */
+int64_t ob_option_int(const struct ob_options *options, const char *name, int64_t fallback);
+bool ob_option_bool(const struct ob_options *options, const char *name, bool fallback);
+
+/* A copy for those who keep it; NULL when it is not given, or empty. */
+enum outbox_code ob_option_keep(const struct ob_options *options, const char *name, struct ob_arena *arena,
+                                const char **text, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* The same of the name of a file, which must be readable. */
+enum outbox_code ob_option_keep_file(const struct ob_options *options, const char *name, struct ob_arena *arena,
+                                     const char **text, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
+/* Walks the elements of a list: for (size_t i = 0; (text = ob_option_next(options, name, &i));). NULL at the end. */
+const char *ob_option_next(const struct ob_options *options, const char *name, size_t *i);
+size_t ob_option_count(const struct ob_options *options, const char *name);
+/* Walks a map: every option below name, such as "headers.X-Team"; *key is what stands behind the dot. */
+const char *ob_option_below(const struct ob_options *options, const char *name, size_t *i, const char **key);
+
+#endif

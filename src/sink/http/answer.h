@@ -1,0 +1,33 @@
+/* answer.h - what a receiver said: as much of it as we want to know, and never more. */
+#ifndef OB_SINK_HTTP_ANSWER_H
+#define OB_SINK_HTTP_ANSWER_H
+
+#include "base/buf.h"
+#include "sink/http/config.h"
+
+struct ob_http_answer {
+    const struct ob_http_config *config; /* borrowed */
+    struct ob_buf body;                  /* its beginning */
+    size_t received, header_bytes;
+    bool headed;  /* all headers came, up to the empty line */
+    bool cut;     /* longer than we read */
+    bool garbage; /* headers without end */
+    char reference[256];
+    struct ob_buf text; /* for people */
+    char *output;       /* JSON; owned */
+};
+
+void ob_http_answer_init(struct ob_http_answer *answer, const struct ob_http_config *config);
+void ob_http_answer_fini(struct ob_http_answer *answer);
+/* For the next request. */
+void ob_http_answer_reset(struct ob_http_answer *answer);
+
+/* CURLOPT_WRITEFUNCTION and CURLOPT_HEADERFUNCTION; data is the answer. */
+size_t ob_http_answer_body(char *bytes, size_t size, size_t count, void *data);
+size_t ob_http_answer_header(char *bytes, size_t size, size_t count, void *data);
+
+/* Adds text, reference and output to the verdict; they are borrowed from the answer. error: libcurl's own words. */
+void ob_http_answer_tell(struct ob_http_answer *answer, const struct ob_http_end *end, const char *error,
+                         struct outbox_verdict *verdict);
+
+#endif

@@ -1,0 +1,279 @@
+/* config.c - see config.h. */
+#include "sink/http/config.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { EXCERPT = 4096 };
+
+const struct outbox_sink_setting ob_http_settings[] = {
+    {"url", OUTBOX_OPTION_TEXT, .secret = true, .doc = "where messages go: https://host/path"},
+    {"url_header", OUTBOX_OPTION_TEXT, .doc = "a header of the message that holds its own URL; see url_allow"},
+    {"url_allow", OUTBOX_OPTION_LIST,
+     .doc = "places that a message's own URL may lead to: https://host/path (and what is below), or a host"},
+    {"allow", OUTBOX_OPTION_LIST,
+     .doc = "addresses that may be dialled though they are not public: 10.1.2.0/24, ::1, or any"},
+    {"method", OUTBOX_OPTION_ENUM, "POST", "POST PUT PATCH", .doc = "of the request"},
+    OB_RENDER_SETTINGS,
+    {"secret", OUTBOX_OPTION_LIST, .secret = true,
+     .doc = "signs as Standard Webhooks say: whsec_ and base64; several while one replaces the other"},
+    {"authorization", OUTBOX_OPTION_TEXT, .secret = true, .doc = "the Authorization header, such as: Bearer TOKEN"},
+    {"headers", OUTBOX_OPTION_MAP, .hidden = true, .doc = "headers that every request has"},
+    {"idempotency", OUTBOX_OPTION_ENUM, "id", "id dedupe none",
+     .doc = "what Idempotency-Key holds: the message's id, its dedupe key where it has one, or nothing"},
+    {"user_agent", OUTBOX_OPTION_TEXT, "outbox", .doc = "the User-Agent header"},
+    {"connections", OUTBOX_OPTION_INT, "0", .least = 0, .most = 10000,
+     .doc = "at most so many at once; 0: as many as the sink's concurrency needs"},
+    {"idle", OUTBOX_OPTION_DURATION, "45s", .least = 1000000, .most = 3600000000,
+     .doc = "a connection unused for so long is closed"},
+    {"connect_timeout", OUTBOX_OPTION_DURATION, "5s", .least = 1000, .most = 3600000000,
+     .doc = "to resolve, connect and shake hands"},
+    {"response_timeout", OUTBOX_OPTION_DURATION, "30s", .least = 1000, .most = 3600000000,
+     .doc = "from the start to the end of the answer; the sink's timeout may be shorter"},
+    {"response_max", OUTBOX_OPTION_SIZE, "64KiB", .least = 0, .most = 16777216, .doc = "of an answer no more is read"},
+    {"redirects", OUTBOX_OPTION_ENUM, "no", "no same-origin",
+     .doc = "whether a 307 or 308 to the same scheme, host and port is followed"},
+    {"on_status", OUTBOX_OPTION_MAP,
+     .doc = "what a status means: 404: retry; accepted, retry, limited, terminal, blocked or unknown; 4xx: a class"},
+    {"retry_after_max", OUTBOX_OPTION_DURATION, "1h", .least = 0, .most = 604800000000,
+     .doc = "the most that a Retry-After may ask for"},
+    {"reference", OUTBOX_OPTION_TEXT,
+     .doc = "where the receiver's own id is found: a header of the answer, or a JSON pointer into it (/data/id)"},
+    {"capture", OUTBOX_OPTION_BOOL, "false", .doc = "hands an answer that is JSON to outcome hooks"},
+    {"probe", OUTBOX_OPTION_ENUM, "connect", "connect head options",
+     .doc = "how outbox doctor looks: connect and shake hands only, or ask with that method"},
+    {"version", OUTBOX_OPTION_ENUM, "1.1", "auto 1.1 2",
+     .doc = "of HTTP; auto: 2 where TLS agrees on it; 2 without TLS means from the first byte"},
+    {"proxy", OUTBOX_OPTION_TEXT, .secret = true,
+     .doc = "http://host:port; the addresses behind it cannot be checked here. None is taken from the environment"},
+    {"tls.ca", OUTBOX_OPTION_FILE, .doc = "file of the authorities to trust, instead of the system's"},
+    {"tls.cert", OUTBOX_OPTION_FILE, .doc = "file of our own certificate"},
+    {"tls.key", OUTBOX_OPTION_FILE, .doc = "file of its key"},
+    {"tls.key_password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "of the key"},
+    {"tls.min", OUTBOX_OPTION_ENUM, "1.2", "1.2 1.3", .doc = "the least version of TLS"},
+    {NULL},
+};
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+static int choice(const struct ob_options *options, const char *name, const char *const words[])
+{
+    const char *given = ob_option_text(options, name);
+    for (int i = 0; given && words[i]; i++)
+        if (strcmp(given, words[i]) == 0)
+            return i;
+    return 0;
+}
+
+/* ---- headers ----------------------------------------------------------------------------------------------------- */
+
+bool ob_http_name_reserved(const char *name)
+{
+    static const char *const names[] = {
+        "authorization",   "connection", "content-length",    "content-type",      "expect",
+        "idempotency-key", "te",         "trailer",           "transfer-encoding", "upgrade",
+        "user-agent",      "webhook-id", "webhook-signature", "webhook-timestamp", NULL};
+    for (int i = 0; names[i]; i++)
+        if (strcasecmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool value_ok(const char *value)
+{
+    return ob_header_value_ok(value, strlen(value));
+}
+
+static enum outbox_code fixed_add(struct ob_http_config *config, const char *name, const char *value, bool secret,
+                                  struct outbox_error *err)
+{
+    char line[4096];
+    int len = snprintf(line, sizeof line, "%s:%s%s", name, *value ? " " : "", value);
+    if (len < 0 || (size_t)len >= sizeof line)
+        return ob_error_set(err, OUTBOX_INVALID, "headers.%s is too long", name);
+    struct curl_slist *grown = curl_slist_append(config->fixed, line);
+    if (!grown)
+        return ob_error_nomem(err);
+    config->fixed = grown;
+    return ob_http_mask_value(&config->masks, value, secret) ? OUTBOX_OK : ob_error_nomem(err);
+}
+
+static enum outbox_code read_headers(struct ob_http_config *config, const struct ob_options *options,
+                                     struct outbox_error *err)
+{
+    /* Without this line libcurl asks before it sends more than a megabyte. */
+    enum outbox_code code = fixed_add(config, "Expect", "", false, err);
+    const char *name, *value, *authorization = NULL;
+    for (size_t i = 0; !code && (value = ob_option_below(options, "headers", &i, &name));) {
+        if (ob_http_name_reserved(name) || !ob_header_name_ok(name))
+            code = ob_error_set(err, OUTBOX_INVALID, "headers.%s: that name is %s", name,
+                                ob_http_name_reserved(name) ? "the sink's own; see its other settings"
+                                                            : "no name of a header");
+        else if (!*value || !value_ok(value))
+            code = ob_error_set(err, OUTBOX_INVALID, "headers.%s: the value is empty or has control characters", name);
+        else
+            code = fixed_add(config, name, value, false, err);
+    }
+    if (!code)
+        code = ob_option_keep(options, "authorization", &config->arena, &authorization, err);
+    if (!code && authorization) {
+        if (!value_ok(authorization))
+            return ob_error_set(err, OUTBOX_INVALID, "authorization has control characters");
+        code = fixed_add(config, "Authorization", authorization, true, err);
+    }
+    if (!code)
+        code = ob_option_keep(options, "user_agent", &config->arena, &config->user_agent, err);
+    if (!code && config->user_agent && !value_ok(config->user_agent))
+        code = ob_error_set(err, OUTBOX_INVALID, "user_agent has control characters");
+    return code;
+}
+
+static enum outbox_code read_secrets(struct ob_http_config *config, const struct ob_options *options,
+                                     struct outbox_error *err)
+{
+    size_t count = ob_option_count(options, "secret");
+    const char *text;
+    config->keys = ob_arena_calloc(&config->arena, count + 1, sizeof *config->keys);
+    if (!config->keys)
+        return ob_error_nomem(err);
+    for (size_t i = 0; (text = ob_option_next(options, "secret", &i));) {
+        enum outbox_code code = ob_webhook_key_new(text, &config->keys[config->key_count], err);
+        if (code)
+            return code;
+        config->key_count++;
+    }
+    return OUTBOX_OK;
+}
+
+/* ---- addresses --------------------------------------------------------------------------------------------------- */
+
+static enum outbox_code read_places(struct ob_http_config *config, const struct ob_options *options,
+                                    struct outbox_error *err)
+{
+    const char *text = ob_option_text(options, "url"), *place;
+    enum outbox_code code = OUTBOX_OK;
+    if (text && *text) {
+        char *normal = NULL;
+        code = ob_http_url_parse(text, &normal, err);
+        if (!code && !(config->url = ob_arena_strdup(&config->arena, normal)))
+            code = ob_error_nomem(err);
+        ob_free(normal);
+        if (!code && !ob_http_mask_url(&config->masks, config->url))
+            code = ob_error_nomem(err);
+    }
+    if (!code)
+        code = ob_option_keep(options, "url_header", &config->arena, &config->url_header, err);
+    for (size_t i = 0; !code && (place = ob_option_next(options, "url_allow", &i));)
+        code = ob_http_urls_allow(&config->places, place, err);
+    for (size_t i = 0; !code && (place = ob_option_next(options, "allow", &i));)
+        code = ob_net_guard_allow(&config->guard, place, err);
+    if (code)
+        return code;
+    if (!config->url && !config->url_header)
+        return ob_error_set(err, OUTBOX_INVALID, "set url, or url_header and url_allow");
+    if (config->url_header && !config->places.count)
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "url_header lets messages say where they go: url_allow must name the places they may");
+    return ob_option_keep(options, "proxy", &config->arena, &config->proxy, err);
+}
+
+static enum outbox_code read_tls(struct ob_http_config *config, const struct ob_options *options,
+                                 struct outbox_error *err)
+{
+    static const char *const versions[] = {"1.2", "1.3", NULL};
+    config->tls_least = choice(options, "tls.min", versions) ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2;
+    enum outbox_code code = ob_option_keep_file(options, "tls.ca", &config->arena, &config->ca, err);
+    if (!code)
+        code = ob_option_keep_file(options, "tls.cert", &config->arena, &config->cert, err);
+    if (!code)
+        code = ob_option_keep_file(options, "tls.key", &config->arena, &config->key, err);
+    if (!code)
+        code = ob_option_keep(options, "tls.key_password", &config->arena, &config->key_password, err);
+    return code;
+}
+
+static enum outbox_code read_answers(struct ob_http_config *config, const struct ob_options *options,
+                                     struct outbox_error *err)
+{
+    const char *reference, *status, *outcome;
+    enum outbox_code code = ob_option_keep(options, "reference", &config->arena, &reference, err);
+    if (!code && reference && reference[0] == '/')
+        config->reference_pointer = reference;
+    else if (!code)
+        config->reference_header = reference;
+    for (size_t i = 0; !code && (outcome = ob_option_below(options, "on_status", &i, &status));)
+        code = ob_http_rules_set(&config->rules, status, outcome, err);
+    config->capture = ob_option_bool(options, "capture", false);
+    config->response_most = (size_t)ob_option_int(options, "response_max", 65536);
+    config->keep_most = EXCERPT;
+    if (config->capture || config->reference_pointer)
+        config->keep_most = config->response_most;
+    config->patience_us = ob_option_int(options, "retry_after_max", 3600000000);
+    return code;
+}
+
+static void read_limits(struct ob_http_config *config, const struct ob_options *options)
+{
+    config->limits.connections = (int)ob_option_int(options, "connections", 0);
+    config->limits.idle_us = ob_option_int(options, "idle", 45000000);
+    config->limits.connect_us = ob_option_int(options, "connect_timeout", 5000000);
+    config->limits.total_us = ob_option_int(options, "response_timeout", 30000000);
+    config->limits.answer_most = ob_curl_answer_most((uint64_t)ob_option_int(options, "response_max", 65536));
+}
+
+static enum outbox_code read_choices(struct ob_http_config *config, const struct ob_options *options,
+                                     struct outbox_error *err)
+{
+    static const char *const keys[] = {"id", "dedupe", "none", NULL};
+    static const char *const pings[] = {"connect", "head", "options", NULL};
+    static const char *const redirects[] = {"no", "same-origin", NULL};
+    static const char *const versions[] = {"1.1", "auto", "2", NULL};
+    static const char *const methods[] = {"POST", "PUT", "PATCH", NULL};
+    static const long numbers[] = {CURL_HTTP_VERSION_1_1, CURL_HTTP_VERSION_2TLS, CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE};
+    config->idempotency = (enum ob_http_idempotency)choice(options, "idempotency", keys);
+    config->ping = (enum ob_http_ping)choice(options, "probe", pings);
+    config->follow = choice(options, "redirects", redirects) == 1;
+    config->version = numbers[choice(options, "version", versions)];
+    if (config->version == CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE && config->url && strncmp(config->url, "https:", 6) == 0)
+        config->version = CURL_HTTP_VERSION_2_0;
+    config->method = methods[choice(options, "method", methods)];
+    return ob_render_read(&config->render, options, &config->arena, err);
+}
+
+enum outbox_code ob_http_config_init(struct ob_http_config *config, const struct outbox_sink_option *given,
+                                     size_t count, struct outbox_error *err)
+{
+    struct ob_options options = {given, count};
+    memset(config, 0, sizeof *config);
+    ob_arena_init(&config->arena, 1024);
+    ob_net_guard_init(&config->guard);
+    read_limits(config, &options);
+    enum outbox_code code = read_places(config, &options, err);
+    if (!code)
+        code = read_choices(config, &options, err);
+    if (!code)
+        code = read_headers(config, &options, err);
+    if (!code)
+        code = read_secrets(config, &options, err);
+    if (!code)
+        code = read_tls(config, &options, err);
+    if (!code)
+        code = read_answers(config, &options, err);
+    return code;
+}
+
+void ob_http_config_fini(struct ob_http_config *config)
+{
+    for (size_t i = 0; i < config->key_count; i++)
+        ob_webhook_key_free(config->keys[i]);
+    curl_slist_free_all(config->fixed);
+    curl_slist_free_all(config->masks);
+    ob_http_urls_fini(&config->places);
+    ob_net_guard_fini(&config->guard);
+    ob_arena_fini(&config->arena);
+}

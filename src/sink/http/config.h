@@ -1,0 +1,55 @@
+/* config.h - the settings of the http sink: their table, and what open makes of them. Never changed after that. */
+#ifndef OB_SINK_HTTP_CONFIG_H
+#define OB_SINK_HTTP_CONFIG_H
+
+#include "base/arena.h"
+#include "sink/common/render.h"
+#include "sink/curl/http_outcome.h"
+#include "sink/curl/http_url.h"
+#include "sink/curl/loop.h"
+#include "sink/http/mask.h"
+#include "sink/http/webhook_sign.h"
+
+#include <outbox/sink.h>
+
+enum ob_http_idempotency { OB_HTTP_KEY_ID, OB_HTTP_KEY_DEDUPE, OB_HTTP_KEY_NONE };
+enum ob_http_ping { OB_HTTP_PROBE_CONNECT, OB_HTTP_PROBE_HEAD, OB_HTTP_PROBE_OPTIONS };
+
+struct ob_http_config {
+    struct ob_arena arena; /* of all texts below */
+    const char *url;       /* NULL: only messages name one */
+    const char *url_header;
+    struct ob_http_urls places;
+    const char *method;
+    struct ob_render render;
+    enum ob_http_idempotency idempotency;
+    enum ob_http_ping ping;
+    ob_webhook_key **keys;
+    size_t key_count;
+    struct curl_slist *fixed; /* the headers that every request has; owned */
+    struct curl_slist *masks; /* what of a request must not be shown; owned */
+    const char *user_agent;
+    long version; /* of CURLOPT_HTTP_VERSION */
+    const char *proxy, *ca, *cert, *key, *key_password;
+    long tls_least;
+    bool follow; /* redirects to the same origin */
+    size_t response_most, keep_most;
+    bool capture;
+    const char *reference_header, *reference_pointer;
+    int64_t patience_us;
+    struct ob_http_rules rules;
+    struct ob_net_guard guard;
+    struct ob_curl_limits limits;
+};
+
+extern const struct outbox_sink_setting ob_http_settings[];
+
+/* On failure fini is still the caller's to call. */
+enum outbox_code ob_http_config_init(struct ob_http_config *config, const struct outbox_sink_option *given,
+                                     size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;
+void ob_http_config_fini(struct ob_http_config *config);
+
+/* Names of headers that the sink writes itself, or that would take a request apart: nobody else may set them. */
+bool ob_http_name_reserved(const char *name);
+
+#endif

@@ -1,0 +1,21 @@
+/* text_line.h - a message as one line of text, for the sinks that write lines. */
+#ifndef OB_SINK_LOCAL_TEXT_LINE_H
+#define OB_SINK_LOCAL_TEXT_LINE_H
+
+#include "base/buf.h"
+
+#include <outbox/sink.h>
+
+enum ob_text_format { OB_TEXT_JSON, OB_TEXT_LOGFMT, OB_TEXT_CLOUDEVENT, OB_TEXT_PAYLOAD };
+
+#define OB_TEXT_LINE_SETTING \
+    { \
+        .name = "format", .type = OUTBOX_OPTION_ENUM, .choices = "json logfmt cloudevent payload", .fallback = "json", \
+        .doc = "a line: the whole message as JSON or logfmt, a CloudEvent, or the payload alone" \
+    }
+
+enum ob_text_format ob_text_line_parse(const char *word);
+/* With its newline. Only a payload alone that is no JSON may hold further line breaks. */
+void ob_text_line_put(struct ob_buf *buf, enum ob_text_format line, const struct outbox_delivery *msg);
+
+#endif

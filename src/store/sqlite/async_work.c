@@ -1,0 +1,222 @@
+/* async_work.c - the thread that does a async store's work on the file: see async_store.h.
+ *
+ * Between jobs it waits for commits of others (wait.c); a new job ends that wait through the eventfd. The store is opened
+ * when the thread begins, and again after trouble with the file. The relay's lock is held from then to the end. */
+#include "store/sqlite/async_store.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "core/batch.h"
+
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUSY_STEP_MS = 2, SETTLE_PART = 100 };
+
+static void ring(int fd)
+{
+    uint64_t one = 1;
+    ssize_t sent = write(fd, &one, sizeof one); /* a full counter is readable too */
+    (void)sent;
+}
+
+static void heard(struct ob_sqlite_async *async, const struct outbox_error *err)
+{
+    bool works = err->code == OUTBOX_OK || err->code == OUTBOX_BUSY ||
+                 (ob_code_class(err->code) == OUTBOX_CLASS_CALLER && err->code != OUTBOX_LOCKED);
+    pthread_mutex_lock(&async->mutex);
+    async->state.connected = works;
+    if (works)
+        async->state.fault = (struct outbox_error){.code = OUTBOX_OK};
+    else
+        async->state.fault = *err;
+    pthread_mutex_unlock(&async->mutex);
+}
+
+/* ---- the file ---- */
+
+/* SQLite's own handler cannot be interrupted: closing would take as long as somebody else holds the file. */
+static int busy(void *ctx, int times)
+{
+    struct ob_sqlite_async *async = ctx;
+    if (atomic_load(&async->closing) || times * BUSY_STEP_MS >= async->busy_ms)
+        return 0;
+    struct timespec step = {.tv_nsec = BUSY_STEP_MS * 1000000L};
+    nanosleep(&step, NULL);
+    return 1;
+}
+
+static void close_file(struct ob_sqlite_async *async)
+{
+    if (async->store)
+        async->store->ops->close(async->store);
+    async->store = NULL;
+}
+
+static ob_code open_file(struct ob_sqlite_async *async, struct outbox_error *err)
+{
+    if (async->store)
+        return OUTBOX_OK;
+    ob_code code = ob_sqlite_open(async->path, false, &async->store, err);
+    if (!code && !async->lock)
+        code = ob_sqlite_relay_lock(async->path, &async->lock, err);
+    if (code) {
+        close_file(async);
+        return code;
+    }
+    struct ob_sqlite_store *store = ob_sqlite_store_of(async->store);
+    sqlite3_busy_handler(store->db, busy, async);
+    store->watch.interrupt = async->to_worker;
+    store->worker = async->worker;
+    pthread_mutex_lock(&async->mutex);
+    async->state.connects++;
+    pthread_mutex_unlock(&async->mutex);
+    return OUTBOX_OK;
+}
+
+/* After trouble with the file itself it is opened anew: it may be another by then. */
+static void part(struct ob_sqlite_async *async, const struct outbox_error *err)
+{
+    if (err->code && (ob_code_class(err->code) == OUTBOX_CLASS_OPERATOR || err->code == OUTBOX_UNREACHABLE))
+        close_file(async);
+}
+
+/* ---- jobs ---- */
+
+/* Messages that nobody waits for any more go back: nothing of them was sent. */
+static void give_back(struct ob_sqlite_async *async, struct outbox_batch *batch)
+{
+    struct outbox_settle *items = ob_calloc(batch->size, sizeof *items);
+    struct outbox_error err;
+    for (size_t i = 0; items && i < batch->size; i++)
+        items[i] = (struct outbox_settle){
+            .id = batch->items[i].id, .token = batch->items[i].token, .outcome = OUTBOX_RELEASED, .latency_us = -1};
+    if (items && batch->size && async->store->ops->settle(async->store, items, batch->size, &err))
+        part(async, &err); /* their leases end */
+    ob_free(items);
+}
+
+/* In parts: what is said is safe from a kill at once, and nobody waits long for the lock. */
+static ob_code settle(struct ob_store *store, struct ob_sqlite_job *job, struct outbox_error *err)
+{
+    ob_code code = OUTBOX_OK;
+    for (size_t at = 0; at < job->count && !code; at += SETTLE_PART) {
+        size_t left = job->count - at;
+        code = store->ops->settle(store, job->items + at, left < SETTLE_PART ? left : SETTLE_PART, err);
+    }
+    return code;
+}
+
+static void run(struct ob_sqlite_async *async, struct ob_sqlite_job *job)
+{
+    struct outbox_error *err = &job->err;
+    ob_code code = open_file(async, err);
+    struct ob_store *store = async->store;
+    if (!code)
+        ob_sqlite_store_of(store)->pace.urgent = job->kind != OB_SQLITE_CLAIM;
+    if (!code && job->kind == OB_SQLITE_CLAIM)
+        code = store->ops->claim(store, &job->want, &job->batch, err);
+    else if (!code && job->kind == OB_SQLITE_SETTLE)
+        code = settle(store, job, err);
+    else if (!code)
+        code = store->ops->extend(store, job->items, job->count, job->lease_us, err);
+    if (code)
+        part(async, err);
+    else
+        *err = (struct outbox_error){.code = OUTBOX_OK};
+    if (job->kind == OB_SQLITE_CLAIM)
+        async->told = false;
+    heard(async, err);
+}
+
+/* With `most` OB_SQLITE_CLAIM claims stay where they are. */
+static struct ob_sqlite_job *take(struct ob_sqlite_async *async, int most)
+{
+    uint64_t rings;
+    ssize_t got = read(async->to_worker, &rings, sizeof rings);
+    (void)got;
+    struct ob_sqlite_job *job = NULL;
+    pthread_mutex_lock(&async->mutex);
+    for (int kind = 0; kind < most && !job; kind++) {
+        job = async->waiting[kind];
+        async->waiting[kind] = NULL;
+    }
+    async->running = job;
+    pthread_mutex_unlock(&async->mutex);
+    return job;
+}
+
+static void hand_over(struct ob_sqlite_async *async, struct ob_sqlite_job *job)
+{
+    pthread_mutex_lock(&async->mutex);
+    bool abandoned = job->abandoned;
+    if (!abandoned)
+        async->done[job->kind] = job;
+    async->running = NULL;
+    pthread_mutex_unlock(&async->mutex);
+    if (!abandoned) {
+        ring(async->to_host);
+        return;
+    }
+    if (job->batch && async->store)
+        give_back(async, job->batch);
+    ob_sqlite_job_free(job);
+}
+
+/* ---- waiting for work ---- */
+
+/* True when there is a job, or the end; false after the time. */
+static bool doze(struct ob_sqlite_async *async, int64_t us)
+{
+    struct pollfd fd = {.fd = async->to_worker, .events = POLLIN};
+    struct timespec time = {us / 1000000, us % 1000000 * 1000};
+    return ppoll(&fd, 1, &time, NULL) != 0;
+}
+
+static void wait_for_work(struct ob_sqlite_async *async)
+{
+    struct outbox_error err = {.code = OUTBOX_OK};
+    bool rang = false;
+    if (async->told || async->polling || open_file(async, &err)) {
+        if (err.code)
+            heard(async, &err);
+        if (doze(async, async->fallback_us))
+            return;
+    } else if (async->store->ops->wait(async->store, async->fallback_us, &rang, &err)) {
+        heard(async, &err);
+        part(async, &err);
+        if (doze(async, async->fallback_us))
+            return;
+    } else if (!rang && doze(async, 0)) {
+        return;
+    }
+    pthread_mutex_lock(&async->mutex);
+    async->woken = true;
+    async->state.wakeups += rang;
+    pthread_mutex_unlock(&async->mutex);
+    async->told = true;
+    ring(async->to_host);
+}
+
+void *ob_sqlite_async_work(void *arg)
+{
+    struct ob_sqlite_async *async = arg;
+    while (!atomic_load(&async->closing)) {
+        /* A claim leaves the file to others for a while; meanwhile there may be something to settle. */
+        int64_t pause_us = async->store ? ob_sqlite_pace_left(&ob_sqlite_store_of(async->store)->pace) : 0;
+        struct ob_sqlite_job *job = take(async, pause_us ? OB_SQLITE_CLAIM : OB_SQLITE_KINDS);
+        if (!job && pause_us) {
+            doze(async, pause_us);
+        } else if (job) {
+            run(async, job);
+            hand_over(async, job);
+        } else if (!atomic_load(&async->closing)) {
+            wait_for_work(async);
+        }
+    }
+    close_file(async);
+    ob_sqlite_relay_unlock(async->lock);
+    return NULL;
+}

@@ -371,7 +371,7 @@ static void a_wait_is_interrupted(struct fx *fx)
         int64_t start = ob_clock_boot_us();
         ask_claim(wire, TIMEOUT_US);
         hear_out(wire);
-        assert_true(ob_clock_boot_us() - start < 3 * SECOND);
+        assert_true(ob_clock_boot_us() - start < TIMEOUT_US);
     }
 }
 
@@ -426,7 +426,7 @@ static void a_silent_store(struct fx *fx)
     ask_extend(wire, items + 1, 1, SECOND / 2);
     ask_claim(wire, SECOND / 2);
     hear_out(wire);
-    assert_in_range(ob_clock_boot_us() - start, SECOND / 2 - 1000, 5 * SECOND);
+    assert_in_range(ob_clock_boot_us() - start, SECOND / 2 - 1000, TIMEOUT_US);
     for (int i = 0; i < KINDS; i++)
         expect_code(wire, (enum kind)i, OUTBOX_UNREACHABLE);
     struct ob_async_store_state state;
@@ -556,7 +556,7 @@ static void closed_half_way(struct fx *fx)
     ask_claim(wire, TIMEOUT_US);
     int64_t start = ob_clock_boot_us();
     cut(wire);
-    assert_true(ob_clock_boot_us() - start < 3 * SECOND);
+    assert_true(ob_clock_boot_us() - start < TIMEOUT_US);
     thaw(frozen);
 }
 

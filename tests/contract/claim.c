@@ -213,7 +213,7 @@ static void gather_then_drain(struct fx *fx)
     assert_int_equal(count_status(fx, OB_PENDING), 250);
     assert_int_equal(status_of(fx, NULL, NULL).pending, 250);
     struct fx *worker = another(fx);
-    for (int64_t end = now_us() + 10 * SECOND; status_of(fx, NULL, NULL).pending > 0 && now_us() < end;)
+    for (int64_t end = now_us() + PATIENCE; status_of(fx, NULL, NULL).pending > 0 && now_us() < end;)
         ack_all(worker, claim(worker, .run = 20));
     assert_int_equal(count_status(fx, OB_STATUS_DELIVERED), 250);
     assert_int_equal(status_of(fx, NULL, NULL).pending, 0);

@@ -26,7 +26,7 @@ static void expect_rest(struct fx *fx, const char *wanted)
 {
     char text[TEXT_MAX] = "";
     size_t length = 0;
-    for (int64_t end = now_us() + 2 * SECOND; length < strlen(wanted) && now_us() < end; tick()) {
+    for (int64_t end = now_us() + PATIENCE; length < strlen(wanted) && now_us() < end; tick()) {
         outbox_batch *batch = claim_(fx, WANT(.run = 5));
         for (size_t i = 0; i < outbox_batch_size(batch); i++) {
             const struct outbox_delivery *msg = outbox_batch_at(batch, i);

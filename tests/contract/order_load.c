@@ -96,7 +96,7 @@ static void drain(struct load *load)
     for (int i = 0; i < WORKERS; i++)
         proc_kill(load->workers[i]);
     int ledger = ledger_open(load->ledger);
-    for (int64_t end = now_us() + 20 * SECOND; undelivered(AT(fx)) > 0;) {
+    for (int64_t end = now_us() + PATIENCE; undelivered(AT(fx)) > 0;) {
         if (now_us() > end)
             blame(AT(fx), "%zu messages are stranded", undelivered(fx));
         expire_all(fx);

@@ -329,11 +329,11 @@ static void a_long_queue(struct fx *fx)
     assert_in_range(figures.total.pending + figures.total.processing, rows * 0.9, rows * 1.1);
     assert_in_range(figures.total.stuck, rows / 1000 * 0.5, rows / 1000 * 1.5);
     assert_true(figures.total.oldest_due_s > 3000);
-    assert_in_range(took, 0, 3 * SECOND); /* a fraction of it on a machine with nothing else to do */
+    assert_in_range(took, 0, PATIENCE); /* a fraction of it on a machine with nothing else to do */
     struct ob_control control = {0};
     before = now_us();
     ok(fx, control, &control);
-    assert_in_range(now_us() - before, 0, SECOND);
+    assert_in_range(now_us() - before, 0, PATIENCE);
 }
 
 const struct contract_test relays_tests[] = {

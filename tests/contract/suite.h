@@ -26,6 +26,7 @@
 #define TENANT_B "0b0b0b0b-1111-4222-8333-444444444444"
 #define SECOND 1000000LL
 #define HOUR (3600 * SECOND)
+#define PATIENCE (20 * SECOND) /* until a test that waits gives up */
 
 struct fx;
 struct kept;

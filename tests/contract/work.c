@@ -73,7 +73,7 @@ static outbox_batch *join(struct fx *fx, const outbox_batch *a, const outbox_bat
 outbox_batch *claim_n_(struct fx *fx, size_t n, struct outbox_claim want)
 {
     outbox_batch *batch = claim_(fx, want);
-    for (int64_t end = now_us() + 2 * SECOND; batch->size < n && now_us() < end; tick()) {
+    for (int64_t end = now_us() + PATIENCE; batch->size < n && now_us() < end; tick()) {
         want.limit -= (int)batch->size;
         batch = join(fx, batch, claim_(fx, want));
     }

@@ -219,7 +219,7 @@ def test_users_and_their_rights(tmp_path):
                permissions: {publish: ["orders.paid", "$JS.API.INFO"], subscribe: "_INBOX.>"}} ] }"""
     with Nats(tmp_path / "n", config=users, login=("all", "p")) as server:
         server.stream("ORDERS", "orders.>")
-        few = {"username": "few", "password": "p", "ack_timeout": "2s"}
+        few = {"username": "few", "password": "p", "ack_timeout": "20s"}
         verdict = one(server.url(), username="all", password="wrong-one")
         assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "nats_auth", "sink")
         assert "wrong-one" not in verdict["text"]
@@ -228,7 +228,7 @@ def test_users_and_their_rights(tmp_path):
         for more, scope in [({}, "message"), ({"subject": "orders.other"}, "sink")]:
             verdict = one(server.url(), {"topic": "orders.other", "payload": {}}, **few, **more)
             assert (verdict["outcome"], verdict["code"], verdict["scope"]) == ("blocked", "nats_not_permitted", scope)
-            assert verdict["elapsed_ms"] < 1900
+            assert verdict["elapsed_ms"] < 15000
 
 
 def test_token(tmp_path):

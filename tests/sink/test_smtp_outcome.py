@@ -281,7 +281,7 @@ def test_one_that_waits_long_is_given_back(server):
         for handle in (2, 3):
             verdict = sink.verdict()
             assert (verdict["handle"], *short(verdict), verdict["unreachable"]) == (handle, "not_sent", "smtp_busy", False)
-            assert verdict["not_before_ms"] > 0 and 4000 < verdict["elapsed_ms"] < 6500 * PATIENCE
+            assert verdict["not_before_ms"] > 0 and 4000 < verdict["elapsed_ms"] < 15000 * PATIENCE
         sink.send({"cancel": 1}, MESSAGE)
         assert sink.verdict()["outcome"] == "accepted"
     assert len(server.mails) == 1

@@ -60,7 +60,7 @@ def test_payloads_decide_only_if_allowed():
 
 def test_takes_its_time():
     verdicts = drive("stub", {"delay": "60ms"}, [{"topic": "t"}, {"topic": "t"}])
-    assert all(60 <= verdict["elapsed_ms"] < 1000 * PATIENCE for verdict in verdicts)
+    assert all(60 <= verdict["elapsed_ms"] < 10000 * PATIENCE for verdict in verdicts)
 
 
 def test_is_down_for_a_while(tmp_path):

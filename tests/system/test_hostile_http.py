@@ -19,7 +19,7 @@ from support.under import PATIENCE
 SECONDS = max(3, float(os.environ.get("OUTBOX_HOSTILE_SECONDS", "0")))
 RATE = 40  # messages a second to the healthy one
 RSS_KIB = 64 * 1024
-FLOOR = 0.5  # of the healthy one's p99: below that a busy machine is all that shows
+FLOOR, CEILING = 0.5, 2  # below: a busy machine is all that shows; a hostile one takes two seconds, its timeout
 GRACE = 1
 
 
@@ -51,8 +51,19 @@ def deliver_for(shop, healthy, seconds):
     return sorted(healthy.came[id] - at for id, at in committed.items())
 
 
-def p99(times):
-    return times[int(len(times) * 0.99)]
+def part(times, share):
+    return times[int(len(times) * share)]
+
+
+def figures_of(alone, beside):
+    return "alone median %.4f, p99 %.4f s; beside %.4f, %.4f s" % (part(alone, 0.5), part(alone, 0.99), part(beside, 0.5),
+                                                                  part(beside, 0.99))
+
+
+def assert_served_as_alone(alone, beside):
+    """Half of them as quickly, for a machine that stalls delays the others; and none as if it had waited for a hostile one."""
+    assert part(beside, 0.5) <= max(3 * part(alone, 0.5), FLOOR * PATIENCE), figures_of(alone, beside)
+    assert part(beside, 0.99) <= max(3 * part(alone, 0.99), CEILING * PATIENCE), figures_of(alone, beside)
 
 
 def cpu_seconds(relay):
@@ -79,7 +90,7 @@ def stop_in_time(relay):
     stopping = time.monotonic()
     relay.stop(timeout=GRACE + 20)
     took = time.monotonic() - stopping
-    assert took < (GRACE + 1.5) * PATIENCE, "it took %.1f s to stop" % took
+    assert took < (GRACE + 5) * PATIENCE, "it took %.1f s to stop" % took
 
 
 TLS = ["endless_chunk_extension", "endless_header_line", "endless_headers", "endless_trailers", "h2_empty_data", "h2_padding",
@@ -109,11 +120,10 @@ def test_hostile_crowd(pg_shop, tmp_path, crowd):
             cpu = (cpu_seconds(relay) - before) / (time.monotonic() - began)
             served = hostile.served()
             assert all(served[name] for name in names), served
-            figures = "p99 alone %.4f, beside %.4f s; cpu %.2f; rss %d KiB" % (p99(alone), p99(beside), cpu,
-                                                                              relay.rss_kib())
+            figures = figures_of(alone, beside) + "; cpu %.2f; rss %d KiB" % (cpu, relay.rss_kib())
             print(crowd, figures)
             assert relay.metric("outbox_loop_turn_seconds_count") > 0
-            assert p99(beside) <= max(3 * p99(alone), FLOOR * PATIENCE), figures
+            assert_served_as_alone(alone, beside)
             assert relay.rss_kib() < RSS_KIB * PATIENCE, figures
             assert cpu < 0.9, figures
             stop_in_time(relay)
@@ -162,10 +172,9 @@ def test_names_without_an_answer(pg_shop, tmp_path):
             for name in names:
                 pg_shop.enqueue(10, topic=name, max_attempts=100)
             beside = deliver_for(pg_shop, healthy, SECONDS)
-            figures = "p99 alone %.4f, beside %.4f s; %d threads more" % (p99(alone), p99(beside),
-                                                                         threads_of(relay) - before)
+            figures = figures_of(alone, beside) + "; %d threads more" % (threads_of(relay) - before)
             print(figures)
-            assert p99(beside) <= max(3 * p99(alone), FLOOR * PATIENCE), figures
+            assert_served_as_alone(alone, beside)
             assert threads_of(relay) - before <= 2 * len(names), figures
             stop_in_time(relay)
     outcomes = dict(pg_shop.sql("SELECT DISTINCT outcome, code FROM outbox.attempts WHERE outcome <> 'delivered'"))

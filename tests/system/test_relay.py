@@ -202,7 +202,7 @@ def test_sigterm_gives_up_after_the_grace_period(shop, tmp_path, ledger):
     with relay.running():
         wait_for(lambda: relay.logged("msg=sent"))
         began = time.monotonic()
-    assert 0.25 < time.monotonic() - began < 5
+    assert 0.25 < time.monotonic() - began < 20
     assert [shop.message(id, "status", "spent") for id in (out.id, queued.id)] == [("pending", 0)] * 2
     assert sorted([*shop.attempts(out.id), *shop.attempts(queued.id)]) == [(1, "interrupted")]
 
@@ -216,7 +216,7 @@ def test_second_sigterm_stops_at_once(shop, tmp_path, ledger):
         relay.signal(signal.SIGTERM)
         wait_for(lambda: relay.logged("finishing what is out"))
         began = time.monotonic()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert shop.attempts(sent.id) == [(1, "interrupted")]
     assert shop.message(sent.id, "status", "spent") == ("pending", 0)
 

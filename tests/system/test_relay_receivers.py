@@ -102,7 +102,7 @@ def test_receiver_down_for_a_while(shop, tmp_path):
         with Hook(port=port) as hook:
             began = time.monotonic()
             shop.wait(delivered=40)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 20
             Ledger(sent, hook.accepted).check()
 
 

@@ -20,6 +20,7 @@ FOLDER = os.path.join(ROOT, "docs", "json")
 NAMES = sorted(name.replace(".schema.json", "") for name in os.listdir(FOLDER))
 RETRY, FAILED, LIMITED, BLOCKED, UNCLEAR, RELEASED, INTERRUPTED = "2", "3", "5", "6", "7", "8", "9"
 FRAME = bytes.fromhex("28b52ffd200f790000226465617220637573746f6d657222")  # "dear customer" in zstd
+MANY = {"list", "tune", "configure"}  # commands that print a document a line
 WITHOUT = {"run", "help"}  # commands that print none
 
 
@@ -98,7 +99,7 @@ class Witness:
         documents = done.stdout.splitlines()
         for text in documents:
             self.keep(name, text, where)
-        if name not in ("list", "tune") and len(documents) != 1:
+        if name not in MANY and len(documents) != 1:
             self.faults.append("%s: %d documents, not one" % (where, len(documents)))
         return [json.loads(text) for text in documents]
 
@@ -173,6 +174,10 @@ def operate(witness, box):
     witness.run("tune", "tune", *on)
     witness.run("tune", "tune", "batch", "--reset", *on)
     witness.run("error", "tune", "bach", "7", *on, status=2)
+    witness.run("configure", "configure", *on)
+    witness.run("configure", "configure", "max_attempts", "9", "--namespace", "shop", *on)
+    witness.run("configure", "configure", "max_attempts", "--reset", "--namespace", "shop", *on)
+    witness.run("error", "configure", "max_atempts", "9", *on, status=2)
 
 
 def fail(witness, box):

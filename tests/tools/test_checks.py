@@ -1,6 +1,7 @@
 """The checks of the tree reject what they are there to reject.
 
-Proves: include direction, no machine paths, tests that name what they prove (style).
+Proves: include direction, no machine paths, tests that name what they prove, generated documents that are compared to the last
+line (style).
 """
 import importlib.machinery
 import importlib.util
@@ -21,6 +22,7 @@ def load(name):
 
 includes = load("check-includes")
 tree = load("check-tree")
+docs = load("gen-docs")
 
 
 @pytest.mark.parametrize("path, quote, name", [
@@ -29,6 +31,10 @@ tree = load("check-tree")
     ("src/core/retry.c", "<", "libpq-fe.h"),
     ("src/core/retry.c", "<", "time.h"),
     ("src/core/retry.c", '"', "base/clock.h"),
+    ("src/core/retry.c", "<", "sys/epoll.h"),
+    ("src/core/retry.c", "<", "netdb.h"),
+    ("src/lib/store.c", "<", "mosquitto.h"),
+    ("include/outbox/outbox.h", "<", "jansson2.h"),
     ("src/store/pg/claim.c", '"', "store/sqlite/store.h"),
     ("src/store/pg/claim.c", "<", "sqlite3.h"),
     ("src/store/sqlite/claim.c", '"', "lib/handle.h"),
@@ -63,6 +69,11 @@ def test_right_includes_are_accepted(path, quote, name):
     assert not list(includes.offences(path, quote, name))
 
 
+@pytest.mark.parametrize("line", ['#include <netdb.h>', '#include<netdb.h>', '  # include\t"core/store.h"', '#include"core/store.h"'])
+def test_includes_are_found_however_they_are_written(line):
+    assert includes.INCLUDE.match(line)
+
+
 def test_machine_paths_are_found():
     for place in ("ho" + "me/ann/x", "ro" + "ot/x", "wo" + "rk/main"):
         assert list(tree.check("docs/a.md", "see /%s" % place))
@@ -70,7 +81,7 @@ def test_machine_paths_are_found():
 
 
 def test_tests_must_say_what_they_prove():
-    nameless = "static void a(void **s)\n{\n}\nint main(void) { cmocka_unit_test(a); }\n"
+    nameless = ("static void a(void **s)\n{\n}\nconst struct CMUnitTest tests[] = {\n    cmocka_unit_test(a),\n};\n")
     assert list(tree.check("tests/unit/x.c", nameless))
     assert not list(tree.check("tests/unit/x.c", "/* M4 */\n" + nameless))
     assert not list(tree.check("tests/unit/x.c", "/* x.c. Proves: a style rule. */\n\n" + nameless))
@@ -81,6 +92,90 @@ def test_tests_must_say_what_they_prove():
     assert list(tree.check("tests/contract/x.c", row % "keys are unique"))
     assert list(tree.check("tests/contract/x.c", row % "M44: keys are unique"))
     assert not list(tree.check("tests/contract/x.c", row % "M4 S4: keys are unique"))
+
+
+def offences(path, text):
+    return [text for _, text in tree.check(path, text)]
+
+
+@pytest.mark.parametrize("registered", ["cmocka_unit_test(a)", "cmocka_unit_test_setup(a, b)", "TEST(a)", 'FX_TEST("a", a)'])
+def test_a_test_is_found_however_it_is_registered(registered):
+    text = "static void a(void **s)\n{\n}\nint main(void)\n{\n    const struct CMUnitTest tests[] = {\n        %s,\n    };\n}\n"
+    assert offences("tests/unit/x.c", text % registered) == ['the test "a" does not say which requirement it proves']
+    assert not offences("tests/unit/x.c", "/* M4 */\n" + text % registered)
+
+
+def test_an_id_leads_somewhere():
+    missing = "M%d" % 99
+    known = 'def test_a(db):\n    """M4%s: x"""\n'
+    assert offences("tests/system/test_x.py", known % "") == []
+    assert offences("tests/system/test_x.py", known % (" " + missing)) == [missing + " is no requirement of docs/requirements.md"]
+    assert offences("src/core/x.c", "/* %s: order */" % missing)
+    assert offences("include/outbox/x.h", "/* M4: order */")
+
+
+def test_a_string_of_a_test_proves_nothing():
+    assert offences("tests/system/test_x.py", 'def test_a(db):\n    assert "M4" != db\n')
+
+
+def test_a_file_of_tests_has_some():
+    assert offences("tests/system/test_x.py", "def tset_a(db):\n    pass\n")
+    assert offences("tests/unit/test_x.c", "static void a(void **s)\n{\n}\n")
+
+
+def test_what_nothing_proves_is_told(monkeypatch):
+    """The table of docs/requirements.md has every id, and says which have no test."""
+    proofs = tree.proofs
+    monkeypatch.setattr(proofs, "files", lambda: ["tests/unit/core/test_retry.c", "docs/sql.md"])
+    monkeypatch.setattr(proofs, "read", lambda path: "/* Proves: M4. */")
+    rows = proofs.page_part().split("\n")
+    assert len(rows) == 2 + len(proofs.KNOWN)
+    assert "| M4 | unit/core |" in rows and "| M10 | **nothing yet** |" in rows
+
+
+def test_a_source_with_a_nul_byte_is_refused(tmp_path, monkeypatch, capsys):
+    (tmp_path / "a.c").write_bytes(b"int a;\0\n")
+    (tmp_path / "corpus").write_bytes(b"\0")
+    monkeypatch.setattr(tree, "ROOT", str(tmp_path))
+    monkeypatch.setattr(tree.proofs, "files", lambda: ["a.c", "corpus"])
+    assert tree.main() == 1
+    assert capsys.readouterr().out.startswith("a.c: holds a NUL byte")
+
+
+# ---- generated documents ---------------------------------------------------------------------------------------------
+
+
+def altered(text, part):
+    """With a line less, in the named part or anywhere."""
+    start = text.index("<!-- %s: " % part) if part else 0
+    lines = text[start:].split("\n")
+    return text[:start] + "\n".join(lines[:4] + lines[5:])
+
+
+@pytest.mark.parametrize("path, part", [(path, None) for path in docs.GENERATED]
+                         + [(path, part) for path, parts in docs.PARTS.items() for part in parts])
+def test_every_generated_line_is_compared(monkeypatch, path, part):
+    """gen-docs --check is red when a line of it is missing."""
+    read = docs.read
+    text = altered(read(path), part)
+    assert text != read(path)
+    monkeypatch.setattr(docs, "read", lambda other: text if other == path else read(other))
+    assert docs.wanted(path) == read(path) != text
+
+
+def test_what_nothing_generates_any_more_is_told(monkeypatch):
+    assert list(docs.left_over()) == []
+    path, schema = "docs/errors.md", next(path for path in docs.GENERATED if path.startswith("docs/json/"))
+    monkeypatch.delitem(docs.GENERATED, path)
+    monkeypatch.delitem(docs.GENERATED, schema)
+    monkeypatch.delitem(docs.PARTS, "docs/sql.md", raising=False)
+    assert {path, schema} <= {path for path, _ in docs.left_over()}
+
+
+def test_a_section_that_no_page_shows_is_refused(monkeypatch):
+    monkeypatch.delitem(docs.SECTIONS, "log")
+    with pytest.raises(SystemExit, match="log"):
+        docs.options()
 
 
 def embed(folder, out):
@@ -115,11 +210,11 @@ def test_embedding_fills_in_limits(tmp_path):
 
 
 def test_generated_tables_read_rows_of_any_layout(tmp_path, monkeypatch):
-    docs = load("gen-docs")
     monkeypatch.setattr(docs, "ROOT", str(tmp_path))
     (tmp_path / "x.def").write_text('/* ROW(not, "me") */\nROW(a, -1, "one, (two) \\"three\\"",\n    "four " "five")\n'
                                     'ROW(b, 2, "", "\\\\")\n')
     assert list(docs.rows("x.def", "ROW")) == [["a", "-1", 'one, (two) "three"', "four five"], ["b", "2", "", "\\"]]
-    (tmp_path / "x.def").write_text('ROW(a, "no end"\n')
-    with pytest.raises(SystemExit):
-        list(docs.rows("x.def", "ROW"))
+    for wrong in ('ROW(a, "no end"\n', 'ROW(a, 1) ROW(b, 2)\n', '#define X ROW(a, 1)\n'):
+        (tmp_path / "x.def").write_text(wrong)
+        with pytest.raises(SystemExit):
+            list(docs.rows("x.def", "ROW"))

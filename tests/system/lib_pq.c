@@ -148,15 +148,15 @@ static void invalid_text_keeps_the_transaction(void **state)
         size_t offset;
         const char *words;
     } fields[] = {
-        {offsetof(struct outbox_message, topic), "topic is not valid UTF-8"},
-        {offsetof(struct outbox_message, content_type), "content_type is not valid UTF-8"},
-        {offsetof(struct outbox_message, name_space), "namespace is not valid UTF-8"},
-        {offsetof(struct outbox_message, key), "key is not valid UTF-8"},
-        {offsetof(struct outbox_message, dedupe_key), "dedupe_key is not valid UTF-8"},
-        {offsetof(struct outbox_message, subject), "subject is not valid UTF-8"},
-        {offsetof(struct outbox_message, recipient), "recipient is not valid UTF-8"},
-        {offsetof(struct outbox_message, headers), "headers is not valid UTF-8"},
-        {offsetof(struct outbox_message, correlation_id), "correlation_id is not valid UTF-8"},
+        {offsetof(struct outbox_message, topic), "\"topic\" is not valid UTF-8"},
+        {offsetof(struct outbox_message, content_type), "\"content_type\" is not valid UTF-8"},
+        {offsetof(struct outbox_message, name_space), "\"namespace\" is not valid UTF-8"},
+        {offsetof(struct outbox_message, key), "\"key\" is not valid UTF-8"},
+        {offsetof(struct outbox_message, dedupe_key), "\"dedupe_key\" is not valid UTF-8"},
+        {offsetof(struct outbox_message, subject), "\"subject\" is not valid UTF-8"},
+        {offsetof(struct outbox_message, recipient), "\"recipient\" is not valid UTF-8"},
+        {offsetof(struct outbox_message, headers), "\"headers\" is not valid UTF-8"},
+        {offsetof(struct outbox_message, correlation_id), "\"correlation_id\" is not valid UTF-8"},
     };
     for (size_t i = 0; i < OB_COUNT(fields); i++) {
         msg = message();
@@ -166,7 +166,7 @@ static void invalid_text_keeps_the_transaction(void **state)
     msg = message();
     msg.payload = "\"\xc0\x80\"";
     msg.payload_len = 4;
-    refuses(OUTBOX_INVALID, "payload is JSON but not valid UTF-8");
+    refuses(OUTBOX_INVALID, "\"payload\" is JSON but not valid UTF-8");
     msg.payload = "\"\0\"";
     msg.payload_len = 3;
     refuses(OUTBOX_INVALID, "NUL");
@@ -230,10 +230,10 @@ static void missing_arguments(void **state)
     assert_int_equal(outbox_pq_enqueue(conn, NULL, NULL, &receipt, &err), OUTBOX_INVALID);
     assert_string_equal(err.text, "msg is NULL");
     msg.topic = NULL;
-    refuses(OUTBOX_INVALID, "topic is missing");
+    refuses(OUTBOX_INVALID, "\"topic\" is missing");
     msg = message();
     msg.payload = NULL;
-    refuses(OUTBOX_INVALID, "payload is missing");
+    refuses(OUTBOX_INVALID, "\"payload\" is missing");
     msg = message();
     msg.size = 0;
     refuses(OUTBOX_INVALID, "OUTBOX_MESSAGE_INIT");
@@ -248,7 +248,7 @@ static void older_callers(void **state)
     msg.priority = 77;
     msg.max_attempts = -5;
     assert_int_equal(outbox_pq_enqueue(conn, NULL, &msg, &receipt, &err), OUTBOX_OK);
-    assert_int_equal(pg_number("select priority * 100 + max_attempts from outbox.message"), 405);
+    assert_int_equal(pg_number("select priority * 100 + max_attempts from outbox.message"), 415);
 }
 
 /* The schema is chosen by name, and a wrong one is told with what to do. */

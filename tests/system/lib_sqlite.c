@@ -135,7 +135,7 @@ static void an_error_spares_the_transaction(void **state)
     run("INSERT INTO orders VALUES (1)");
     assert_int_equal(outbox_sqlite_enqueue(db, &msg, NULL, &err), OUTBOX_INVALID);
     assert_int_equal(err.code, OUTBOX_INVALID);
-    assert_string_equal(err.sqlstate, "OB001");
+    assert_string_equal(err.sqlstate, ""); /* the library saw it: the database was not asked */
     assert_non_null(strstr(err.text, "topic"));
     msg.topic = "t";
     msg.payload = "{";

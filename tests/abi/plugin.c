@@ -75,7 +75,7 @@ static void sink_close(outbox_sink *sink)
     free(sink);
 }
 
-const struct outbox_sink_ops *outbox_sink_ops(void);
+__attribute__((visibility("default"))) const struct outbox_sink_ops *outbox_sink_ops(void);
 const struct outbox_sink_ops *outbox_sink_ops(void)
 {
     static const struct outbox_sink_ops ops = {.size = sizeof ops,

@@ -15,6 +15,8 @@ static void every_adapter_is_complete(void **state)
     size_t count = 0;
     for (const struct outbox_sink_ops *ops; (ops = ob_sink_at(count)); count++) {
         assert_int_equal(ops->abi, OUTBOX_SINK_ABI);
+        assert_int_equal(ops->size, sizeof *ops);
+        assert_int_equal(ops->item_size, sizeof(struct outbox_sink_item));
         assert_ptr_equal(ob_sink_find(ops->kind), ops);
         assert_null(ob_sink_missing(ops->kind));
         assert_true(ops->open && ops->deliver && ops->cancel && ops->close);

@@ -6,6 +6,7 @@ line (style).
 import importlib.machinery
 import importlib.util
 import os
+import re
 import subprocess
 
 import pytest
@@ -140,6 +141,14 @@ def test_a_source_with_a_nul_byte_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tree.proofs, "files", lambda: ["a.c", "corpus"])
     assert tree.main() == 1
     assert capsys.readouterr().out.startswith("a.c: holds a NUL byte")
+
+
+def test_every_fuzz_target_has_its_corpus():
+    """tools/fuzz runs what has one."""
+    folder = os.path.join(ROOT, "tests", "fuzz")
+    with open(os.path.join(folder, "meson.build")) as file:
+        targets = re.findall(r"^  '(\w+)': \[", file.read(), re.MULTILINE)
+    assert targets and sorted(targets) == sorted(os.listdir(os.path.join(folder, "corpus")))
 
 
 # ---- generated documents ---------------------------------------------------------------------------------------------

@@ -168,10 +168,20 @@ def test_a_name_chooses_jobs_and_tests():
     """FILE::TEST narrows a job down, whatever kind of job it is."""
     jobs = [TapJob("unit/base/test_buf", ["x"]), PytestJob("system/test_cli.py", "tests/system/test_cli.py"),
             CommandJob("check/docs", ["y"])]
-    chosen = runner_script().wanted(jobs, ["test_buf::grow", "test_cli::help"], None)
+    chosen, lost = runner_script().wanted(jobs, ["test_buf::grow", "test_cli::help"], None)
+    assert lost == []
     assert [job.name for job in chosen] == ["unit/base/test_buf", "system/test_cli.py"]
     assert chosen[0].env["OUTBOX_TEST_FILTER"] == "*grow*"
     assert chosen[1].command[-2:] == ["-k", "help"]
+
+
+def test_no_name_is_passed_over():
+    """A name that is part of no job is a failure; two tests of one job both run."""
+    jobs = [TapJob("unit/base/test_buf", ["x"]), PytestJob("system/test_cli.py", "tests/system/test_cli.py")]
+    chosen, lost = runner_script().wanted(jobs, ["test_buf::grow", "test_bfu", "test_buf::print"], None)
+    assert lost == ["test_bfu"]
+    assert [job.env["OUTBOX_TEST_FILTER"] for job in chosen] == ["*grow*", "*print*"]
+    assert runner_script().wanted(jobs, ["test_cli", "system"], None) == ([jobs[1]], [])
 
 
 def test_one_test_of_a_program_runs_alone(tmp_path):

@@ -201,7 +201,7 @@ static void on_settled(struct ob_observer *observer, const struct ob_note *note,
     }
 }
 
-/* A sink that stays away is tried again and again: that it went is worth a async store, that it still is not. */
+/* A sink that stays down is tried again and again: that it went down is worth a log line, that it still is down is not. */
 static void on_breaker(struct ob_observer *observer, const struct ob_note *note)
 {
     static const char *const texts[OB_BREAKER_STATE_COUNT] = {

@@ -1,7 +1,8 @@
-/* engine.c - see engine.h. Answers of the async store become events of the core, actions of the core become asks of the async store.
+/* engine.c - see engine.h. Answers of the async store become events of the core, actions of the core become requests to the
+ * async store.
  *
- * Every ask has a time limit well within half a lease: an answer that comes later would be of no use, since the core has
- * given the messages up by then. */
+ * Every request has a time limit well within half a lease: a later answer would be of no use, since the core has given up
+ * the messages by then. */
 #include "lib/engine.h"
 
 #include "base/alloc.h"
@@ -22,13 +23,13 @@ struct ob_engine {
     struct ob_async_store *async;
     struct ob_engine_settings set; /* pointers are borrowed but for those below */
     char worker[WORKER_TEXT];
-    int64_t timeout_us; /* of an ask */
+    int64_t timeout_us; /* of a request */
     bool dirty;         /* there is something to pump */
     bool in_step;
     bool filtered; /* the claim that is out names lanes */
     bool empty;    /* the last one that did not brought nothing */
     bool stopped;
-    unsigned failing; /* kinds of asks whose last one failed; told so until there is none */
+    unsigned failing; /* kinds of requests whose last one failed; logged until there is none */
 };
 
 static void event(struct ob_engine *engine, const struct ob_event *happened)
@@ -39,13 +40,13 @@ static void event(struct ob_engine *engine, const struct ob_event *happened)
 
 /* ---- what the async store says ---- */
 
-enum ask { ASKED_CLAIM = 1, ASKED_TO_WRITE = 2 };
+enum request { REQUEST_CLAIM = 1, REQUEST_WRITE = 2 };
 
-/* Told once for a row of failures: a store that is down for an hour is one async store in the log, not thousands. One that lets
- * us claim and not settle (its disk is full) does not answer. */
-static void heard(struct ob_engine *engine, enum ask ask, enum outbox_code code, const struct outbox_error *err)
+/* Logged once for a row of failures: a store that is down for an hour is one line in the log, not thousands. A store that lets
+ * us claim but not settle (its disk is full) counts as down. */
+static void heard(struct ob_engine *engine, enum request request, enum outbox_code code, const struct outbox_error *err)
 {
-    unsigned failing = code ? engine->failing | ask : engine->failing & ~(unsigned)ask;
+    unsigned failing = code ? engine->failing | request : engine->failing & ~(unsigned)request;
     if (failing && !engine->failing)
         ob_log(engine->set.log, OB_LOG_ERROR, "the store does not answer; trying again until it does",
                OB_STR("code", outbox_code_name(code)), OB_STR("error", err ? err->text : NULL));
@@ -57,7 +58,7 @@ static void heard(struct ob_engine *engine, enum ask ask, enum outbox_code code,
 static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_error *err, struct outbox_batch *batch)
 {
     struct ob_engine *engine = ctx;
-    heard(engine, ASKED_CLAIM, code, err);
+    heard(engine, REQUEST_CLAIM, code, err);
     if (code) {
         event(engine, &(struct ob_event){.kind = OB_EVENT_CLAIM_FAILED});
         return;
@@ -73,14 +74,14 @@ static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_err
 
 static void on_settled(void *ctx, enum outbox_code code, const struct outbox_error *err)
 {
-    heard(ctx, ASKED_TO_WRITE, code, err);
+    heard(ctx, REQUEST_WRITE, code, err);
     OB_CRASH_POINT("settled");
     event(ctx, &(struct ob_event){.kind = code ? OB_EVENT_SETTLE_FAILED : OB_EVENT_SETTLED});
 }
 
 static void on_extended(void *ctx, enum outbox_code code, const struct outbox_error *err)
 {
-    heard(ctx, ASKED_TO_WRITE, code, err);
+    heard(ctx, REQUEST_WRITE, code, err);
     event(ctx, &(struct ob_event){.kind = code ? OB_EVENT_EXTEND_FAILED : OB_EVENT_EXTENDED});
 }
 

@@ -1,4 +1,4 @@
-/* engine.h - a relay at work: the core (core/machine.h) on a async store to a store (core/async_store.h), with somebody who delivers.
+/* engine.h - the core (core/machine.h) at work on an async store (core/async_store.h), with a host that delivers.
  *
  * The daemon and the in-process dispatcher both run this. It has no loop and no thread of its own: the host waits for fd to
  * become readable, until due_us, then calls step. Verdicts may come at any time, also from within deliver; they are acted
@@ -23,7 +23,7 @@ typedef void ob_deliver_fn(void *ctx, int sink, const struct outbox_sink_item *i
 struct ob_engine_settings {
     struct ob_machine_settings machine;
     struct ob_async_store_options async; /* its host is filled in here */
-    struct ob_shared_store *shared;      /* a async store to use instead of one of its own; NULL: none */
+    struct ob_shared_store *shared;      /* used instead of an async store of its own; NULL: none */
     const char *worker;                  /* unique to this process and its start; copied */
     void *ctx;
     ob_deliver_fn *deliver;
@@ -42,7 +42,7 @@ int64_t ob_engine_timeout_us(int64_t lease_us);
 /* A name that no other process has, nor this one after a restart; given NULL: made from the host's. */
 void ob_worker_name(const char *given, char name[OB_WORKER_NAME]);
 
-/* Nothing is asked of the store before the first step. */
+/* Makes no request before the first step. */
 enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct ob_engine **out,
                                struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* What is held is left to its leases; stop first to give it back. */

@@ -29,7 +29,7 @@ struct ob_open {
 ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_store **store,
                       struct outbox_error *err) OUTBOX_MUST_CHECK;
 
-/* A async store of the same URLs, see core/async_store.h. It connects when it is asked for something. *line: line->ops->close. */
+/* An async store for the same URLs, see core/async_store.h. It connects with its first request. Close it with ops->close. */
 ob_code ob_line_open(const struct ob_async_store_options *options, struct ob_async_store **async,
                      struct outbox_error *err) OUTBOX_MUST_CHECK;
 

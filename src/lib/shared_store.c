@@ -1,9 +1,9 @@
 /* shared_store.c - see shared_store.h.
  *
- * An ask of a user is NONE, WAITING for its turn, or OUT on the async store beneath. One of each kind is out at a time; the next
+ * A request of a user is NONE, WAITING for its turn, or OUT on the async store beneath. One of each kind is out at a time; the next
  * one goes when that was answered, from within step.
  *
- * A user may go while its ask is out. So the async store beneath is never given a user's own items: it works on a copy, and the
+ * A user may go while its request is out. So the async store beneath is never given a user's own items: it works on a copy, and the
  * results are handed on if the user is still there. */
 #include "lib/shared_store.h"
 
@@ -25,7 +25,7 @@
 enum kind { CLAIM, SETTLE, EXTEND, KINDS };
 enum state { NONE, WAITING, OUT };
 
-struct ask {
+struct request {
     enum state state;
     bool nomem;      /* it could not be copied: told in the next step */
     uint64_t number; /* the lowest of those that wait goes first */
@@ -43,14 +43,14 @@ struct user {
     struct ob_list node;
     struct ob_async_store_host host;
     int fd; /* a duplicate: a loop does not watch one descriptor twice */
-    struct ask asks[KINDS];
+    struct request requests[KINDS];
 };
 
 struct ob_shared_store {
     struct ob_async_store *async;
     int refs;
     struct ob_list users;
-    uint64_t asked;
+    uint64_t requested;
     struct {
         bool out;
         struct user *user; /* whose it is; NULL: that one has gone */
@@ -71,18 +71,18 @@ static const struct user *user_of_const(const struct ob_async_store *base)
 
 /* ---- answers ---- */
 
-static void ask_over(struct ask *ask)
+static void request_over(struct request *request)
 {
-    ob_arena_fini(&ask->arena);
-    ask->state = NONE;
-    ask->nomem = false;
+    ob_arena_fini(&request->arena);
+    request->state = NONE;
+    request->nomem = false;
 }
 
 static void tell(struct user *user, enum kind kind, enum outbox_code code, const struct outbox_error *err,
                  struct outbox_batch *batch)
 {
     const struct ob_async_store_host *host = &user->host;
-    ask_over(&user->asks[kind]);
+    request_over(&user->requests[kind]);
     switch (kind) {
     case CLAIM: host->claimed(host->ctx, code, err, batch); break;
     case SETTLE: host->settled(host->ctx, code, err); break;
@@ -90,15 +90,15 @@ static void tell(struct user *user, enum kind kind, enum outbox_code code, const
     }
 }
 
-/* Whose ask was answered; NULL when nobody waits for it any more. */
+/* Whose request was answered; NULL when nobody waits for it any more. */
 static struct user *answered(struct ob_shared_store *shared, enum kind kind, enum outbox_code code)
 {
     struct user *user = shared->beneath[kind].user;
     shared->beneath[kind].out = false;
     shared->beneath[kind].user = NULL;
     for (size_t i = 0; user && !code && i < shared->beneath[kind].count; i++) {
-        user->asks[kind].items[i].result = shared->beneath[kind].items[i].result;
-        user->asks[kind].items[i].dead = shared->beneath[kind].items[i].dead;
+        user->requests[kind].items[i].result = shared->beneath[kind].items[i].result;
+        user->requests[kind].items[i].dead = shared->beneath[kind].items[i].dead;
     }
     return user;
 }
@@ -135,21 +135,21 @@ static void on_woken(void *ctx)
     }
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-static bool copy_items(struct ob_shared_store *shared, enum kind kind, const struct ask *ask)
+static bool copy_items(struct ob_shared_store *shared, enum kind kind, const struct request *request)
 {
-    if (ask->count > shared->beneath[kind].room) {
-        struct outbox_settle *items = ob_calloc(ask->count, sizeof *items);
+    if (request->count > shared->beneath[kind].room) {
+        struct outbox_settle *items = ob_calloc(request->count, sizeof *items);
         if (!items)
             return false;
         ob_free(shared->beneath[kind].items);
         shared->beneath[kind].items = items;
-        shared->beneath[kind].room = ask->count;
+        shared->beneath[kind].room = request->count;
     }
-    if (ask->count > 0)
-        memcpy(shared->beneath[kind].items, ask->items, ask->count * sizeof *ask->items);
-    shared->beneath[kind].count = ask->count;
+    if (request->count > 0)
+        memcpy(shared->beneath[kind].items, request->items, request->count * sizeof *request->items);
+    shared->beneath[kind].count = request->count;
     return true;
 }
 
@@ -157,20 +157,20 @@ static void pass_on(struct ob_shared_store *shared, struct user *user, enum kind
                     int64_t timeout_us)
 {
     struct ob_async_store *async = shared->async;
-    struct ask *ask = &user->asks[kind];
-    if (!copy_items(shared, kind, ask)) {
-        ask->state = OUT;
-        ask->nomem = true;
+    struct request *request = &user->requests[kind];
+    if (!copy_items(shared, kind, request)) {
+        request->state = OUT;
+        request->nomem = true;
         return;
     }
     struct outbox_settle *items = shared->beneath[kind].items;
-    ask->state = OUT;
+    request->state = OUT;
     shared->beneath[kind].out = true;
     shared->beneath[kind].user = user;
     switch (kind) {
     case CLAIM: async->ops->claim(async, want, timeout_us); break;
-    case SETTLE: async->ops->settle(async, items, ask->count, timeout_us); break;
-    default: async->ops->extend(async, items, ask->count, ask->lease_us, timeout_us); break;
+    case SETTLE: async->ops->settle(async, items, request->count, timeout_us); break;
+    default: async->ops->extend(async, items, request->count, request->lease_us, timeout_us); break;
     }
 }
 
@@ -180,8 +180,8 @@ static struct user *next_user(struct ob_shared_store *shared, enum kind kind)
     struct user *first = NULL;
     OB_LIST_EACH (it, &shared->users) {
         struct user *user = OB_CONTAINER(it, struct user, node);
-        const struct ask *ask = &user->asks[kind];
-        if (ask->state == WAITING && !ask->nomem && (!first || ask->number < first->asks[kind].number))
+        const struct request *request = &user->requests[kind];
+        if (request->state == WAITING && !request->nomem && (!first || request->number < first->requests[kind].number))
             first = user;
     }
     return first;
@@ -193,21 +193,21 @@ static void pass_on_waiting(struct ob_shared_store *shared)
         struct user *user = shared->beneath[kind].out ? NULL : next_user(shared, (enum kind)kind);
         if (!user)
             continue;
-        struct ask *ask = &user->asks[kind];
-        int64_t left = ask->deadline_us - ob_clock_boot_us();
-        pass_on(shared, user, (enum kind)kind, &ask->want, left > 1 ? left : 1);
+        struct request *request = &user->requests[kind];
+        int64_t left = request->deadline_us - ob_clock_boot_us();
+        pass_on(shared, user, (enum kind)kind, &request->want, left > 1 ? left : 1);
     }
 }
 
-static struct ask *begin(struct user *user, enum kind kind, int64_t timeout_us)
+static struct request *begin(struct user *user, enum kind kind, int64_t timeout_us)
 {
-    struct ask *ask = &user->asks[kind];
+    struct request *request = &user->requests[kind];
     int64_t now_us = ob_clock_boot_us();
-    assert(ask->state == NONE);
-    *ask = (struct ask){.state = WAITING, .number = ++user->shared->asked};
-    ask->deadline_us = timeout_us < INT64_MAX - now_us ? now_us + timeout_us : INT64_MAX;
-    ob_arena_init(&ask->arena, 0);
-    return ask;
+    assert(request->state == NONE);
+    *request = (struct request){.state = WAITING, .number = ++user->shared->requested};
+    request->deadline_us = timeout_us < INT64_MAX - now_us ? now_us + timeout_us : INT64_MAX;
+    ob_arena_init(&request->arena, 0);
+    return request;
 }
 
 static bool may_go(struct user *user, enum kind kind)
@@ -218,33 +218,33 @@ static bool may_go(struct user *user, enum kind kind)
 static void user_claim(struct ob_async_store *base, const struct outbox_claim *want, int64_t timeout_us)
 {
     struct user *user = user_of(base);
-    struct ask *ask = begin(user, CLAIM, timeout_us);
+    struct request *request = begin(user, CLAIM, timeout_us);
     if (may_go(user, CLAIM))
         pass_on(user->shared, user, CLAIM, want, timeout_us);
     else
-        ask->nomem = !ob_claim_copy(&ask->arena, want, &ask->want);
+        request->nomem = !ob_claim_copy(&request->arena, want, &request->want);
 }
 
-static void ask_with_items(struct user *user, enum kind kind, struct outbox_settle *items, size_t count,
-                           int64_t lease_us, int64_t timeout_us)
+static void request_with_items(struct user *user, enum kind kind, struct outbox_settle *items, size_t count,
+                               int64_t lease_us, int64_t timeout_us)
 {
-    struct ask *ask = begin(user, kind, timeout_us);
-    ask->items = items;
-    ask->count = count;
-    ask->lease_us = lease_us;
+    struct request *request = begin(user, kind, timeout_us);
+    request->items = items;
+    request->count = count;
+    request->lease_us = lease_us;
     if (may_go(user, kind))
         pass_on(user->shared, user, kind, NULL, timeout_us);
 }
 
 static void user_settle(struct ob_async_store *base, struct outbox_settle *items, size_t count, int64_t timeout_us)
 {
-    ask_with_items(user_of(base), SETTLE, items, count, 0, timeout_us);
+    request_with_items(user_of(base), SETTLE, items, count, 0, timeout_us);
 }
 
 static void user_extend(struct ob_async_store *base, struct outbox_settle *items, size_t count, int64_t lease_us,
                         int64_t timeout_us)
 {
-    ask_with_items(user_of(base), EXTEND, items, count, lease_us, timeout_us);
+    request_with_items(user_of(base), EXTEND, items, count, lease_us, timeout_us);
 }
 
 /* ---- for the host ---- */
@@ -254,11 +254,11 @@ static void tell_failed(struct user *user, int64_t now_us)
 {
     struct outbox_error err;
     for (int kind = 0; kind < KINDS; kind++) {
-        struct ask *ask = &user->asks[kind];
-        if (ask->nomem) {
+        struct request *request = &user->requests[kind];
+        if (request->nomem) {
             ob_error_nomem(&err);
             tell(user, (enum kind)kind, err.code, &err, NULL);
-        } else if (ask->state == WAITING && now_us >= ask->deadline_us) {
+        } else if (request->state == WAITING && now_us >= request->deadline_us) {
             ob_error_set(&err, OUTBOX_UNREACHABLE, "the store did not answer in time");
             tell(user, (enum kind)kind, err.code, &err, NULL);
         }
@@ -285,11 +285,11 @@ static int64_t user_due_us(const struct ob_async_store *base)
     const struct ob_async_store *async = user->shared->async;
     int64_t due_us = async->ops->due_us(async);
     for (int kind = 0; kind < KINDS; kind++) {
-        const struct ask *ask = &user->asks[kind];
-        if (ask->nomem)
+        const struct request *request = &user->requests[kind];
+        if (request->nomem)
             return 0;
-        if (ask->state == WAITING && ask->deadline_us < due_us)
-            due_us = ask->deadline_us;
+        if (request->state == WAITING && request->deadline_us < due_us)
+            due_us = request->deadline_us;
     }
     return due_us;
 }
@@ -328,8 +328,8 @@ static void user_close(struct ob_async_store *base)
     ob_list_remove(&user->node);
     forget(user->shared, user);
     for (int kind = 0; kind < KINDS; kind++)
-        if (user->asks[kind].state != NONE)
-            ask_over(&user->asks[kind]);
+        if (user->requests[kind].state != NONE)
+            request_over(&user->requests[kind]);
     close(user->fd);
     ob_shared_store_unref(user->shared);
     ob_free(user);

@@ -1,8 +1,8 @@
 /* shared_store.h - one async store to a store (core/async_store.h), used by several engines.
  *
- * A reload starts a new engine while the one before still finishes its deliveries. Both go to the same store, and there is no
- * reason to connect twice; to an SQLite file only one can. Each gets a async store of its own to use, and what they ask is passed
- * on one after the other, in the order in which it was asked.
+ * A reload starts a new engine while the old one still finishes its deliveries. Both use the same store, and there is no
+ * reason to connect twice; to an SQLite file only one can. Each gets an async store of its own, and their requests are passed
+ * on one after the other, in the order in which they were made.
  *
  * One thread. */
 #ifndef OB_LIB_SHARED_STORE_H
@@ -12,14 +12,14 @@
 
 struct ob_shared_store;
 
-/* The host of the options is not used: every user brings its own. Nothing is asked of the store yet. */
+/* The host of the options is not used: every user brings its own. No request is made yet. */
 enum outbox_code ob_shared_store_open(const struct ob_async_store_options *options, struct ob_shared_store **out,
                                       struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* The async store is closed with the last reference; every user has one. Both accept NULL. */
 struct ob_shared_store *ob_shared_store_ref(struct ob_shared_store *shared);
 void ob_shared_store_unref(struct ob_shared_store *shared);
 
-/* A async store that passes on to the shared one. *line: line->ops->close. */
+/* An async store that passes its requests on to the shared one. Close it with its ops->close. */
 enum outbox_code ob_shared_store_use(struct ob_shared_store *shared, const struct ob_async_store_host *host,
                                      struct ob_async_store **async, struct outbox_error *err) OUTBOX_MUST_CHECK;
 

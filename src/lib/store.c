@@ -105,7 +105,8 @@ static ob_code claim_some(struct ob_store *store, const struct outbox_claim *wan
         ob_code code = store->ops->claim(store, want, batch, err);
         if (code || (*batch)->size > 0 || !(*batch)->more)
             return code;
-        outbox_batch_free(*batch); /* all that it met was buried, or not to be taken: others stand behind */
+        outbox_batch_free(
+            *batch); /* it only met messages that died or may not be claimed: there are more behind them */
         *batch = NULL;
     }
 }

@@ -1,5 +1,5 @@
 /* doorbell_driver.c - a relay that does as it is told, for tests/system/test_doorbell.py: it has the doorbell of a relay, and
- * no claims of its own. One command a async store, one answer a async store.
+ * no claims of its own. One command per line, one answer per line.
  *
  *   doorbell_driver CONNINFO [NAME=NUMBER...]     busy, window_ms, debounce_ms, fallback_ms, beat_ms, doorbell
  *

@@ -37,7 +37,7 @@ void ob_pg_request_fail(struct ob_pg_request *request, const struct outbox_error
 void ob_pg_request_reset(struct ob_pg_request *request);
 void ob_pg_request_fini(struct ob_pg_request *request);
 
-/* What all connections of a async store have in common. Borrowed. */
+/* What all connections of an async store have in common. Borrowed. */
 struct ob_pg_conn_common {
     char *conninfo, *application, *schema, *worker;
     char *sql[OB_PG_STMT_COUNT]; /* rendered: those that are asked */

@@ -32,7 +32,7 @@ enum outbox_code ob_pg_schema_check(const char *schema, struct outbox_error *err
     if (strncmp(schema, "pg_", 3) == 0 || strcmp(schema, "information_schema") == 0)
         return ob_error_set(err, OUTBOX_INVALID, "the schema name %s is reserved by PostgreSQL; choose another",
                             schema);
-    /* Names stand in function bodies, which dollar signs end, and in comments, which a async store's end or a star and a slash
+    /* Names stand in function bodies, which dollar signs end, and in comments, which the end of a line or a star and a slash
      * end. */
     for (const char *c = schema; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '$' || (c[0] == '*' && c[1] == '/'))

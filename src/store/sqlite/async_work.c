@@ -1,4 +1,4 @@
-/* async_work.c - the thread that does a async store's work on the file: see async_store.h.
+/* async_work.c - the thread that does an async store's work on the file: see async_store.h.
  *
  * Between jobs it waits for commits of others (wait.c); a new job ends that wait through the eventfd. The store is opened
  * when the thread begins, and again after trouble with the file. The relay's lock is held from then to the end. */

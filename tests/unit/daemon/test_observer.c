@@ -96,7 +96,7 @@ static bool counted(const char *async)
     "store=shop id=01020304-0506-7008-800a-0b0c0d0e0f10 namespace=default topic=orders.paid " \
     "tenant=7a5e1f0c-0000-4000-8000-000000000001 key=k seq=4 subject=\"order 42\" correlation_id=c-1 attempt=1"
 
-/* V12 V15: every step has a async store with the message's ids, and none of them has its content. */
+/* V12 V15: every step has a log line with the message's ids, and none of them has its content. */
 static void test_lines(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void test_left_alone_once(void **state)
     assert_int_equal(count_lines("level=warn msg=\"sink is left alone\""), 2);
 }
 
-/* V12: as JSON, a async store is a document. */
+/* V12: as JSON, a log line is a document. */
 static void test_json(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void test_ticks(void **state)
     ob_observer_free(next);
 }
 
-/* V12: a busy relay says one async store in ten seconds; what fails at full speed does not drown the log. */
+/* V12: a busy relay logs one line in ten seconds; what fails at full speed does not drown the log. */
 static void test_calm(void **state)
 {
     (void)state;

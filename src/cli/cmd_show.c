@@ -109,7 +109,7 @@ static bool show_attempt(void *ctx, const struct ob_attempt_row *row)
     struct ob_cli *cli = shown->cli;
     if (shown->json) {
         ob_json_object(shown->json);
-        ob_json_count(shown->json, "attempt", row->attempt);
+        ob_json_count(shown->json, "attempt_no", row->attempt);
         ob_json_text(shown->json, "outcome", ob_outcome_name(row->outcome));
         ob_json_text(shown->json, "worker", row->worker);
         ob_json_time(shown->json, "claimed_at", row->claimed_at_us);

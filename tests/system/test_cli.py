@@ -230,13 +230,13 @@ def test_show(box):
     box.settle(2, code="http_503", error="busy")
     first = box.show(id_)
     assert first["message"]["status"] == "pending" and first["message"]["last_error"] == "busy"
-    assert [(a["attempt"], a["outcome"], a["code"], a["worker"], a["latency_ms"]) for a in first["attempts"]] == [
+    assert [(a["attempt_no"], a["outcome"], a["code"], a["worker"], a["latency_ms"]) for a in first["attempts"]] == [
         (1, "retry", "http_503", "w1", 12)]
     box.settle(3)
     box.cli("retry", id_, "--reason", "mended", "--actor", "ann")
     box.worker("claim")
     second = box.show(id_)
-    assert [(a["attempt"], a["outcome"]) for a in second["attempts"]] == [(1, "retry"), (2, "failed"), (3, "processing")]
+    assert [(a["attempt_no"], a["outcome"]) for a in second["attempts"]] == [(1, "retry"), (2, "failed"), (3, "processing")]
     assert [(a["actor"], a["action"], a["reason"]) for a in second["acts"]] == [("ann", "retry", "mended")]
     assert (second["message"]["status"], second["message"]["redriven"]) == ("processing", True)
     text = box.cli("show", id_).stdout

@@ -285,6 +285,10 @@ def break_postgresql(witness, server):
     db.sql("insert into outbox.migration values (999, '999_future', 'x')")
     witness.run("migrate_status", "migrate", "--status", "--store", db.url(), status=1)
     witness.run("error", "migrate", "--store", db.url(), status=78)
+    db.sql("create schema theirs; grant create on schema theirs to public")
+    adopted, = witness.run("migrate", "migrate", "--schema", "theirs", "--adopt", "--dry-run", "--store", db.url())
+    if not adopted["adopted"]:
+        witness.faults.append("migrate --adopt tells nothing that it did")
     drop_database(db)
 
 
@@ -336,6 +340,20 @@ def test_every_field_was_seen(witness, name):
         if nullable and "null" not in values:
             missing.append(path + " as null")
     assert missing == []
+
+
+def columns_of(view):
+    with open(os.path.join(ROOT, "docs", "views.md"), encoding="utf-8") as file:
+        section = re.search(r"^## %s\n(.*?)(?=^## |\Z)" % view, file.read(), re.MULTILINE | re.DOTALL).group(1)
+    return set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE))
+
+
+@pytest.mark.parametrize("document, part, view", [
+    ("show", "message", "messages"), ("show", "attempt", "attempts"), ("show", "act", "acts"), ("status", "topic", "status")])
+def test_one_thing_has_one_name(document, part, view):
+    """M3: a field is named like the column that it comes from."""
+    fields = set(schema_of(document)["$defs"][part]["properties"])
+    assert fields - columns_of(view) <= {"payload_base64", "payload_fault"}
 
 
 def test_every_command_has_its_document():

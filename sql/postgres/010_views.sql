@@ -95,7 +95,7 @@ select t.id, t.at, t.actor, t.action, t.reason, t.message_id, t.tenant_id, t.det
   from @schema@.act t;
 
 create view @schema@.status with (security_barrier) as
-select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 0) as due,
+select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 0) as due, coalesce(q.delayed, 0) as delayed,
        coalesce(q.processing, 0) as processing, coalesce(q.stuck, 0) as stuck, coalesce(q.parked, 0) as parked,
        coalesce(d.dead, 0) as dead,
        coalesce(extract(epoch from clock_timestamp() - q.oldest), 0)::double precision as oldest_due_s,
@@ -105,6 +105,8 @@ select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 
   from (select distinct x.id, x.namespace, x.topic from @schema@.lane x) l
   left join (select x.lane, count(*) filter (where x.until is null) as pending,
                     count(*) filter (where x.until is null and not x.parked and x.due <= clock_timestamp()) as due,
+                    count(*) filter (where x.until is null and not x.parked and x.due > clock_timestamp()
+                                       and x.attempts = 0) as delayed,
                     count(*) filter (where x.until is not null) as processing,
                     count(*) filter (where x.until <= clock_timestamp()) as stuck,
                     count(*) filter (where x.parked) as parked,
@@ -254,6 +256,7 @@ begin
         ('status', 'topic', 'The topic.'),
         ('status', 'pending', 'Messages that wait: due, delayed or parked.'),
         ('status', 'due', 'Of those: could go now.'),
+        ('status', 'delayed', 'Of those: never tried, and due later.'),
         ('status', 'processing', 'Claimed and not settled.'),
         ('status', 'stuck', 'Of those: the lease has ended; the next claim takes them.'),
         ('status', 'parked', 'Messages behind an earlier one of their key.'),

@@ -107,6 +107,7 @@ CREATE VIEW outbox_acts AS
 
 CREATE VIEW outbox_status AS
     SELECT l.namespace, l.topic, coalesce(q.pending, 0) AS pending, coalesce(q.due, 0) AS due,
+           coalesce(q.delayed, 0) AS delayed,
            coalesce(q.processing, 0) AS processing, coalesce(q.stuck, 0) AS stuck, coalesce(q.parked, 0) AS parked,
            coalesce(d.dead, 0) AS dead, coalesce(q.oldest_due_s, 0.0) AS oldest_due_s,
            EXISTS (SELECT 1 FROM outbox_pause p
@@ -114,6 +115,7 @@ CREATE VIEW outbox_status AS
                       AND (p.topic = '' OR l.topic GLOB replace(p.topic, '[', '[[]'))) AS paused
       FROM outbox_lane l
       LEFT JOIN (SELECT x.lane, sum(x.state IN (0, 2)) AS pending, sum(x.state = 0 AND x.due <= t.now) AS due,
+                        sum(x.state = 0 AND x.due > t.now AND x.attempts = 0) AS delayed,
                         sum(x.state = 1) AS processing, sum(x.state = 1 AND x.until <= t.now) AS stuck,
                         sum(x.state = 2) AS parked,
                         (t.now - min(x.due) FILTER (WHERE x.state IN (0, 2) AND x.due <= t.now)) / 1e6 AS oldest_due_s

@@ -4,7 +4,7 @@
 struct totals {
     struct ob_cli *cli;
     struct ob_json *json; /* NULL: a table */
-    int64_t topics, pending, due, processing, stuck, parked, dead;
+    int64_t topics, pending, due, delayed, processing, stuck, parked, dead;
     double oldest;
 };
 
@@ -26,6 +26,8 @@ static void status_line(struct ob_cli *cli, const struct ob_status_row *row)
         printf("  %lld stuck", (long long)row->stuck);
     if (row->parked)
         printf("  %lld behind their key", (long long)row->parked);
+    if (row->delayed)
+        printf("  %lld delayed", (long long)row->delayed);
     putchar('\n');
 }
 
@@ -36,6 +38,7 @@ static bool status_row(void *ctx, const struct ob_status_row *row)
         printf("%-32s %9s %9s %9s %9s\n", "TOPIC", "PENDING", "OUT", "DEAD", "AGE");
     totals->pending += row->pending;
     totals->due += row->due;
+    totals->delayed += row->delayed;
     totals->processing += row->processing;
     totals->stuck += row->stuck;
     totals->parked += row->parked;
@@ -52,6 +55,7 @@ static bool status_row(void *ctx, const struct ob_status_row *row)
     ob_json_text(json, "topic", row->topic);
     ob_json_count(json, "pending", row->pending);
     ob_json_count(json, "due", row->due);
+    ob_json_count(json, "delayed", row->delayed);
     ob_json_count(json, "processing", row->processing);
     ob_json_count(json, "stuck", row->stuck);
     ob_json_count(json, "parked", row->parked);
@@ -62,6 +66,44 @@ static bool status_row(void *ctx, const struct ob_status_row *row)
     ob_json_bool(json, row->paused);
     ob_json_end(json);
     return true;
+}
+
+/* Which store was asked, as it is and not as it was typed: the rest may come from the environment. */
+static void say_place(struct ob_cli *cli)
+{
+    struct ob_store_place place;
+    struct ob_buf text = OB_BUF_INIT;
+    cli->store->ops->place(cli->store, &place);
+    ob_buf_puts(&text, cli->store->ops->kind);
+    if (place.file)
+        ob_buf_printf(&text, " %s", place.file);
+    if (place.database)
+        ob_buf_printf(&text, " database %s", place.database);
+    if (place.host)
+        ob_buf_printf(&text, " on %s%s%s", place.host, place.port ? " port " : "", place.port ? place.port : "");
+    if (place.user)
+        ob_buf_printf(&text, " as %s", place.user);
+    if (place.schema)
+        ob_buf_printf(&text, ", schema %s", place.schema);
+    ob_say_text(cli, ob_buf_text(&text), 0, OB_COLOR_DIM);
+    putchar('\n');
+    ob_buf_fini(&text);
+}
+
+static void json_place(struct ob_cli *cli, struct ob_json *json)
+{
+    struct ob_store_place place;
+    cli->store->ops->place(cli->store, &place);
+    ob_json_key(json, "store");
+    ob_json_object(json);
+    ob_json_text(json, "kind", cli->store->ops->kind);
+    ob_json_text(json, "file", place.file);
+    ob_json_text(json, "host", place.host);
+    ob_json_text(json, "port", place.port);
+    ob_json_text(json, "database", place.database);
+    ob_json_text(json, "user", place.user);
+    ob_json_text(json, "schema", place.schema);
+    ob_json_end(json);
 }
 
 static void note_pauses(const struct ob_cli *cli, const struct ob_pauses *pauses)
@@ -77,11 +119,16 @@ int cmd_status(struct ob_cli *cli)
     struct ob_buf buf = OB_BUF_INIT;
     struct ob_json json = {0};
     struct totals totals = {.cli = cli, .json = cli->args.json ? &json : NULL};
+    if (!ob_cli_open(cli))
+        return ob_cli_fail(cli);
+    if (!cli->args.json)
+        say_place(cli);
     ob_json_init(&json, &buf);
     ob_json_object(&json);
+    json_place(cli, &json);
     ob_json_key(&json, "topics");
     ob_json_array(&json);
-    if (!ob_cli_open(cli) || cli->store->ops->status(cli->store, status_row, &totals, &cli->err)) {
+    if (cli->store->ops->status(cli->store, status_row, &totals, &cli->err)) {
         ob_buf_fini(&buf);
         return ob_cli_fail(cli);
     }
@@ -96,6 +143,7 @@ int cmd_status(struct ob_cli *cli)
     ob_pauses_json(&json, &pauses);
     ob_json_count(&json, "pending", totals.pending);
     ob_json_count(&json, "due", totals.due);
+    ob_json_count(&json, "delayed", totals.delayed);
     ob_json_count(&json, "processing", totals.processing);
     ob_json_count(&json, "stuck", totals.stuck);
     ob_json_count(&json, "parked", totals.parked);

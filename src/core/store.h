@@ -48,6 +48,7 @@ struct ob_act_row {
 struct ob_status_row {
     const char *name_space, *topic;
     int64_t pending, due, processing, stuck, parked, dead; /* stuck: processing with the lease run out */
+    int64_t delayed;                                       /* of the pending: never tried, and due later */
     double oldest_due_s;                                   /* age of the oldest due message; 0 when none */
     bool paused;
 };
@@ -117,8 +118,14 @@ typedef bool ob_gauges_fn(void *ctx, const struct ob_gauges_row *row);
 
 typedef enum outbox_code ob_code;
 
+/* Which store it is, for people; borrowed from the store. NULL: does not apply, or is not known. */
+struct ob_store_place {
+    const char *host, *port, *database, *user, *schema, *file;
+};
+
 struct ob_store_ops {
     const char *kind; /* "postgresql", "sqlite" */
+    void (*place)(struct ob_store *store, struct ob_store_place *place);
     void (*close)(struct ob_store *store);
 
     ob_code (*begin)(struct ob_store *, struct outbox_error *);

@@ -272,11 +272,11 @@ void ob_generation_close(struct ob_generation *generation)
         free_all(generation);
 }
 
-void ob_generation_hurry(struct ob_generation *generation)
+void ob_generation_hurry(struct ob_generation *generation, bool unrouted)
 {
     for (size_t i = 0; i < generation->set.config->store_count; i++)
         if (generation->maintenances[i])
-            ob_maintenance_hurry(generation->maintenances[i]);
+            ob_maintenance_hurry(generation->maintenances[i], unrouted);
 }
 
 int64_t ob_generation_turn(struct ob_generation *generation)

@@ -54,7 +54,7 @@ void ob_generation_count_out(struct ob_generation *generation, struct ob_generat
 /* About once a second: what is counted and told is brought up to date. */
 void ob_generation_tick(struct ob_generation *generation);
 /* Have the stores looked at, and counted, now. */
-void ob_generation_hurry(struct ob_generation *generation);
+void ob_generation_hurry(struct ob_generation *generation, bool unrouted);
 const struct ob_config *ob_generation_config(const struct ob_generation *generation);
 struct ob_store_loop *ob_generation_store_loop(struct ob_generation *generation,
                                                int store); /* NULL before it is started */

@@ -35,7 +35,7 @@ struct list {
 struct notebook {
     struct ob_maintenance_report news;
     struct ob_arena arena;
-    struct list lanes, paused, tunings, gauges;
+    struct list lanes, paused, tunings, gauges, topics, unrouted;
     bool failed; /* no memory: half of a list is no list */
 };
 
@@ -52,7 +52,8 @@ struct ob_maintenance {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake, over;
-    bool stop, hurry, fresh;  /* under the lock, as the next three */
+    bool stop, hurry, fresh;  /* under the lock, as the next five */
+    bool topics, headers;     /* with hurry: count by topic, and what no route took */
     int64_t stop_us;          /* when stop was asked for */
     bool ended;               /* the thread is through */
     bool left;                /* nobody waits for it: it cleans up after itself */
@@ -64,6 +65,11 @@ struct ob_maintenance {
     int64_t control_at, beat_at, count_at, purge_at, open_at;
     bool leads;
     bool looked; /* once: it can be used, whatever comes later */
+};
+
+/* What a round is asked for beside what is due. */
+struct wish {
+    bool hurry, topics, headers;
 };
 
 /* ---- notes ---- */
@@ -135,6 +141,33 @@ static bool on_gauges(void *ctx, const struct ob_gauges_row *row)
     return kept;
 }
 
+static bool on_topic(void *ctx, const struct ob_status_row *row)
+{
+    struct notebook *book = ctx;
+    struct ob_status_row *kept = row->pending || row->processing ? add(book, &book->topics, sizeof *kept) : NULL;
+    if (kept) {
+        *kept = *row;
+        kept->name_space = keep(book, row->name_space);
+        kept->topic = keep(book, row->topic);
+    }
+    return true;
+}
+
+static bool on_unrouted(void *ctx, const struct ob_message_row *row)
+{
+    struct notebook *book = ctx;
+    struct ob_unrouted *all = book->unrouted.items;
+    for (size_t i = 0; i < book->unrouted.count; i++)
+        if (strcmp(all[i].topic, row->topic) == 0 && strcmp(all[i].name_space, row->name_space) == 0) {
+            all[i].count++;
+            return true;
+        }
+    struct ob_unrouted *one = add(book, &book->unrouted, sizeof *one);
+    if (one)
+        *one = (struct ob_unrouted){keep(book, row->name_space), keep(book, row->topic), 1};
+    return true;
+}
+
 static void book_empty(struct notebook *book)
 {
     ob_arena_fini(&book->arena);
@@ -154,9 +187,13 @@ static void book_publish(struct ob_maintenance *maintenance)
     news->tuning_count = book->tunings.count;
     news->gauges = book->gauges.items;
     news->gauges_count = book->gauges.count;
+    news->topics = book->topics.items;
+    news->topic_count = book->topics.count;
+    news->unrouted = book->unrouted.items;
+    news->unrouted_count = book->unrouted.count;
     news->leads = maintenance->leads;
     if (book->failed)
-        news->controlled = news->counted = false;
+        news->controlled = news->counted = news->by_topic = false;
     pthread_mutex_lock(&maintenance->lock);
     if (maintenance->fresh) /* the loop has not seen the last one: what it removed must not be forgotten */
         news->purged += maintenance->ready->news.purged;
@@ -226,6 +263,19 @@ static ob_code count(struct ob_maintenance *maintenance, struct outbox_error *er
     return code;
 }
 
+/* For whoever waits for the end. */
+static ob_code count_topics(struct ob_maintenance *maintenance, bool headers, struct outbox_error *err)
+{
+    enum { UNROUTED_MOST = 100000 };
+    const struct ob_store_ops *ops = maintenance->store->ops;
+    struct ob_filter filter = {.status_plus_1 = OB_PENDING + 1, .code = "unrouted", .limit = UNROUTED_MOST};
+    ob_code code = ops->status(maintenance->store, on_topic, maintenance->writing, err);
+    if (!code && headers)
+        code = ops->list(maintenance->store, &filter, on_unrouted, maintenance->writing, err);
+    maintenance->writing->news.by_topic = !code;
+    return code;
+}
+
 static ob_code purge(struct ob_maintenance *maintenance, struct outbox_error *err)
 {
     int64_t removed = 0;
@@ -260,7 +310,7 @@ static bool due(int64_t *at, int64_t every_us, int64_t now)
     return true;
 }
 
-static void round_of(struct ob_maintenance *maintenance, bool hurry)
+static void round_of(struct ob_maintenance *maintenance, struct wish wish)
 {
     int64_t now = ob_clock_boot_us();
     struct outbox_error err = {0};
@@ -272,12 +322,14 @@ static void round_of(struct ob_maintenance *maintenance, bool hurry)
     }
     if (!code && due(&maintenance->beat_at, BEAT_US, now))
         code = beat(maintenance, maintenance->terms.state, &err);
-    bool control = !code && (hurry || due(&maintenance->control_at, maintenance->terms.control_every_us, now));
+    bool control = !code && (wish.hurry || due(&maintenance->control_at, maintenance->terms.control_every_us, now));
     if (!code && control)
         code = look(maintenance, &err);
     if (!code && control && maintenance->leads)
         code = run_hooks(maintenance, &err);
-    if (!code && (hurry || (maintenance->leads && due(&maintenance->count_at, COUNT_US, now))))
+    if (!code && wish.topics)
+        code = count_topics(maintenance, wish.headers, &err);
+    if (!code && ((wish.hurry && !wish.topics) || (maintenance->leads && due(&maintenance->count_at, COUNT_US, now))))
         code = count(maintenance, &err);
     if (!code && maintenance->leads && due(&maintenance->purge_at, maintenance->terms.purge_every_us, now))
         code = purge(maintenance, &err);
@@ -305,7 +357,7 @@ static int64_t next_at(const struct ob_maintenance *maintenance)
 }
 
 /* True when it is time to end. */
-static bool rest(struct ob_maintenance *maintenance, bool *hurry)
+static bool rest(struct ob_maintenance *maintenance, struct wish *wish)
 {
     pthread_mutex_lock(&maintenance->lock);
     while (!maintenance->stop && !maintenance->hurry) {
@@ -320,9 +372,9 @@ static bool rest(struct ob_maintenance *maintenance, bool *hurry)
         pthread_cond_timedwait(&maintenance->wake, &maintenance->lock, &until);
     }
     bool stop = maintenance->stop;
-    *hurry = maintenance->hurry;
+    *wish = (struct wish){maintenance->hurry, maintenance->topics, maintenance->headers};
     maintenance->terms = maintenance->next;
-    maintenance->hurry = false;
+    maintenance->hurry = maintenance->topics = maintenance->headers = false;
     if (maintenance->next_info) {
         ob_free(maintenance->info);
         maintenance->info = maintenance->next_info;
@@ -346,10 +398,10 @@ static void maintenance_free(struct ob_maintenance *maintenance);
 static void *run(void *ctx)
 {
     struct ob_maintenance *maintenance = ctx;
-    bool hurry = false;
+    struct wish wish = {0};
     do
-        round_of(maintenance, hurry);
-    while (!rest(maintenance, &hurry));
+        round_of(maintenance, wish);
+    while (!rest(maintenance, &wish));
     if (maintenance->store) {
         struct outbox_error err;
         ob_code ignored = is_silent(maintenance) ? OUTBOX_OK : beat(maintenance, "stopped", &err);
@@ -460,20 +512,15 @@ enum outbox_code ob_maintenance_start(const struct ob_maintenance_settings *sett
     return OUTBOX_OK;
 }
 
-static void ask(struct ob_maintenance *maintenance, bool *flag)
-{
-    pthread_mutex_lock(&maintenance->lock);
-    *flag = true;
-    pthread_cond_signal(&maintenance->wake);
-    pthread_mutex_unlock(&maintenance->lock);
-}
-
 void ob_maintenance_dismiss(struct ob_maintenance *maintenance)
 {
     if (!maintenance || maintenance->stop_us)
         return;
     maintenance->stop_us = ob_clock_mono_us();
-    ask(maintenance, &maintenance->stop);
+    pthread_mutex_lock(&maintenance->lock);
+    maintenance->stop = true;
+    pthread_cond_signal(&maintenance->wake);
+    pthread_mutex_unlock(&maintenance->lock);
 }
 
 void ob_maintenance_stop(struct ob_maintenance *maintenance)
@@ -546,9 +593,13 @@ void ob_maintenance_move(struct ob_maintenance *maintenance, const struct ob_mai
     pthread_mutex_unlock(&maintenance->lock);
 }
 
-void ob_maintenance_hurry(struct ob_maintenance *maintenance)
+void ob_maintenance_hurry(struct ob_maintenance *maintenance, bool unrouted)
 {
-    ask(maintenance, &maintenance->hurry);
+    pthread_mutex_lock(&maintenance->lock);
+    maintenance->hurry = maintenance->topics = true;
+    maintenance->headers = maintenance->headers || unrouted;
+    pthread_cond_signal(&maintenance->wake);
+    pthread_mutex_unlock(&maintenance->lock);
 }
 
 const struct ob_maintenance_report *ob_maintenance_report(struct ob_maintenance *maintenance)

@@ -30,6 +30,17 @@ struct ob_maintenance_report {
     const struct ob_gauges_row *gauges;
     size_t gauges_count;
     int64_t purged; /* messages removed by retention since the last news */
+    bool by_topic;  /* these were read, since somebody asked for them: */
+    const struct ob_status_row *topics;
+    size_t topic_count;
+    const struct ob_unrouted *unrouted; /* NULL unless asked for */
+    size_t unrouted_count;
+};
+
+/* Messages of a topic that wait because no route took them, by their headers. */
+struct ob_unrouted {
+    const char *name_space, *topic;
+    int64_t count;
 };
 
 struct ob_maintenance_settings {
@@ -62,7 +73,7 @@ void ob_maintenance_leave(struct ob_maintenance *maintenance, bool says);
 const struct ob_maintenance_report *ob_maintenance_report(struct ob_maintenance *maintenance);
 /* The last news that told what operators want; NULL: there was none yet. */
 const struct ob_maintenance_report *ob_maintenance_control(const struct ob_maintenance *maintenance);
-/* Look, and count, now. */
-void ob_maintenance_hurry(struct ob_maintenance *maintenance);
+/* Look, and count by topic, now; unrouted: also what no route took by its headers. */
+void ob_maintenance_hurry(struct ob_maintenance *maintenance, bool unrouted);
 
 #endif

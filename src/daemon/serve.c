@@ -11,6 +11,7 @@
 #include "daemon/descriptors.h"
 #include "daemon/generation.h"
 #include "daemon/lag.h"
+#include "daemon/leftover.h"
 #include "daemon/systemd.h"
 
 #include <signal.h>
@@ -20,7 +21,7 @@
 
 enum phase { RUNNING, STOPPING };
 
-enum { SIGNALS = 3, COUNT_AGAIN_US = 200000, DRAINING = 8 };
+enum { SIGNALS = 3, COUNT_LEAST_US = 200000, COUNT_MOST_US = 2000000, DRAINING = 8 };
 static const int signals[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
 
 struct serve {
@@ -47,10 +48,11 @@ struct serve {
     struct ob_health *health;
     struct ob_admin *admin; /* NULL: no HTTP */
     int64_t watchdog_us, barked_us;
-    uint64_t log_dropped;   /* lines, as counted so far */
-    bool *drained;          /* one a store: nothing was left there at the last count */
-    int64_t asked_count_us; /* when the stores were last asked to count */
-    uint64_t looked;        /* messages claimed, of all stores, when they were last told to look again */
+    uint64_t log_dropped;     /* lines, as counted so far */
+    struct ob_leftover *left; /* one a store, as of the last count; for until_empty */
+    int64_t count_at_us;      /* when the stores are asked to count again */
+    int64_t count_every_us;
+    uint64_t looked; /* messages claimed, of all stores, when they were last told to look again */
 };
 
 static const struct ob_log *log_of(const struct serve *serve)
@@ -58,12 +60,18 @@ static const struct ob_log *log_of(const struct serve *serve)
     return serve->set.log;
 }
 
-/* What waits behind a dead message that holds its key is an operator's: it is not waited for. */
 static void on_news(void *ctx, int store, const struct ob_maintenance_report *news)
 {
     struct serve *serve = ctx;
-    if (news->counted && news->gauges_count > 0 && serve->drained)
-        serve->drained[store] = news->gauges[0].processing == 0 && news->gauges[0].pending == news->gauges[0].parked;
+    const struct ob_store_loop *store_loop = serve->now ? ob_generation_store_loop(serve->now, store) : NULL;
+    if (news->by_topic && serve->left && store_loop)
+        ob_leftover_read(&serve->left[store], store_loop, serve->config, news);
+}
+
+static void forget_left(struct serve *serve, const struct ob_config *config)
+{
+    for (size_t i = 0; serve->left && i < config->store_count; i++)
+        ob_leftover_fini(&serve->left[i]);
 }
 
 static enum outbox_code open_generation(struct serve *serve, const struct ob_config *config,
@@ -158,19 +166,20 @@ static struct ob_generation *open_next(struct serve *serve, const struct ob_conf
     struct outbox_error err = {0};
     struct ob_generation *next = NULL;
     enum outbox_code code = open_generation(serve, config, &next, &err);
-    bool *drained = ob_calloc(config->store_count + 1, sizeof *drained);
-    if (!code && !drained)
+    struct ob_leftover *left = ob_calloc(config->store_count + 1, sizeof *left);
+    if (!code && !left)
         code = ob_error_nomem(&err);
     if (!code)
         code = ob_generation_start(next, &err);
     if (code) {
         not_reloaded(serve, err.text);
         ob_generation_close(next);
-        ob_free(drained);
+        ob_free(left);
         return NULL;
     }
-    ob_free(serve->drained);
-    serve->drained = drained;
+    forget_left(serve, serve->config);
+    ob_free(serve->left);
+    serve->left = left;
     return next;
 }
 
@@ -271,21 +280,32 @@ static bool look_again(struct serve *serve)
     return true;
 }
 
-/* The queue may have been empty for a moment only: messages that wait for their next attempt count too. */
+/* The queue may have been empty for a moment only: messages that wait for their next attempt are waited for. What waits for
+ * a route, a resume, a later time or an operator's decision is not. */
 static bool all_done(struct serve *serve, int64_t now)
 {
-    bool idle = true, drained = true;
+    bool idle = true, drained = true, by_headers = false;
     for (size_t i = 0; i < serve->config->store_count; i++) {
         idle = idle && ob_engine_idle(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i)));
-        drained = drained && serve->drained[i];
         if (!idle)
-            serve->drained[i] = false;
+            ob_leftover_fini(&serve->left[i]);
+        drained = drained && serve->left[i].known && serve->left[i].waiting == 0;
+        by_headers = by_headers || serve->left[i].by_headers;
     }
-    if (idle && !drained && now >= serve->asked_count_us + COUNT_AGAIN_US) {
-        serve->asked_count_us = now;
-        ob_generation_hurry(serve->now);
+    if (!idle || serve->count_every_us == 0)
+        serve->count_every_us = COUNT_LEAST_US;
+    if (idle && !drained && now >= serve->count_at_us) {
+        ob_generation_hurry(serve->now, by_headers);
+        serve->count_at_us = now + serve->count_every_us;
+        serve->count_every_us = serve->count_every_us < COUNT_MOST_US / 2 ? 2 * serve->count_every_us : COUNT_MOST_US;
     }
     return idle && drained;
+}
+
+static void tell_left(const struct serve *serve)
+{
+    for (size_t i = 0; i < serve->config->store_count; i++)
+        ob_leftover_log(&serve->left[i], serve->config->stores[i].name, log_of(serve));
 }
 
 /* The relay delivers when it does so for one store at least. */
@@ -369,6 +389,7 @@ static void on_prepare(uv_prepare_t *prepare)
     int64_t due = ob_generation_turn(serve->now), others = draining_due(serve), now = ob_clock_boot_us();
     due = others < due ? others : due;
     if (serve->phase == RUNNING && serve->set.until_empty && all_done(serve, now)) {
+        tell_left(serve);
         stop(serve, serve->config->grace_us);
         due = 0;
     } else if (serve->phase == RUNNING && serve->set.until_empty && look_again(serve)) {
@@ -415,8 +436,8 @@ static enum outbox_code begin(struct serve *serve, struct outbox_error *err)
 {
     serve->metrics = ob_metrics_new(outbox_version());
     serve->health = ob_health_new(0);
-    serve->drained = ob_calloc(serve->config->store_count + 1, sizeof *serve->drained);
-    if (!serve->metrics || !serve->health || !serve->drained)
+    serve->left = ob_calloc(serve->config->store_count + 1, sizeof *serve->left);
+    if (!serve->metrics || !serve->health || !serve->left)
         return ob_error_nomem(err);
     enum outbox_code code = handles_init(serve, err);
     if (!code && serve->config->admin_listen) {
@@ -492,7 +513,8 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
     ob_admin_stop(serve.admin);
     ob_health_free(serve.health);
     ob_metrics_free(serve.metrics);
-    ob_free(serve.drained);
+    forget_left(&serve, serve.config);
+    ob_free(serve.left);
     for (size_t i = 0; i < serve.draining_count; i++)
         unload(&serve, serve.draining_configs[i]);
     unload(&serve, serve.config);

@@ -279,6 +279,11 @@ bool ob_store_loop_pause(struct ob_store_loop *store_loop, int sink, bool paused
     return true;
 }
 
+bool ob_store_loop_paused(const struct ob_store_loop *store_loop, int sink)
+{
+    return store_loop->paused[sink];
+}
+
 /* Caps and rates are those of the process: every store gets its part. */
 static int part(int whole, size_t stores)
 {

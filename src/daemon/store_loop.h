@@ -63,6 +63,7 @@ void ob_store_loop_set_controlled(struct ob_store_loop *store_loop);
 bool ob_store_loop_enable(struct ob_store_loop *store_loop, bool enabled); /* for the record; pauses do the work */
 bool ob_store_loop_enabled(const struct ob_store_loop *store_loop);        /* as configured until the store has told */
 bool ob_store_loop_pause(struct ob_store_loop *store_loop, int sink, bool paused);
+bool ob_store_loop_paused(const struct ob_store_loop *store_loop, int sink);
 bool ob_store_loop_tune(struct ob_store_loop *store_loop, int sink, const struct ob_sink_settings *settings);
 const struct ob_sink_settings *ob_store_loop_configured(const struct ob_store_loop *store_loop, int sink);
 /* How many of them no route leads anywhere from. */

@@ -182,6 +182,7 @@ static bool status_add(void *ctx, const struct ob_status_row *row)
         return true;
     want->sum.pending += row->pending;
     want->sum.due += row->due;
+    want->sum.delayed += row->delayed;
     want->sum.processing += row->processing;
     want->sum.stuck += row->stuck;
     want->sum.parked += row->parked;

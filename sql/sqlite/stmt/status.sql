@@ -1,5 +1,5 @@
 -- status: a row per topic. Columns: namespace, topic, pending, due, processing, stuck, parked, dead, oldest_due_s,
--- paused.
-SELECT namespace, topic, pending, due, processing, stuck, parked, dead, oldest_due_s, paused
+-- paused, delayed.
+SELECT namespace, topic, pending, due, processing, stuck, parked, dead, oldest_due_s, paused, delayed
   FROM outbox_status
  ORDER BY namespace, topic

@@ -262,6 +262,7 @@ ob_code ob_pg_status(struct ob_store *base, ob_status_fn *fn, void *ctx, struct 
             .dead = ob_pg_int8(res, i, 7),
             .oldest_due_s = ob_pg_float8(res, i, 8),
             .paused = ob_pg_bool(res, i, 9),
+            .delayed = ob_pg_int8(res, i, 10),
         };
         if (!fn(ctx, &row))
             break;

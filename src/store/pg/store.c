@@ -92,8 +92,24 @@ static void close_store(struct ob_store *base)
     ob_free(store);
 }
 
+static const char *or_null(const char *text)
+{
+    return text && *text ? text : NULL;
+}
+
+static void place(struct ob_store *base, struct ob_store_place *place)
+{
+    const struct ob_pg_store *store = ob_pg_store_of(base);
+    *place = (struct ob_store_place){.host = or_null(PQhost(store->conn)),
+                                     .port = or_null(PQport(store->conn)),
+                                     .database = or_null(PQdb(store->conn)),
+                                     .user = or_null(PQuser(store->conn)),
+                                     .schema = store->schema};
+}
+
 static const struct ob_store_ops ops = {
     .kind = "postgresql",
+    .place = place,
     .close = close_store,
     .begin = begin,
     .commit = commit,

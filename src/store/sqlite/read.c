@@ -251,6 +251,7 @@ static bool read_status(sqlite3_stmt *stmt, void *ctx)
         .dead = sqlite3_column_int64(stmt, 7),
         .oldest_due_s = sqlite3_column_double(stmt, 8),
         .paused = sqlite3_column_int(stmt, 9) != 0,
+        .delayed = sqlite3_column_int64(stmt, 10),
     };
     return reader->status(reader->ctx, &row);
 }

@@ -26,8 +26,16 @@ static void close_store(struct ob_store *base)
     ob_free(store);
 }
 
+static void place(struct ob_store *base, struct ob_store_place *place)
+{
+    const struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    const char *file = sqlite3_db_filename(store->db, NULL); /* the whole path */
+    *place = (struct ob_store_place){.file = file && *file ? file : store->path};
+}
+
 static const struct ob_store_ops ops = {
     .kind = "sqlite",
+    .place = place,
     .close = close_store,
     .begin = ob_sqlite_open_tx,
     .commit = ob_sqlite_commit_tx,

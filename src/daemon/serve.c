@@ -286,7 +286,9 @@ static bool all_done(struct serve *serve, int64_t now)
 {
     bool idle = true, drained = true, by_headers = false;
     for (size_t i = 0; i < serve->config->store_count; i++) {
-        idle = idle && ob_engine_idle(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i)));
+        struct ob_machine_stats stats;
+        ob_machine_stats(ob_engine_core(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i))), &stats);
+        idle = idle && stats.held == 0; /* what is due in the store, the store counts */
         if (!idle)
             ob_leftover_fini(&serve->left[i]);
         drained = drained && serve->left[i].known && serve->left[i].waiting == 0;

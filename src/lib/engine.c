@@ -26,8 +26,6 @@ struct ob_engine {
     int64_t timeout_us; /* of a request */
     bool dirty;         /* there is something to pump */
     bool in_step;
-    bool filtered; /* the claim that is out names lanes */
-    bool empty;    /* the last one that did not brought nothing */
     bool stopped;
     unsigned failing; /* kinds of requests whose last one failed; logged until there is none */
 };
@@ -65,8 +63,6 @@ static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_err
     }
     if (batch->size > 0)
         OB_CRASH_POINT("claimed");
-    if (!engine->filtered || batch->size > 0)
-        engine->empty = batch->size == 0 && !batch->more;
     event(engine, &(struct ob_event){
                       .kind = OB_EVENT_CLAIMED, .msgs = batch->items, .count = (int)batch->size, .more = batch->more});
     batch->free(batch);
@@ -161,7 +157,6 @@ static void claim(struct ob_engine *engine, const struct ob_action *action)
     want.max_attempts = engine->set.max_attempts;
     if (engine->set.lanes)
         engine->set.lanes(engine->set.ctx, action->only, action->shut, &want);
-    engine->filtered = want.only || want.skip_count > 0 || want.rule_count > 0;
     engine->async->ops->claim(engine->async, &want, engine->timeout_us);
 }
 
@@ -270,13 +265,6 @@ bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us)
     engine->async->ops->pace(engine->async, poll_us);
     engine->dirty = true; /* what is due may be so sooner */
     return true;
-}
-
-bool ob_engine_idle(const struct ob_engine *engine)
-{
-    struct ob_machine_stats stats;
-    ob_machine_stats(engine->core, &stats);
-    return engine->empty && stats.held == 0;
 }
 
 struct ob_machine *ob_engine_core(struct ob_engine *engine)

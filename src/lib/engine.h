@@ -64,9 +64,6 @@ void ob_engine_taken(struct ob_engine *engine, int sink, int count);
 /* How many messages a claim asks for, and how often to look when nobody rings. True when that is a change. */
 bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us);
 
-/* True when the last claim of all lanes found nothing and nothing is held. */
-bool ob_engine_idle(const struct ob_engine *engine);
-
 struct ob_machine *ob_engine_core(struct ob_engine *engine); /* for stats, tune, pace */
 void ob_engine_store_state(const struct ob_engine *engine, struct ob_async_store_state *state);
 

@@ -135,8 +135,8 @@ int cmd_validate(struct ob_cli *cli)
     } else {
         say_problems(cli, &report);
         if (code)
-            ob_cli_note(cli, "%s: %zu error%s%s", input.path, report.errors, report.errors == 1 ? "" : "s",
-                        report.warnings ? ", and warnings" : "");
+            ob_cli_note(cli, "%s: %zu error%s, %zu warning%s", input.path, report.errors, report.errors == 1 ? "" : "s",
+                        report.warnings, report.warnings == 1 ? "" : "s");
         if (!code)
             ob_cli_note(cli, "%s: good (%zu store%s, %zu sink%s, %zu route%s)", input.path, config->store_count,
                         config->store_count == 1 ? "" : "s", config->sink_count, config->sink_count == 1 ? "" : "s",

@@ -16,6 +16,7 @@
 /* A text of several lines may quote what others wrote: only its line breaks are taken for what they are. */
 static void say_lines(const char *text)
 {
+    fflush(stdout); /* where both go to one place, what came first stands first */
     for (;;) {
         size_t len = strcspn(text, "\n");
         ob_print_safe(stderr, text, len);

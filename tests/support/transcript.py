@@ -53,7 +53,8 @@ with open(os.path.join(ROOT, "Makefile")) as makefile:
 VARIABLE = re.compile(
     r"(?P<id>\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b)"
     r"|(?P<time>\b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d(?::\d\d)?)?)"
-    r"|(?P<period>(?<!\d)\d{8}_\d{4}\b)|(?P<age>\b\d+ s(?=  ))|(?P<number>\b\d+\.\d{3,}\b)")
+    r"|(?P<period>(?<!\d)\d{8}_\d{4}\b)|(?P<age>\b\d+ s(?=  ))|(?P<number>\b\d+\.\d{3,}\b)"
+    r"|(?P<folder>(?<=^sqlite )/\S*/)", re.M)
 
 
 class Unplayed(Exception):

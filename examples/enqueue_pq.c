@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     msg.topic = "orders.paid";
     msg.payload = payload;
     msg.payload_len = (size_t)snprintf(payload, sizeof payload, "{\"order\": %ld}", number);
-    msg.key = order; /* what happens to one order is delivered in order */
+    msg.key = order; /* events of one order are delivered in order */
     snprintf(key, sizeof key, "paid-%ld", number);
     msg.dedupe_key = key;
     struct outbox_receipt receipt = OUTBOX_RECEIPT_INIT;

@@ -1,4 +1,4 @@
-/* datagram.c - a sink of one's own, to begin from: each message goes as one datagram to a UNIX socket.
+/* datagram.c - a template for your own sink: each message goes as one datagram to a UNIX socket.
  *
  * Build it with make, then name it: `sinks: {audit: {kind: ./datagram.so, path: /run/audit.sock}}`.
  *

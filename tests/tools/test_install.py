@@ -11,6 +11,9 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+with open(os.path.join(ROOT, "meson.build")) as file:
+    VERSION = re.search(r"^  version: '(.*)'", file.read(), re.MULTILINE).group(1)
+
 # What takes long to compile and has nothing to do with installing is left out.
 FLAGS = " ".join(["-Doptimization=1"] + ["-Dsink_%s=disabled" % kind for kind in (
     "http", "kafka", "smtp", "slack", "telegram", "whatsapp", "amqp", "nats", "redis", "mqtt")])
@@ -72,7 +75,7 @@ def test_installs_what_users_need(installed):
     found = {re.sub(r"lib/[^/]*-linux-[^/]*/", "lib/", name) for name in files(installed)}
     headers = os.listdir(os.path.join(ROOT, "include", "outbox"))
     assert found == {"opt/outbox/" + name for name in [
-        "bin/outbox", "lib/liboutbox.a", "lib/liboutbox.so", "lib/liboutbox.so.0", "lib/liboutbox.so.0.1.0",
+        "bin/outbox", "lib/liboutbox.a", "lib/liboutbox.so", "lib/liboutbox.so.0", "lib/liboutbox.so." + VERSION,
         "lib/pkgconfig/outbox.pc"] + ["include/outbox/" + name for name in headers]}
 
 
@@ -92,7 +95,7 @@ def test_a_program_is_built_against_it_and_works(installed, tmp_path):
     outbox, file = installed / "opt/outbox/bin/outbox", tmp_path / "shop.db"
     run(outbox, "init", "sqlite:%s" % file)
     said = run(tmp_path / "program", file, env={"LD_LIBRARY_PATH": str(config.parent)})
-    assert said == "0.1.0 created 1\n"
+    assert said == VERSION + " created 1\n"
     assert "orders.paid" in run(outbox, "list", "--store", "sqlite:%s" % file)
 
 

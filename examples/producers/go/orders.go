@@ -31,8 +31,8 @@ func pay(ctx context.Context, tx pgx.Tx, order int) (id string, created bool, se
 	}
 	err = tx.QueryRow(ctx, "select id::text, created, seq from outbox.enqueue($1, $2, key => $3, dedupe_key => $4)",
 		"orders.paid", map[string]int{"order": order},
-		fmt.Sprintf("order-%d", order), // what happens to one order is delivered in order
-		fmt.Sprintf("paid-%d", order),  // and is told once, however often this runs
+		fmt.Sprintf("order-%d", order), // events of one order are delivered in order
+		fmt.Sprintf("paid-%d", order),  // sent once, however often this runs
 	).Scan(&id, &created, &seq)
 	return
 }
@@ -43,7 +43,7 @@ func main() {
 	if err == nil {
 		_, err = conn.Exec(ctx, "create table if not exists orders (id int primary key, state text not null)")
 	}
-	for i := 0; i < 2 && err == nil; i++ { // the second time it is the same message
+	for i := 0; i < 2 && err == nil; i++ { // the second call finds the same message
 		var id, created, seq = "", false, int64(0)
 		err = inTx(ctx, conn, func(tx pgx.Tx) (err error) { id, created, seq, err = pay(ctx, tx, 42); return })
 		if err == nil {
@@ -55,6 +55,6 @@ func main() {
 	}
 	refused := errors.New("the card was refused after all")
 	if err = inTx(ctx, conn, func(tx pgx.Tx) error { _, _, _, _ = pay(ctx, tx, 43); return refused }); err == refused {
-		fmt.Println("rolled back 43") // no order, no message, and its dedupe key is free
+		fmt.Println("rolled back 43") // no order, no message, the dedupe key is unused
 	}
 }

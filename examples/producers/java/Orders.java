@@ -31,8 +31,8 @@ public class Orders {
             insert.execute();
             enqueue.setString(1, "orders.paid");
             enqueue.setString(2, "{\"order\": " + order + "}");
-            enqueue.setString(3, "order-" + order); // what happens to one order is delivered in order
-            enqueue.setString(4, "paid-" + order);  // and is told once, however often this runs
+            enqueue.setString(3, "order-" + order); // events of one order are delivered in order
+            enqueue.setString(4, "paid-" + order);  // sent once, however often this runs
             ResultSet row = enqueue.executeQuery();
             row.next();
             return "message " + row.getString("id") + ", created " + row.getBoolean("created") + ", seq "
@@ -44,12 +44,12 @@ public class Orders {
         try (var conn = DriverManager.getConnection(args[0])) {
             conn.createStatement().execute(
                 "create table if not exists orders (id int primary key, state text not null)");
-            for (int i = 0; i < 2; i++) // the second time it is the same message
+            for (int i = 0; i < 2; i++) // the second call finds the same message
                 System.out.println("paid 42: " + inTransaction(conn, () -> pay(conn, 42)));
             try {
                 inTransaction(conn, () -> { pay(conn, 43); throw new IllegalStateException("the card was refused"); });
             } catch (IllegalStateException e) {
-                System.out.println("rolled back 43"); // no order, no message, and its dedupe key is free
+                System.out.println("rolled back 43"); // no order, no message, the dedupe key is unused
             }
         }
     }

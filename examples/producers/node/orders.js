@@ -27,8 +27,8 @@ async function pay(client, order) {
   const { rows } = await client.query(
     'select id, created, seq from outbox.enqueue($1, $2, key => $3, dedupe_key => $4)',
     ['orders.paid', { order },
-      `order-${order}`, // what happens to one order is delivered in order
-      `paid-${order}`], // and is told once, however often this runs
+      `order-${order}`, // events of one order are delivered in order
+      `paid-${order}`], // sent once, however often this runs
   );
   return rows[0];
 }
@@ -38,14 +38,14 @@ async function main(url) {
   await client.connect();
   try {
     await client.query('create table if not exists orders (id int primary key, state text not null)');
-    for (let i = 0; i < 2; i += 1) { // the second time it is the same message
+    for (let i = 0; i < 2; i += 1) { // the second call finds the same message
       const { id, created, seq } = await inTransaction(client, () => pay(client, 42));
       console.log(`paid 42: message ${id}, created ${created}, seq ${seq}`);
     }
     await inTransaction(client, async () => {
       await pay(client, 43);
       throw new Error('the card was refused after all');
-    }).catch(() => console.log('rolled back 43')); // no order, no message, and its dedupe key is free
+    }).catch(() => console.log('rolled back 43')); // no order, no message, the dedupe key is unused
   } finally {
     await client.end();
   }

@@ -15,11 +15,11 @@ begin;
 insert into orders values (:order, 'paid') on conflict do nothing;
 select format('paid %s: message %s, created %s, seq %s', :order, id, created::text, seq)
   from outbox.enqueue('orders.paid', jsonb_build_object('order', :order),
-           key => 'order-' || :order,         -- what happens to one order is delivered in order
-           dedupe_key => 'paid-' || :order);  -- and is told once, however often this runs
+           key => 'order-' || :order,         -- events of one order are delivered in order
+           dedupe_key => 'paid-' || :order);  -- sent once, however often this runs
 commit;
 
--- Again: the same message, and no second one.
+-- Again: this finds the same message and adds no second one.
 begin;
 insert into orders values (:order, 'paid') on conflict do nothing;
 select format('paid %s: message %s, created %s, seq %s', :order, id, created::text, seq)
@@ -27,7 +27,7 @@ select format('paid %s: message %s, created %s, seq %s', :order, id, created::te
            dedupe_key => 'paid-' || :order);
 commit;
 
--- What rolls back never was: no order, no message, and its dedupe key is free.
+-- A rollback leaves nothing: no order, no message, the dedupe key is unused.
 begin;
 insert into orders values (43, 'paid');
 select outbox.enqueue('orders.paid', '{"order": 43}', key => 'order-43', dedupe_key => 'paid-43') \g /dev/null

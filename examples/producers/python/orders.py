@@ -29,15 +29,15 @@ def pay(conn, order):
     return conn.execute(
         "select id, created, seq from outbox.enqueue(%s, %s, key => %s, dedupe_key => %s)",
         ("orders.paid", Jsonb({"order": order}),
-         "order-%d" % order,   # what happens to one order is delivered in order
-         "paid-%d" % order),   # and is told once, however often this runs
+         "order-%d" % order,   # events of one order are delivered in order
+         "paid-%d" % order),   # sent once, however often this runs
     ).fetchone()
 
 
 def main(url):
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute("create table if not exists orders (id int primary key, state text not null)")
-        for _ in range(2):  # the second time it is the same message
+        for _ in range(2):  # the second call finds the same message
             id_, created, seq = in_transaction(conn, lambda: pay(conn, 42))
             print("paid 42: message %s, created %s, seq %d" % (id_, str(created).lower(), seq))
         try:
@@ -45,7 +45,7 @@ def main(url):
                 pay(conn, 43)
                 raise RuntimeError("the card was refused after all")
         except RuntimeError:
-            print("rolled back 43")  # no order, no message, and its dedupe key is free
+            print("rolled back 43")  # no order, no message, the dedupe key is unused
 
 
 if __name__ == "__main__":

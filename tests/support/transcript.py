@@ -42,7 +42,7 @@ FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$|^<!-- (sql|console|file \S+)\n(.*
                    re.MULTILINE | re.DOTALL)
 PLAYED = {"sql", "console", "python", "sh", "json", "c"}
 SKIPPED = re.compile(r"<!-- not played: .+ -->$")
-FILE = re.compile(r"(?:.* )?`([\w.-]+\.\w+)`:$")
+FILE = re.compile(r"^(?:.* )?`([\w.-]+\.\w+)`:$", re.MULTILINE)
 MARK = "-- the block has ended --"
 SETUP = "\\set SHOW_CONTEXT never\n\\pset footer off\n\\pset pager off\n"
 PART = "a part of a configuration"

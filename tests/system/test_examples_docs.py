@@ -3,6 +3,7 @@
 Proves: docs/*.md (S5 roles, V14 erasure, Y4 hooks, V11 configuration, M1 M4 M5 M6 M10 the SQL API). When one fails because the product was
 changed on purpose: /usr/bin/python3 tests/support/transcript.py docs/NAME.md, and read what it wrote.
 """
+import fnmatch
 import os
 import re
 import subprocess
@@ -95,6 +96,77 @@ def lost_links(path, text):
         elif anchor and anchor not in headings(text_of(found) if target else text):
             lost.append(target + "#" + anchor)
     return lost
+
+
+# ---- names ---------------------------------------------------------------------------------------------------------------
+
+
+def tracked():
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, stdout=subprocess.PIPE,
+                            text=True, check=True).stdout.split("\n")
+    return [path for path in listed if os.path.isfile(os.path.join(ROOT, path))]
+
+
+class Tree:
+    """What there is to be named."""
+    ROLE = re.compile(r"outbox_(producer|relay|operator|auditor|tenant|owner|api|hooks|nobody)")
+
+    def __init__(self):
+        self.paths = tracked()
+        self.folders = {path[:at] for path in self.paths for at, letter in enumerate(path) if letter == "/"}
+        self.files = {os.path.basename(path) for path in self.paths}
+        sources = (path for path in self.paths if path.endswith((".c", ".h", ".def", ".sql", ".map")))
+        self.words = set(re.findall(r"\w+", " ".join(map(text_of, sources))))
+        self.options = set(re.findall(r'^OUTBOX_(?:OPTION|GLOBAL)\(\w+, "([\w-]+)"', text_of("def/commands.def"), re.MULTILINE))
+        self.options.add("version")
+        self.settings = {"%s.%s" % row for row in re.findall(r'^OUTBOX_SETTING\((\w+), "([\w.]+)"', text_of("def/options.def"),
+                                                             re.MULTILINE)}
+
+    def lacks(self, word):
+        """False also for what is no name of ours."""
+        if re.match(r"(src|tests|tools|def|sql|docs|bench|include|examples)/", word):
+            return not fnmatch.filter(self.paths, word) and not fnmatch.filter(self.folders, word)
+        if re.fullmatch(r"[\w-]+\.(c|h|sql|def|py)", word):
+            return word not in self.files
+        if re.fullmatch(r"(relay|log|admin|defaults)\.[a-z_.]+", word):
+            return word.replace("defaults.", "delivery.") not in self.settings
+        if re.fullmatch(r"(ob|OB|outbox)_\w*[A-Za-z0-9]", word):
+            return word not in self.words and not self.ROLE.fullmatch(word)
+        return False
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return Tree()
+
+
+def lost_names(text, tree):
+    """Files, settings, options and names of the source in backquotes that there are not. Those with a placeholder are not
+    looked for, and neither is what the document itself makes."""
+    own = set(transcript.FILE.findall(text))
+    for span in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)):
+        for word in re.findall(r"[^\s,;()]+", span):
+            word = word.partition("::")[0].rstrip(".:/")
+            if not re.search(r"[A-Z]{4}|[<>…{}$]", word) and word not in own and tree.lacks(word):
+                yield word
+        if span.startswith("outbox "):
+            yield from ("--" + option for option in re.findall(r"(?<!\S)--([a-z][\w-]*)", span) if option not in tree.options)
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path != "CHANGELOG.md"])  # which names what is gone
+def test_names_are_there(path, tree):
+    """M6: a document that names a file, a folder or a function of the source names one that there is."""
+    assert list(lost_names(text_of(path), tree)) == []
+
+
+def test_a_lost_name_is_seen(tree):
+    """M6: this file can fail."""
+    good = ("`src/core/store.h`, `src/core/`, `tests/unit/*/test_retry.c`, `def/options.def`, `store.h`, `ob_buf_puts`,"
+            " `src/x/<store>`, `relay.batch`, `defaults.timeout`, `outbox send --key k`, `pg_dump --clean`, `outbox_messages`")
+    assert list(lost_names(good, tree)) == []
+    bad = "src/core/stroe.h src/cellar sql/*/x_*.sql stroe.h ob_bfu_puts relay.bacth outbox_massages".split()
+    assert list(lost_names(" ".join("`%s`" % word for word in bad), tree)) == bad
+    assert list(lost_names("`outbox send --kye k`", tree)) == ["--kye"]
 
 
 def headings(text):

@@ -112,7 +112,7 @@ class PytestJob(Job):
 
 # What make check leaves out: servers that take long to start, long stories, loops for minutes.
 QUICK = ("check/", "unit/", "sim/", "contract/", "isolation/", "tools/test_checks", "tools/test_runner", "system/test_cli",
-         "system/test_config", "system/test_statements", "system/test_rights.py", "system/test_relay.py", "sink/test_render",
+         "system/test_config", "system/test_examples_docs", "system/test_statements", "system/test_rights.py", "system/test_relay.py", "sink/test_render",
          "sink/test_registry", "sink/test_placeholders", "sink/test_net_guard", "sink/test_http_request", "sink/test_stdout",
          "sink/test_file", "system/lib_")
 

@@ -121,6 +121,21 @@ struct outbox_sink_setting {
     bool required, secret;
     bool hidden;     /* may contain a secret, such as a header: shown only on request (outbox config --reveal) */
     const char *doc; /* for the reference */
+    /* (optional) Words that others use for this option, separated by spaces. They are refused with a hint. */
+    const char *also;
+};
+
+/* A configuration for check to look at. */
+struct outbox_sink_check {
+    size_t size;
+    const struct outbox_sink_option *options; /* as open would get them */
+    size_t count;
+    int64_t timeout_us;   /* delivery setting `timeout` */
+    int64_t after_cap_us; /* delivery setting `retry.after_cap` */
+    void *ctx;            /* to be passed to problem */
+    /* Reports a problem: an error, with which the sink must not run, or a warning. setting: the option of the sink or the
+     * delivery setting that it is about. text: the rest of the sentence, such as "is 5s, but must be above timeout (3s)". */
+    void (*problem)(void *ctx, bool error, const char *setting, const char *text);
 };
 
 typedef struct outbox_sink outbox_sink; /* the sink's own data; it defines the struct */
@@ -153,13 +168,21 @@ struct outbox_sink_ops {
     void (*ping)(outbox_sink *sink, uint64_t handle);
     const char *summary; /* (optional) one line for `outbox version` and the reference */
     /* (optional) The name of a DURATION setting after which the sink ends a delivery by itself. The host's default time limit
-     * is then longer than that. */
+     * is then longer than that by limit_margin_us, see below. */
     const char *limit;
     /* (optional) File descriptors in use: a fixed number, and a number per connection. There are as many connections as
      * messages in flight, but no more than the INT setting named by `connections` if there is one and it is not 0. Both 0: the
      * host estimates. */
     int descriptors, descriptors_each;
     const char *connections;
+    int64_t limit_margin_us; /* (optional) of limit */
+    /* (optional) The longest wait that receivers of this kind ask for. The host's default of `retry.after_cap` is at least
+     * this. */
+    int64_t patience_us;
+    const char *also; /* (optional) other words for this kind, separated by spaces. They are refused with a hint. */
+    /* (optional) Checks settings that depend on each other, before open and without side effects: nothing is connected to.
+     * Each option is valid by itself. check is borrowed until it returns. */
+    void (*check)(const struct outbox_sink_check *check);
 };
 #define OUTBOX_SINK_OPS_HEAD \
     .size = sizeof(struct outbox_sink_ops), .abi = OUTBOX_SINK_ABI, .item_size = sizeof(struct outbox_sink_item), \

@@ -26,7 +26,6 @@ struct ob_config_input ob_cli_config_input(const struct ob_cli *cli, const char 
 #ifdef HAVE_SINKS
         .load = ob_sink_load,
         .at = ob_sink_at,
-        .meant = ob_sink_meant,
 #endif
     };
 }

@@ -273,20 +273,6 @@ static void on_probe(void *ctx, const struct ob_ping *probe)
     }
 }
 
-/* What a service asks for is cut at retry.after_cap, whose default is too short for this one. */
-static void look_for_patience(struct exam *exam, const struct ob_config *config)
-{
-    static const int64_t day_us = 86400LL * 1000000;
-    for (size_t i = 0; i < config->sink_count; i++) {
-        const struct ob_config_sink *sink = &config->sinks[i];
-        if (sink->kind && strcmp(sink->kind, "whatsapp") == 0 && sink->delivery.retry.after_cap_us < day_us)
-            find(exam, NOTE, "sink", sink->name,
-                 "whatsapp: Meta asks for 24 h when somebody has had enough marketing (131049), and retry.after_cap is "
-                 "less",
-                 "for marketing, set its retry: {after_cap: 24h}");
-    }
-}
-
 /* What is wrong with the configuration is told, and the rest is examined all the same. */
 static void examine_config(struct exam *exam, const struct ob_config_input *input, const struct ob_config *config,
                            const struct ob_config_report *report)
@@ -313,7 +299,6 @@ static enum outbox_code examine(struct exam *exam, const struct ob_config *confi
     for (size_t i = 0; i < config->store_count; i++)
         if (!config->stores[i].broken)
             examine_store(exam, config, &config->stores[i]);
-    look_for_patience(exam, config);
     return ob_ping_sinks(config, PROBE_US, on_probe, exam, &exam->cli->err);
 }
 

@@ -3,9 +3,9 @@
 
 #include "base/nearest.h"
 #include "base/value.h"
+#include "sink/plugin.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct ob_config_value *value_of(const struct ob_config *config, const char *name)
@@ -59,44 +59,46 @@ static void check_relay(struct ob_loader *ld)
              config->admin_listen);
 }
 
-/* An adapter with a clock of its own, and the time it needs to end what is late. When the host's timeout comes first,
- * all that an outage holds up is given up on without an answer, and costs an attempt. */
-static void check_times(struct ob_loader *ld, const struct ob_config_sink *sink)
+/* A delivery setting or an option of a sink, as it is named in problems. */
+#define SINK_KEY(key, sink, setting) snprintf(key, sizeof key, "sinks.%s.%s", (sink)->name, setting)
+
+static void check_lease(struct ob_loader *ld, const struct ob_config_sink *sink)
 {
-    enum { SLACK_US = 2000000 };
-    char name[120], own[OB_VALUE_TEXT], timeout[OB_VALUE_TEXT];
-    int64_t own_us = 0;
-    for (size_t i = 0; sink->ops && sink->ops->settings && i < sink->option_count; i++)
-        if (strcmp(sink->options[i].name, "delivery_timeout") == 0)
-            own_us = strtoll(sink->options[i].value, NULL, 10);
-    if (own_us == 0 || own_us + SLACK_US <= sink->delivery.timeout_us)
-        return;
-    ob_value_duration_text(own_us, own);
-    ob_value_duration_text(sink->delivery.timeout_us, timeout);
-    snprintf(name, sizeof name, "sinks.%s.timeout", sink->name);
-    int line = value_of(ld->config, name)->place.line;
-    snprintf(name, sizeof name, "sinks.%s.delivery_timeout", sink->name);
-    tell(ld, true, name, line ? line : sink->line,
-         "is %s, but must be 2s below timeout (%s): an outage would spend attempts, and leave open what was sent", own,
-         timeout);
+    char name[120];
+    SINK_KEY(name, sink, "timeout");
+    bool chosen = value_of(ld->config, name)->place.source != OB_CONFIG_DEFAULT;
+    if (sink->delivery.timeout_us >= ld->config->relay.lease_us && (chosen || !sink->limit_us))
+        tell(ld, false, name, sink->line, "is not below relay.lease: such a delivery lives on renewed leases alone");
 }
 
-/* An adapter that knows how long its receivers may think. When the host gives up before, the delivery is made again. */
-static void check_timeout(struct ob_loader *ld, const struct ob_config_sink *sink)
+struct kind_check {
+    struct ob_loader *ld;
+    const struct ob_config_sink *sink;
+};
+
+static void on_problem(void *ctx, bool error, const char *setting, const char *text)
 {
-    const int64_t timeout_us = sink->delivery.timeout_us;
-    char name[120], limit[OB_VALUE_TEXT], timeout[OB_VALUE_TEXT];
-    snprintf(name, sizeof name, "sinks.%s.timeout", sink->name);
-    bool chosen = value_of(ld->config, name)->place.source != OB_CONFIG_DEFAULT;
-    if (timeout_us >= ld->config->relay.lease_us && (chosen || !sink->limit_us))
-        tell(ld, false, name, sink->line, "is not below relay.lease: such a delivery lives on renewed leases alone");
-    if (timeout_us > sink->limit_us)
-        return;
-    ob_value_duration_text(timeout_us, timeout);
-    ob_value_duration_text(sink->limit_us, limit);
-    tell(ld, false, name, sink->line,
-         "is %s, not above %s (%s): what a receiver takes longer for is unknown, and sent again", timeout,
-         sink->ops->limit, limit);
+    const struct kind_check *it = ctx;
+    char name[200];
+    SINK_KEY(name, it->sink, setting);
+    tell(it->ld, error, name, it->sink->line, "%s", text);
+}
+
+/* What the kind of sink says about its options together with how they are delivered. */
+static void check_kind(struct ob_loader *ld, const struct ob_config_sink *sink)
+{
+    struct kind_check it = {ld, sink};
+    struct outbox_sink_check check = {
+        .size = sizeof check,
+        .options = sink->options,
+        .count = sink->option_count,
+        .timeout_us = sink->delivery.timeout_us,
+        .after_cap_us = sink->delivery.retry.after_cap_us,
+        .ctx = &it,
+        .problem = on_problem,
+    };
+    if (sink->ops)
+        ob_sink_check(sink->ops, &check);
 }
 
 static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
@@ -104,30 +106,30 @@ static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
     const struct ob_retry *retry = &sink->delivery.retry;
     char name[120];
     if (sink->delivery.run > 1 && sink->ops && !sink->ops->keeps_order) {
-        snprintf(name, sizeof name, "sinks.%s.run", sink->name);
+        SINK_KEY(name, sink, "run");
         tell(ld, true, name, sink->line, "is %d, but a sink of kind %s cannot keep order among several: leave it at 1",
              sink->delivery.run, sink->ops->kind);
     }
     if (retry->jitter_low > retry->jitter_high) {
-        snprintf(name, sizeof name, "sinks.%s.retry.jitter_low", sink->name);
+        SINK_KEY(name, sink, "retry.jitter_low");
         tell(ld, true, name, sink->line, "is %d, more than retry.jitter_high (%d)", retry->jitter_low,
              retry->jitter_high);
     }
     if (retry->cap_us && retry->base_us > retry->cap_us) {
-        snprintf(name, sizeof name, "sinks.%s.retry.base", sink->name);
+        SINK_KEY(name, sink, "retry.base");
         tell(ld, true, name, sink->line, "is above retry.cap");
     }
-    snprintf(name, sizeof name, "sinks.%s.retry.delays", sink->name);
+    SINK_KEY(name, sink, "retry.delays");
     if (retry->kind == OB_RETRY_LIST && retry->list_count == 0)
         tell(ld, true, name, sink->line, "is missing: retry.policy is list");
     else if (retry->kind != OB_RETRY_LIST && retry->list_count > 0)
         tell(ld, false, name, sink->line, "has no effect: retry.policy is not list");
     if (sink->delivery.breaker.base_us > sink->delivery.breaker.cap_us) {
-        snprintf(name, sizeof name, "sinks.%s.breaker.base", sink->name);
+        SINK_KEY(name, sink, "breaker.base");
         tell(ld, true, name, sink->line, "is above breaker.cap");
     }
     if (sink->delivery.limited_base_us > sink->delivery.limited_cap_us) {
-        snprintf(name, sizeof name, "sinks.%s.limited.base", sink->name);
+        SINK_KEY(name, sink, "limited.base");
         tell(ld, true, name, sink->line, "is above limited.cap");
     }
 }
@@ -218,8 +220,8 @@ void ob_config_check(struct ob_loader *ld)
     check_relay(ld);
     for (size_t i = 0; i < ld->config->sink_count; i++) {
         check_sink(ld, &ld->config->sinks[i]);
-        check_times(ld, &ld->config->sinks[i]);
-        check_timeout(ld, &ld->config->sinks[i]);
+        check_lease(ld, &ld->config->sinks[i]);
+        check_kind(ld, &ld->config->sinks[i]);
     }
     check_routes(ld);
     check_flags(ld);

@@ -31,7 +31,7 @@ struct ob_config_sink {
     const char *const *masks; /* values of options that no error may repeat */
     size_t mask_count;
     bool broken;      /* its own options are wrong: not to be opened */
-    int64_t limit_us; /* of the setting that ops->limit names; 0: there is none */
+    int64_t limit_us; /* of the option that ops->limit names; 0: there is none */
     const char *file; /* where it stands, for errors of the adapter's; NULL: not in a file */
     int line;
 };
@@ -138,8 +138,7 @@ struct ob_config_input {
     enum outbox_code (*load)(const char *kind, const char *library, const struct outbox_sink_ops **ops,
                              struct outbox_error *err);
     const struct outbox_sink_ops *(*at)(size_t i);
-    const char *(*meant)(const char *word); /* ob_sink_meant */
-    bool relay;                             /* a relay is to run by it: without a sink it is wrong */
+    bool relay; /* a relay is to run by it: without a sink it is wrong */
 };
 
 /* OUTBOX_OK with *config (the caller's, and perhaps warnings in the report), OUTBOX_CONFIG with errors in the report,

@@ -105,6 +105,15 @@ enum ob_want { OB_WANT_TEXT, OB_WANT_LIST };
 void ob_scope_get(struct ob_loader *ld, const struct ob_scope *scope, const char *key, enum ob_want want, bool refs,
                   struct ob_given *given);
 
+/* ---- what a kind of sink declares, see sink_kind.c ---- */
+
+/* Sets sink->ops, or reports why there is none. */
+void ob_sink_kind_find(struct ob_loader *ld, struct ob_config_sink *sink, const struct ob_scope *scope);
+/* Reports options under a word that others use for them. */
+void ob_sink_kind_words(struct ob_loader *ld, const struct ob_config_sink *sink, const struct ob_scope *scope);
+/* The kind's own defaults of delivery settings that nobody set. */
+void ob_sink_kind_defaults(struct ob_loader *ld, struct ob_config_sink *sink, const char *path);
+
 /* ---- slips, see slip.c ---- */
 
 /* The name that a word stands for elsewhere, of those that are known here: "retries" is max_attempts. NULL: none. */

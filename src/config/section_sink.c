@@ -2,13 +2,11 @@
  * checked against the adapter's own table and handed over as texts. */
 #include "config/config_int.h"
 
-#include "base/nearest.h"
 #include "base/value.h"
 #include "core/names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the adapter's own options ----------------------------------------------------------------------------------- */
@@ -256,55 +254,6 @@ static const char *known_name(const void *ctx, size_t i)
     return NULL;
 }
 
-static const char *key_of_sink(const void *ctx, size_t i)
-{
-    (void)ctx;
-    return ob_section_key(OB_SECTION_sinks, i);
-}
-
-static void find_adapter(struct ob_loader *ld, struct ob_config_sink *sink, const struct ob_scope *scope)
-{
-    struct outbox_error err;
-    struct ob_nearest near;
-    struct ob_config_place place = OB_PLACE_FILE(ld, sink->line);
-    const char *key = ob_loader_printf(ld, "%s.kind", scope->path);
-    for (size_t i = 0; i < scope->count; i++)
-        if (strcmp(scope->items[i].name, "kind") == 0 || strcmp(scope->items[i].name, "library") == 0)
-            place.line = scope->items[i].line;
-    if (!sink->kind && !sink->library) {
-        for (size_t i = 0; i < scope->count; i++) {
-            const char *word = ob_slip_word(scope->items[i].name, key_of_sink, NULL);
-            if (!word || strcmp(word, "kind") != 0)
-                continue;
-            place.line = scope->items[i].line;
-            ob_loader_problem(ld, true, &place, ob_loader_printf(ld, "%s.%s", scope->path, scope->items[i].name), NULL,
-                              word, "unknown option");
-            return;
-        }
-        ob_loader_problem(ld, true, &place, key, NULL, NULL, "is missing: a sink needs a kind, such as http or stdout");
-        return;
-    }
-    if (sink->library && ld->foreign) {
-        ob_loader_problem(
-            ld, true, &place, ob_loader_printf(ld, "%s.library", scope->path), NULL, NULL,
-            "is not loaded: the file was found in the current folder, and another user owns it; if you trust "
-            "it, name it: --config %s",
-            ld->file);
-        return;
-    }
-    if (!ld->in->load || !ld->in->load(sink->kind, sink->library, &sink->ops, &err))
-        return;
-    const char *meant = ld->in->meant && sink->kind ? ld->in->meant(sink->kind) : NULL;
-    ob_nearest_init(&near, sink->kind ? sink->kind : "");
-    for (size_t i = 0; ld->in->at && ld->in->at(i); i++)
-        ob_nearest_try(&near, ld->in->at(i)->kind);
-    ob_loader_problem(ld, true, &place, key, sink->kind,
-                      err.code == OUTBOX_UNSUPPORTED ? NULL
-                      : meant                        ? meant
-                                                     : near.best,
-                      "%s", err.text);
-}
-
 /* Zero means something else to the core; see core/breaker.h and core/retry.h. */
 static void settle_zeroes(const struct ob_loader *ld, struct ob_config_sink *sink, const char *path)
 {
@@ -318,26 +267,6 @@ static void settle_zeroes(const struct ob_loader *ld, struct ob_config_sink *sin
             sink->delivery.retry.cap_us = 0; /* the core's own for this policy: an hour */
             config->values[i].text = config->values[i].shown = "1h";
         }
-    }
-}
-
-/* A sink that is patient for a reason has a patient host, unless somebody says otherwise. */
-static void settle_timeout(struct ob_loader *ld, struct ob_config_sink *sink, const char *path)
-{
-    enum { SLACK_US = 10000000 }; /* for a mail to get its turn */
-    const struct ob_config *config = ld->config;
-    char text[OB_VALUE_TEXT];
-    for (size_t i = 0; sink->ops && sink->ops->limit && i < sink->option_count; i++)
-        if (strcmp(sink->options[i].name, sink->ops->limit) == 0)
-            sink->limit_us = strtoll(sink->options[i].value, NULL, 10);
-    for (size_t i = 0; sink->limit_us && i < config->value_count; i++) {
-        struct ob_config_value *value = &config->values[i];
-        if (value->group != path || value->place.source != OB_CONFIG_DEFAULT ||
-            strcmp(value->name + strlen(path), ".timeout") != 0)
-            continue;
-        sink->delivery.timeout_us = sink->limit_us + SLACK_US;
-        ob_value_duration_text(sink->delivery.timeout_us, text);
-        value->text = value->shown = ob_loader_dup(ld, text);
     }
 }
 
@@ -372,14 +301,15 @@ static void read_sink(struct ob_loader *ld, struct ob_config_sink *sink, const s
     ob_section_read(ld, OB_SECTION_delivery, &scope, sink);
     scope.parent = NULL;
     settle_zeroes(ld, sink, path);
-    find_adapter(ld, sink, &scope);
+    ob_sink_kind_find(ld, sink, &scope);
     scope.strange = !sink->ops && ld->in->load;
     if (sink->ops && sink->ops->settings)
         for (const struct outbox_sink_setting *setting = sink->ops->settings; setting->name; setting++)
             read_setting(&it, setting);
     else if (!scope.strange)
         pass_through(&it);
-    settle_timeout(ld, sink, path);
+    ob_sink_kind_defaults(ld, sink, path);
+    ob_sink_kind_words(ld, sink, &scope);
     ob_scope_check(ld, &scope, known_name, sink->ops ? sink->ops->settings : NULL);
 }
 

@@ -92,6 +92,21 @@ enum outbox_code ob_sink_open(const struct outbox_sink_ops *ops, const struct ou
     return code;
 }
 
+void ob_sink_check(const struct outbox_sink_ops *ops, const struct outbox_sink_check *check)
+{
+    struct outbox_sink_check copy = *check;
+    if (!ops->check)
+        return;
+    void *theirs = ob_calloc(check->count + 1, ops->option_size);
+    if (!theirs)
+        return;
+    ob_copy_elements(theirs, ops->option_size, check->options, sizeof *check->options, check->count);
+    copy.size = sizeof copy;
+    copy.options = theirs;
+    ops->check(&copy);
+    ob_free(theirs);
+}
+
 bool ob_sink_deliver(const struct outbox_sink_ops *ops, outbox_sink *sink, const struct outbox_sink_item *items,
                      size_t count)
 {

@@ -1,7 +1,7 @@
 /* plugin.h - a sink of a shared object, built perhaps with an older or newer header, in the shape that this host knows.
  *
- * Its table is copied into one of ours. Arrays are converted where they cross: ob_sink_open and ob_sink_deliver are the only
- * way to call open and deliver of a sink, whoever built it. */
+ * Its table is copied into one of ours. Arrays are converted where they cross: ob_sink_open, ob_sink_check
+ * and ob_sink_deliver are the only way to call open, check and deliver of a sink, whoever built it. */
 #ifndef OB_SINK_PLUGIN_H
 #define OB_SINK_PLUGIN_H
 
@@ -15,6 +15,8 @@ enum outbox_code ob_plugin_adopt(const char *path, const struct outbox_sink_ops 
 enum outbox_code ob_sink_open(const struct outbox_sink_ops *ops, const struct outbox_sink_option *options, size_t count,
                               const struct outbox_sink_host *host, outbox_sink **sink,
                               struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Does nothing when the sink has no check. */
+void ob_sink_check(const struct outbox_sink_ops *ops, const struct outbox_sink_check *check);
 /* False when there was no memory: then the sink has seen nothing of it. */
 bool ob_sink_deliver(const struct outbox_sink_ops *ops, outbox_sink *sink, const struct outbox_sink_item *items,
                      size_t count) OUTBOX_MUST_CHECK;

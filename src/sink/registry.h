@@ -20,7 +20,4 @@ const char *ob_sink_missing(const char *kind);
 enum outbox_code ob_sink_load(const char *kind, const char *library, const struct outbox_sink_ops **ops,
                               struct outbox_error *err) OUTBOX_MUST_CHECK;
 
-/* The kind that another word stands for: "webhook" is http. NULL: none. */
-const char *ob_sink_meant(const char *word);
-
 #endif

@@ -174,11 +174,22 @@ struct outbox_sink_setting {
     const char *fallback;
     const char *choices;
     int64_t least, most;
-    TODAY(bool required, secret, hidden; const char *doc;)
+    TODAY(bool required, secret, hidden; const char *doc; const char *also;)
     TOMORROW(const char *unit;)
 };
 
 typedef struct outbox_sink outbox_sink;
+
+struct outbox_sink_check {
+    size_t size;
+    const struct outbox_sink_option *options;
+    size_t count;
+    int64_t timeout_us;
+    int64_t after_cap_us;
+    void *ctx;
+    void (*problem)(void *ctx, bool error, const char *setting, const char *text);
+    TOMORROW(int64_t concurrency;)
+};
 
 struct outbox_sink_ops {
     size_t size;
@@ -196,7 +207,8 @@ struct outbox_sink_ops {
     void (*close)(outbox_sink *sink);
     const struct outbox_sink_setting *settings;
     TODAY(void (*ping)(outbox_sink *sink, uint64_t handle); const char *summary; const char *limit; int descriptors;
-          int descriptors_each; const char *connections;)
+          int descriptors_each; const char *connections; int64_t limit_margin_us; int64_t patience_us; const char *also;
+          void (*check)(const struct outbox_sink_check *check);)
     TOMORROW(void (*drain)(outbox_sink *sink); const char *colour;)
 };
 

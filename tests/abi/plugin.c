@@ -63,6 +63,14 @@ static void sink_deliver(outbox_sink *sink, const struct outbox_sink_item *items
     }
 }
 
+TODAY(static void sink_check(const struct outbox_sink_check *check) {
+    TOMORROW(if (OUTBOX_HAS(check, concurrency)) abort();)
+    for (size_t i = 0; i < check->count; i++)
+        if (strcmp(check->options[i].name, "copies") == 0 && strcmp(check->options[i].value, "3") == 0)
+            check->problem(check->ctx, true, "copies",
+                           check->timeout_us == 10000000 ? "is one too many" : "no timeout");
+})
+
 static void sink_cancel(outbox_sink *sink, uint64_t handle)
 {
     (void)sink, (void)handle;
@@ -88,6 +96,6 @@ const struct outbox_sink_ops *outbox_sink_ops(void)
                                                .deliver = sink_deliver,
                                                .cancel = sink_cancel,
                                                .close = sink_close,
-                                               .settings = settings};
+                                               TODAY(.check = sink_check, ).settings = settings};
     return &ops;
 }

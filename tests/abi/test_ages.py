@@ -53,6 +53,17 @@ def test_settings_of_any_age_are_checked(plugin, tmp_path):
 
 
 @needs_sinks
+def test_the_check_of_any_age_is_heard(plugin, tmp_path, request):
+    """V5: a sink's own check sees its options, as they stand in an array of its age; an older one has no check."""
+    config = tmp_path / "outbox.yaml"
+    config.write_text("store: sqlite:/x.db\nsinks: {aged: {kind: %s, path: /x, copies: 3}}\nroutes: [{sink: aged}]\n" % plugin)
+    older = "OLDER" in request.node.name
+    done = run_cli("validate", "--config", str(config), check=False)
+    assert ("error: sinks.aged.copies: is one too many" in done.stdout + done.stderr) == (not older)
+    assert (done.returncode == 0) == older
+
+
+@needs_sinks
 def test_a_relay_runs_a_plugin_of_any_age(plugin, tmp_path):
     """V5: an outcome that this relay does not know is no success and no loss: the message is tried again."""
     url = "sqlite:%s" % (tmp_path / "box.db")

@@ -1,7 +1,7 @@
 """The checks of the tree reject what they are there to reject.
 
 Proves: include direction, no machine paths, tests that name what they prove, generated documents that are compared to the last
-line (style).
+line, sinks known only in src/sink (style).
 """
 import importlib.machinery
 import importlib.util
@@ -79,6 +79,24 @@ def test_machine_paths_are_found():
     for place in ("ho" + "me/ann/x", "ro" + "ot/x", "wo" + "rk/main"):
         assert list(tree.check("docs/a.md", "see /%s" % place))
     assert not list(tree.check("docs/a.md", "see src/network/main, /usr/lib and https://x.org/wo" + "rk/"))
+
+
+@pytest.mark.parametrize("path, line", [
+    ("src/config/check.c", 'if (strcmp(sink->ops->kind, "http") == 0)'),
+    ("src/cli/cmd_doctor.c", "/* Kafka waits for longer. */"),
+    ("src/daemon/serve.c", "ob_kafka_poll();"),
+    ("src/core/retry.h", "enum { OB_RETRY_WHATSAPP };"),
+    ("def/options.def", '"how long one delivery may take (smtp: longer)"'),
+])
+def test_sinks_are_known_by_name_only_in_their_folders(path, line):
+    assert len(list(tree.check(path, line))) == 1
+    assert not list(tree.check("src/sink/kafka/kafka.c", line))
+    assert not list(tree.check("docs/sinks.md", line))
+
+
+def test_ordinary_words_are_no_sinks():
+    for line in ('ob_json_text(json, "file", file);', "for the sake of slack_ns", "redistribute", "<stdout>", "NULL", "http://x"):
+        assert not list(tree.check("src/config/check.c", line))
 
 
 def test_tests_must_say_what_they_prove():

@@ -313,6 +313,7 @@ static enum outbox_code slack_open(const struct outbox_sink_option *options, siz
 const struct outbox_sink_ops ob_sink_slack = {
     OUTBOX_SINK_OPS_HEAD,
     .kind = "slack",
+    .also = "slack_webhook slack-webhook",
     .keeps_order = false,
     .open = slack_open,
     .deliver = ob_chat_deliver,

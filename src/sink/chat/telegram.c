@@ -219,6 +219,7 @@ static enum outbox_code telegram_open(const struct outbox_sink_option *options, 
 const struct outbox_sink_ops ob_sink_telegram = {
     OUTBOX_SINK_OPS_HEAD,
     .kind = "telegram",
+    .also = "tg telegram_bot telegram-bot",
     .keeps_order = false,
     .open = telegram_open,
     .deliver = ob_chat_deliver,

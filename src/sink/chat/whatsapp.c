@@ -3,7 +3,9 @@
  * What decides is error.code; statuses, subcodes and titles differ from copy to copy. 200 means that Meta has it: that it
  * came to the phone, or did not, is told by a callback later, which has our id in biz_opaque_callback_data. */
 #include "base/error.h"
+#include "base/value.h"
 #include "sink/chat/chat.h"
+#include "sink/common/check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +29,20 @@ static const struct outbox_sink_setting settings[] = {
     OB_CHAT_SETTINGS,
     {NULL},
 };
+
+/* Meta asks for a day when somebody has had enough marketing (131049). */
+#define PATIENCE_US 86400000000LL
+
+static void whatsapp_settings_check(const struct outbox_sink_check *check)
+{
+    char cap[OB_VALUE_TEXT];
+    if (check->after_cap_us >= PATIENCE_US)
+        return;
+    ob_value_duration_text(check->after_cap_us, cap);
+    ob_check_problem(check, false, "retry.after_cap",
+                     "is %s, but Meta asks for 24h when somebody has had enough marketing (131049): set it to 24h",
+                     cap);
+}
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
@@ -237,6 +253,7 @@ static enum outbox_code whatsapp_open(const struct outbox_sink_option *options, 
 const struct outbox_sink_ops ob_sink_whatsapp = {
     OUTBOX_SINK_OPS_HEAD,
     .kind = "whatsapp",
+    .also = "wa whats_app meta",
     .keeps_order = false,
     .open = whatsapp_open,
     .deliver = ob_chat_deliver,
@@ -247,5 +264,7 @@ const struct outbox_sink_ops ob_sink_whatsapp = {
     .descriptors = 4,
     .descriptors_each = 1,
     .connections = "connections",
+    .patience_us = PATIENCE_US,
+    .check = whatsapp_settings_check,
     .summary = "messages to WhatsApp by Meta's Cloud API",
 };

@@ -12,7 +12,8 @@
 enum { EXCERPT = 4096 };
 
 const struct outbox_sink_setting ob_http_settings[] = {
-    {"url", OUTBOX_OPTION_TEXT, .secret = true, .doc = "where messages go: https://host/path"},
+    {"url", OUTBOX_OPTION_TEXT, .secret = true, .also = "webhook webhook_url",
+     .doc = "where messages go: https://host/path"},
     {"url_header", OUTBOX_OPTION_TEXT, .doc = "a header of the message that holds its own URL; see url_allow"},
     {"url_allow", OUTBOX_OPTION_LIST,
      .doc = "places that a message's own URL may lead to: https://host/path (and what is below), or a host"},

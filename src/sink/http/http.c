@@ -380,6 +380,7 @@ static void http_close(outbox_sink *sink)
 const struct outbox_sink_ops ob_sink_http = {
     OUTBOX_SINK_OPS_HEAD,
     .kind = "http",
+    .also = "webhook webhooks https rest api post curl standard-webhooks",
     .keeps_order = false,
     .open = http_open,
     .deliver = http_deliver,

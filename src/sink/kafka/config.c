@@ -4,6 +4,8 @@
 #include "sink/kafka/kafka_int.h"
 
 #include "base/error.h"
+#include "base/value.h"
+#include "sink/common/check.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +13,8 @@
 #include <string.h>
 
 const struct outbox_sink_setting ob_kafka_settings[] = {
-    {"brokers", OUTBOX_OPTION_TEXT, .required = true, .doc = "where the cluster is found: host:9092,host:9092"},
+    {"brokers", OUTBOX_OPTION_TEXT, .required = true, .also = "bootstrap_servers bootstrap hosts servers",
+     .doc = "where the cluster is found: host:9092,host:9092"},
     {"topic", OUTBOX_OPTION_TEXT,
      .doc = "all messages go to this topic; without it, to that of the message's own name"},
     {"topic_prefix", OUTBOX_OPTION_TEXT, .doc = "stands before the message's own topic"},
@@ -31,6 +34,23 @@ const struct outbox_sink_setting ob_kafka_settings[] = {
      .doc = "settings of librdkafka by their own names: kafka.security.protocol, kafka.sasl.username, kafka.linger.ms"},
     {NULL},
 };
+
+/* When the host's time limit came first, an outage would end every message in flight without an answer. */
+void ob_kafka_config_check(const struct outbox_sink_check *check)
+{
+    const struct ob_options options = {check->options, check->count};
+    const int64_t own_us = ob_option_int(&options, "delivery_timeout", 8000000);
+    char own[OB_VALUE_TEXT], timeout[OB_VALUE_TEXT];
+    if (own_us + OB_KAFKA_MARGIN_US <= check->timeout_us)
+        return;
+    ob_value_duration_text(own_us, own);
+    ob_value_duration_text(check->timeout_us, timeout);
+    ob_check_problem(
+        check, true, "delivery_timeout",
+        "is %s, but must be 2s below timeout (%s): otherwise an outage spends attempts and leaves outcomes "
+        "unknown",
+        own, timeout);
+}
 
 static const struct {
     const char *name;

@@ -407,6 +407,7 @@ static void kafka_close(outbox_sink *sink)
 const struct outbox_sink_ops ob_sink_kafka = {
     OUTBOX_SINK_OPS_HEAD,
     .kind = "kafka",
+    .also = "redpanda confluent msk",
     .keeps_order = true,
     .open = kafka_open,
     .deliver = kafka_deliver,
@@ -414,6 +415,9 @@ const struct outbox_sink_ops ob_sink_kafka = {
     .close = kafka_close,
     .settings = ob_kafka_settings,
     .ping = ob_kafka_ping,
+    .limit = "delivery_timeout",
+    .limit_margin_us = OB_KAFKA_MARGIN_US,
+    .check = ob_kafka_config_check,
     .descriptors = 32,
     .summary = "an idempotent producer to Apache Kafka",
 };

@@ -34,6 +34,9 @@ struct ob_kafka_config {
 
 extern const struct outbox_sink_setting ob_kafka_settings[];
 
+/* The host's time limit is longer than delivery_timeout by this: for what is late to be reported. */
+enum { OB_KAFKA_MARGIN_US = 2000000 };
+void ob_kafka_config_check(const struct outbox_sink_check *check); /* ops->check */
 enum outbox_code ob_kafka_config_read(struct ob_kafka_config *config, const struct ob_options *options,
                                       struct outbox_error *err);
 void ob_kafka_config_fini(struct ob_kafka_config *config);

@@ -59,6 +59,7 @@ struct run {
 
 static const struct outbox_sink_setting settings[] = {
     {.name = "command",
+     .also = "argv cmd exec",
      .type = OUTBOX_OPTION_LIST,
      .required = true,
      .doc = "the program and its arguments, one by one; no shell reads them"},
@@ -403,7 +404,17 @@ static enum outbox_code exec_open(const struct outbox_sink_option *options, size
 }
 
 const struct outbox_sink_ops ob_sink_exec = {
-    OUTBOX_SINK_OPS_HEAD,    .kind = "exec",        .keeps_order = false,  .open = exec_open,
-    .deliver = exec_deliver, .cancel = exec_cancel, .close = exec_close,   .settings = settings,
-    .ping = exec_ping,       .descriptors = 4,      .descriptors_each = 6, .summary = "runs a program per message",
+    OUTBOX_SINK_OPS_HEAD,
+    .kind = "exec",
+    .also = "command shell script process cmd",
+    .keeps_order = false,
+    .open = exec_open,
+    .deliver = exec_deliver,
+    .cancel = exec_cancel,
+    .close = exec_close,
+    .settings = settings,
+    .ping = exec_ping,
+    .descriptors = 4,
+    .descriptors_each = 6,
+    .summary = "runs a program per message",
 };

@@ -39,7 +39,11 @@ struct outbox_sink {
 };
 
 static const struct outbox_sink_setting settings[] = {
-    {.name = "path", .type = OUTBOX_OPTION_TEXT, .required = true, .doc = "the file; it is created when missing"},
+    {.name = "path",
+     .type = OUTBOX_OPTION_TEXT,
+     .required = true,
+     .also = "filename file",
+     .doc = "the file; it is created when missing"},
     OB_TEXT_LINE_SETTING,
     {.name = "fsync",
      .type = OUTBOX_OPTION_BOOL,
@@ -302,15 +306,8 @@ static enum outbox_code file_open(const struct outbox_sink_option *options, size
 }
 
 const struct outbox_sink_ops ob_sink_file = {
-    OUTBOX_SINK_OPS_HEAD,
-    .kind = "file",
-    .keeps_order = true,
-    .open = file_open,
-    .deliver = file_deliver,
-    .cancel = file_cancel,
-    .close = file_close,
-    .settings = settings,
-    .ping = file_ping,
-    .descriptors = 4,
-    .summary = "appends a line per message to a file",
+    OUTBOX_SINK_OPS_HEAD,  .kind = "file",      .also = "jsonl ndjson",
+    .keeps_order = true,   .open = file_open,   .deliver = file_deliver,
+    .cancel = file_cancel, .close = file_close, .settings = settings,
+    .ping = file_ping,     .descriptors = 4,    .summary = "appends a line per message to a file",
 };

@@ -192,15 +192,8 @@ static enum outbox_code stdout_open(const struct outbox_sink_option *options, si
 }
 
 const struct outbox_sink_ops ob_sink_stdout = {
-    OUTBOX_SINK_OPS_HEAD,
-    .kind = "stdout",
-    .keeps_order = true,
-    .open = stdout_open,
-    .deliver = stdout_deliver,
-    .cancel = stdout_cancel,
-    .close = stdout_close,
-    .settings = settings,
-    .ping = stdout_ping,
-    .descriptors = 4,
-    .summary = "writes a line per message to standard output",
+    OUTBOX_SINK_OPS_HEAD,    .kind = "stdout",      .also = "console print screen log stderr",
+    .keeps_order = true,     .open = stdout_open,   .deliver = stdout_deliver,
+    .cancel = stdout_cancel, .close = stdout_close, .settings = settings,
+    .ping = stdout_ping,     .descriptors = 4,      .summary = "writes a line per message to standard output",
 };

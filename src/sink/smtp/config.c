@@ -2,6 +2,8 @@
 #include "sink/smtp/config.h"
 
 #include "base/error.h"
+#include "base/value.h"
+#include "sink/common/check.h"
 #include "sink/common/header.h"
 #include "sink/smtp/mime.h"
 
@@ -28,7 +30,8 @@ const struct outbox_sink_setting ob_smtp_settings[] = {
     {"auth", OUTBOX_OPTION_ENUM, "auto", "auto plain login cram-md5 oauthbearer xoauth2",
      .doc = "how to log in; `auto` takes the best that the server offers"},
     {"ehlo", OUTBOX_OPTION_TEXT, .doc = "the name we greet with; without it, the machine's"},
-    {"from", OUTBOX_OPTION_TEXT, .required = true, .doc = "the sender: shop@example.org, or Shop <shop@example.org>"},
+    {"from", OUTBOX_OPTION_TEXT, .required = true, .also = "sender",
+     .doc = "the sender: shop@example.org, or Shop <shop@example.org>"},
     {"envelope_from", OUTBOX_OPTION_TEXT, .doc = "where bounces go; without it, the address in `from`"},
     {"to", OUTBOX_OPTION_TEXT, .doc = "the recipient of messages that have none of their own"},
     {"reply_to", OUTBOX_OPTION_TEXT, .doc = "an address; `reply_to` of the payload wins"},
@@ -52,11 +55,28 @@ const struct outbox_sink_setting ob_smtp_settings[] = {
     {"connect_timeout", OUTBOX_OPTION_DURATION, "10s", .least = 1000, .most = 3600000000,
      .doc = "to resolve, connect, shake hands and log in"},
     {"response_timeout", OUTBOX_OPTION_DURATION, "5m", .least = 1000000, .most = 3600000000,
-     .doc = "for one mail, with all replies; `timeout` is 10s more unless given"},
+     .doc = "for one mail, with all replies; keep it below `timeout`"},
     {"greylist_wait", OUTBOX_OPTION_DURATION, "5m", .least = 0, .most = 86400000000,
      .doc = "the pause when a server says to come back later (450, 451, 421 4.7.x)"},
     {NULL},
 };
+
+/* A server may think for long. When the host gives up first, the outcome is unknown and the mail is sent again. */
+void ob_smtp_config_check(const struct outbox_sink_check *check)
+{
+    const struct ob_options options = {check->options, check->count};
+    const int64_t own_us = ob_option_int(&options, "response_timeout", 300000000);
+    char own[OB_VALUE_TEXT], timeout[OB_VALUE_TEXT];
+    if (check->timeout_us > own_us)
+        return;
+    ob_value_duration_text(own_us, own);
+    ob_value_duration_text(check->timeout_us, timeout);
+    ob_check_problem(
+        check, false, "timeout",
+        "is %s, not above response_timeout (%s): a mail that takes longer has an unknown outcome and is sent "
+        "again",
+        timeout, own);
+}
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 

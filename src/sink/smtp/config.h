@@ -37,6 +37,8 @@ struct ob_smtp_config {
 extern const struct outbox_sink_setting ob_smtp_settings[];
 
 /* On failure fini is still the caller's to call. */
+/* ops->check */
+void ob_smtp_config_check(const struct outbox_sink_check *check);
 enum outbox_code ob_smtp_config_init(struct ob_smtp_config *config, const struct outbox_sink_option *given,
                                      size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_smtp_config_fini(struct ob_smtp_config *config);

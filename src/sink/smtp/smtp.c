@@ -195,6 +195,7 @@ static void smtp_close(outbox_sink *sink)
 const struct outbox_sink_ops ob_sink_smtp = {
     OUTBOX_SINK_OPS_HEAD,
     .kind = "smtp",
+    .also = "email e-mail mail mailer smtps sendmail ses",
     .keeps_order = false,
     .open = smtp_open,
     .deliver = smtp_deliver,
@@ -204,6 +205,8 @@ const struct outbox_sink_ops ob_sink_smtp = {
     .settings = ob_smtp_settings,
     .ping = smtp_ping,
     .limit = "response_timeout",
+    .limit_margin_us = 10000000, /* for a mail to get its turn */
+    .check = ob_smtp_config_check,
     .descriptors = 6,
     .descriptors_each = 2,
     .connections = "connections",

@@ -12,10 +12,9 @@
 #include <unistd.h>
 
 static const struct outbox_sink_setting fake_settings[] = {
-    {.name = "url", .type = OUTBOX_OPTION_TEXT, .required = true, .doc = "where it goes"},
+    {.name = "url", .type = OUTBOX_OPTION_TEXT, .required = true, .doc = "where it goes", .also = "hook hook_url"},
     {.name = "secret", .type = OUTBOX_OPTION_TEXT, .secret = true},
     {.name = "wait", .type = OUTBOX_OPTION_DURATION, .fallback = "2s", .least = 1000, .most = 60000000},
-    {.name = "delivery_timeout", .type = OUTBOX_OPTION_DURATION},
     {.name = "most", .type = OUTBOX_OPTION_SIZE, .fallback = "64KiB"},
     {.name = "mode", .type = OUTBOX_OPTION_ENUM, .fallback = "binary", .choices = "binary plain"},
     {.name = "verify", .type = OUTBOX_OPTION_BOOL, .fallback = "true"},
@@ -24,15 +23,25 @@ static const struct outbox_sink_setting fake_settings[] = {
     {.name = "headers", .type = OUTBOX_OPTION_MAP},
     {.name = NULL},
 };
-static const struct outbox_sink_ops fake_ops = {OUTBOX_SINK_OPS_HEAD, .kind = "fake", .keeps_order = true,
-                                                .settings = fake_settings};
+static inline void fake_check(const struct outbox_sink_check *check)
+{
+    for (size_t i = 0; i < check->count; i++)
+        if (strcmp(check->options[i].name, "wait") == 0 &&
+            strtoll(check->options[i].value, NULL, 10) > check->timeout_us)
+            check->problem(check->ctx, true, "wait", "is above timeout");
+    if (check->after_cap_us < 60000000)
+        check->problem(check->ctx, false, "retry.after_cap", "is short");
+}
+static const struct outbox_sink_ops fake_ops = {OUTBOX_SINK_OPS_HEAD,      .kind = "fake",      .keeps_order = true,
+                                                .settings = fake_settings, .also = "sham mock", .check = fake_check};
 static const struct outbox_sink_ops loose_ops = {OUTBOX_SINK_OPS_HEAD, .kind = "null"};
 static const struct outbox_sink_setting patient_settings[] = {
     {.name = "think", .type = OUTBOX_OPTION_DURATION, .fallback = "5m", .least = 1000000, .most = 3600000000},
     {.name = NULL},
 };
-static const struct outbox_sink_ops patient_ops = {OUTBOX_SINK_OPS_HEAD, .kind = "patient",
-                                                   .settings = patient_settings, .limit = "think"};
+static const struct outbox_sink_ops patient_ops = {OUTBOX_SINK_OPS_HEAD,         .kind = "patient",
+                                                   .settings = patient_settings, .limit = "think",
+                                                   .limit_margin_us = 10000000,  .patience_us = 7200000000};
 
 static inline const struct outbox_sink_ops *fake_at(size_t i)
 {

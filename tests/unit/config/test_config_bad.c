@@ -2,6 +2,8 @@
  * Proves: V11 (wrong settings are refused), M15 (a poll above a third of the lease is warned about). */
 #include "config_fixture.h"
 
+#include "sink/registry.h"
+
 static void expect(struct fixture *fx, const char *text, size_t errors, size_t warnings, const char *const *lines)
 {
     fx_load(fx, text);
@@ -141,36 +143,69 @@ static void together(void **state)
     EXPECT(fx, STORE SINK ROUTE "admin: {listen: 9464}\n", 1, 0, "o.yaml:4: error: admin.listen: is \"9464\"");
 }
 
-/* V11: an adapter that keeps time itself must be able to tell before the host stops listening. */
-static void times_together(void **state)
+/* V11: a kind of sink checks its options together with how it is delivered. */
+static void kinds_check(void **state)
 {
     struct fixture *fx = *state;
-    EXPECT(fx, STORE "sinks:\n  a:\n    kind: fake\n    url: u\n    delivery_timeout: 60s\n" ROUTE, 1, 0,
-           "o.yaml:6: error: sinks.a.delivery_timeout: is 1m, but must be 2s below timeout (10s)");
-    EXPECT(fx, STORE "sinks:\n  a: {kind: fake, url: u, delivery_timeout: 8s}\n" ROUTE, 0, 0, "");
-    EXPECT(fx, STORE "sinks:\n  a: {kind: fake, url: u, delivery_timeout: 8001ms}\n" ROUTE, 1, 0,
-           "o.yaml:3: error: sinks.a.delivery_timeout: is 8001ms");
-    EXPECT(fx, STORE "defaults: {timeout: 25s}\nsinks:\n  a: {kind: fake, url: u, delivery_timeout: 20s}\n" ROUTE, 0, 0,
-           "");
-    EXPECT(fx, STORE "sinks: {a: {kind: null, delivery_timeout: soon}}\n" ROUTE, 0, 0, ""); /* its own affair */
+    EXPECT(fx, STORE "sinks:\n  a:\n    kind: fake\n    url: u\n    timeout: 1s\n    wait: 2s\n" ROUTE, 1, 0,
+           "o.yaml:7: error: sinks.a.wait: is above timeout");
+    EXPECT(fx, STORE "sinks:\n  a: {kind: fake, url: u, timeout: 1s}\n" ROUTE, 1, 0,
+           "o.yaml:3: error: sinks.a.wait: is above timeout");
+    EXPECT(fx, STORE "sinks:\n  a: {kind: fake, url: u, timeout: 1s, wait: soon}\n" ROUTE, 1, 0,
+           "o.yaml:3: error: sinks.a.wait: is \"soon\"");
+    EXPECT(fx, STORE "sinks:\n  a: {kind: fake, url: u, retry: {after_cap: 1s}}\n" ROUTE, 0, 1,
+           "o.yaml:3: warning: sinks.a.retry.after_cap: is short");
 }
 
-/* V11: a receiver may think for so long, and a host that gives up before has it all done again. */
-static void limits_together(void **state)
+/* V11: a kind of sink has defaults of its own; what somebody sets wins. */
+static void kinds_defaults(void **state)
 {
     struct fixture *fx = *state;
+    const struct ob_config *config = fx_good(fx, STORE "sinks: {a: {kind: patient, think: 10s}}\n" ROUTE);
+    assert_int_equal(config->sinks[0].delivery.timeout_us, 20000000);
+    assert_string_equal(fx_value(config, "sinks.a.timeout")->shown, "20s");
+    assert_int_equal(config->sinks[0].delivery.retry.after_cap_us, 7200000000);
+    assert_string_equal(fx_value(config, "sinks.a.retry.after_cap")->shown, "2h");
+    config = fx_good(fx, STORE "sinks: {a: {kind: patient, timeout: 3s, retry: {after_cap: 5s}}}\n" ROUTE);
+    assert_int_equal(config->sinks[0].delivery.timeout_us, 3000000);
+    assert_int_equal(config->sinks[0].delivery.retry.after_cap_us, 5000000);
+    config = fx_good(fx, STORE "defaults: {timeout: 25s}\nsinks: {a: {kind: patient}}\n" ROUTE);
+    assert_int_equal(config->sinks[0].delivery.timeout_us, 25000000);
     EXPECT(fx, STORE "sinks: {a: {kind: patient}}\n" ROUTE, 0, 0, "");
-    EXPECT(fx, STORE "sinks:\n  a:\n    kind: patient\n    timeout: 10s\n" ROUTE, 0, 1,
-           "o.yaml:5: warning: sinks.a.timeout: is 10s, not above think (5m): what a receiver takes longer for");
-    EXPECT(fx, STORE "sinks: {a: {kind: patient, timeout: 10s, think: 10s}}\n" ROUTE, 0, 1,
-           "o.yaml:2: warning: sinks.a.timeout: is 10s, not above think (10s)");
-    EXPECT(fx, STORE "sinks: {a: {kind: patient, timeout: 11s, think: 10s}}\n" ROUTE, 0, 0, "");
-    EXPECT(fx, STORE "defaults: {timeout: 20s}\nsinks: {a: {kind: patient}}\n" ROUTE, 0, 1,
-           "o.yaml:2: warning: sinks.a.timeout: is 20s, not above think (5m)");
     EXPECT(fx, STORE "sinks: {a: {kind: patient, timeout: 6m}}\n" ROUTE, 0, 1,
            "o.yaml:2: warning: sinks.a.timeout: is not below relay.lease");
     EXPECT(fx, STORE "sinks: {a: {kind: patient, timeout: soon}}\n" ROUTE, 1, 0,
            "o.yaml:2: error: sinks.a.timeout: is \"soon\"");
+}
+
+/* V11: the checks of the adapters of this build. */
+static void adapters_check(void **state)
+{
+    struct fixture *fx = *state;
+    fx->in.load = ob_sink_load;
+    fx->in.at = ob_sink_at;
+    if (ob_sink_find("kafka")) {
+        EXPECT(fx,
+               STORE
+               "sinks:\n  a:\n    kind: kafka\n    brokers: b\n    delivery_timeout: 8001ms\n    timeout: 10s\n" ROUTE,
+               1, 0, "o.yaml:6: error: sinks.a.delivery_timeout: is 8001ms, but must be 2s below timeout (10s)");
+        EXPECT(fx, STORE "sinks: {a: {kind: kafka, brokers: b}}\n" ROUTE, 0, 0, "");
+        EXPECT(fx, STORE "sinks: {a: {kind: kafka, brokers: b, delivery_timeout: 1m}}\n" ROUTE, 0, 0, "");
+        assert_int_equal(fx->config->sinks[0].delivery.timeout_us, 62000000);
+        EXPECT(fx, STORE "sinks: {a: {kind: kafka, bootstrap_servers: b}}\n" ROUTE, 2, 0,
+               "o.yaml:2: error: sinks.a.bootstrap_servers: unknown option; did you mean \"brokers\"?");
+    }
+    if (ob_sink_find("smtp")) {
+        static const char mail[] = STORE "sinks: {a: {kind: smtp, url: 'smtp://h', from: a@b.example%s}}\n" ROUTE;
+        char text[400];
+        snprintf(text, sizeof text, mail, ", timeout: 10s, response_timeout: 10s");
+        EXPECT(fx, text, 0, 1, "o.yaml:2: warning: sinks.a.timeout: is 10s, not above response_timeout (10s)");
+        snprintf(text, sizeof text, mail, ", timeout: 11s, response_timeout: 10s");
+        EXPECT(fx, text, 0, 0, "");
+        snprintf(text, sizeof text, mail, "");
+        EXPECT(fx, text, 0, 0, "");
+        assert_int_equal(fx->config->sinks[0].delivery.timeout_us, 310000000);
+    }
 }
 
 /* V11 */
@@ -270,9 +305,9 @@ static void outside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FX_TEST(all_at_once), FX_TEST(yaml),           FX_TEST(aliases),         FX_TEST(too_large),
-        FX_TEST(together),    FX_TEST(times_together), FX_TEST(limits_together), FX_TEST(routes),
-        FX_TEST(sinks),       FX_TEST(stores),         FX_TEST(outside),
+        FX_TEST(all_at_once), FX_TEST(yaml),        FX_TEST(aliases),        FX_TEST(too_large),
+        FX_TEST(together),    FX_TEST(kinds_check), FX_TEST(kinds_defaults), FX_TEST(adapters_check),
+        FX_TEST(routes),      FX_TEST(sinks),       FX_TEST(stores),         FX_TEST(outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ struct ob_log;
 struct ob_async_store_options {
     const char *url, *schema, *application; /* copied */
     const char *worker;                     /* copied: only claims under a name that begins so are settled; NULL: any */
-    int64_t timeout_us;                     /* of its asks, as a rule; 0: not known */
+    int64_t timeout_us;                     /* of its requests, as a rule; 0: not known */
     int64_t fallback_us;                    /* between looks when nobody rings, at most; 0: 500 ms */
     bool polling;                           /* never listen */
     bool relaxed;                           /* commits of claims and settles need not be on disk when answered */

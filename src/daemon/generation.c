@@ -3,17 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "config/payload_check.h"
-#include "daemon/apply_control.h"
 #include "sink/registry.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static void on_verdict(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
-{
-    ob_store_loop_table_verdict(ctx, handle, verdict);
-}
 
 /* ---- sinks ---- */
 
@@ -37,7 +30,7 @@ static enum outbox_code open_sink(struct ob_generation *generation, size_t i, st
                                                  .loop = generation->set.loop,
                                                  .log = generation->set.log,
                                                  .ctx = generation->set.table,
-                                                 .done = on_verdict};
+                                                 .done = ob_store_loop_verdict};
     code = ob_sink_instance_open(&instance, &generation->instances[i], &cause);
     if (code)
         return ob_error_set(err, code == OUTBOX_INVALID ? OUTBOX_CONFIG : code, "%s:%d: sinks.%s: %s", sink->file,
@@ -45,43 +38,37 @@ static enum outbox_code open_sink(struct ob_generation *generation, size_t i, st
     return OUTBOX_OK;
 }
 
-static enum outbox_code payload_valid(void *ctx, const struct outbox_delivery *msg, char *why, size_t size)
-{
-    const struct ob_generation *generation = ctx;
-    return ob_payload_check(generation->set.config, msg, why, size);
-}
-
-static void observe_news(struct ob_generation *generation, size_t i, const struct ob_maintenance_report *news)
+static void observe_report(struct ob_generation *generation, size_t i, const struct ob_maintenance_report *report)
 {
     struct ob_metrics *metrics = generation->set.metrics;
     const char *store = generation->set.config->stores[i].name;
     struct ob_series *series = ob_metrics_store(metrics, store);
-    ob_series_set(series, OB_METRIC_leader, news->leads);
-    if (news->controlled) {
-        ob_series_set(series, OB_METRIC_paused, (double)news->pause_count);
+    ob_series_set(series, OB_METRIC_leader, report->leads);
+    if (report->controlled) {
+        ob_series_set(series, OB_METRIC_paused, (double)report->pause_count);
         if (generation->store_loops[i])
             ob_series_set(series, OB_METRIC_unrouted_topics,
                           (double)ob_store_loop_unrouted_lanes(generation->store_loops[i]));
     }
-    if (!news->leads)
+    if (!report->leads)
         ob_metrics_set_gauges(metrics, store, NULL, 0);
-    else if (news->counted)
-        ob_metrics_set_gauges(metrics, store, news->gauges, news->gauges_count);
+    else if (report->counted)
+        ob_metrics_set_gauges(metrics, store, report->gauges, report->gauges_count);
 }
 
-static void on_news(uv_async_t *wake)
+static void on_report(uv_async_t *wake)
 {
     struct ob_generation *generation = wake->data;
     const struct ob_config *config = generation->set.config;
     for (size_t i = 0; i < config->store_count; i++) {
-        const struct ob_maintenance_report *news =
+        const struct ob_maintenance_report *report =
             generation->maintenances[i] ? ob_maintenance_report(generation->maintenances[i]) : NULL;
-        if (!news)
+        if (!report)
             continue;
         if (generation->store_loops[i])
-            ob_apply_control(generation->store_loops[i], config, news, generation->set.log);
-        observe_news(generation, i, news);
-        generation->set.news(generation->set.ctx, (int)i, news);
+            ob_store_loop_control(generation->store_loops[i], report);
+        observe_report(generation, i, report);
+        generation->set.reported(generation->set.ctx, (int)i, report);
     }
 }
 
@@ -104,12 +91,10 @@ enum outbox_code ob_generation_open(const struct ob_generation_settings *setting
     bool ok = generation->instances && generation->store_loops && generation->maintenances && generation->observers &&
               generation->heirs && generation->store_heirs && generation->taken;
     enum outbox_code code = ok ? OUTBOX_OK : ob_error_nomem(err);
-    if (!code && uv_async_init(settings->loop, &generation->wake, on_news))
-        code = ob_error_set(err, OUTBOX_INTERNAL, "cannot hear of news");
+    if (!code && uv_async_init(settings->loop, &generation->wake, on_report))
+        code = ob_error_set(err, OUTBOX_INTERNAL, "cannot watch for reports");
     generation->open = !code;
     generation->wake.data = generation;
-    for (size_t i = 0; i < config->route_count; i++)
-        generation->validates |= config->routes[i].compiled != NULL;
     for (size_t i = 0; i < config->sink_count && !code; i++)
         code = open_sink(generation, i, err);
     if (code)
@@ -152,8 +137,6 @@ static enum outbox_code open_store_loop(struct ob_generation *generation, size_t
         .log = generation->set.log,
         .worker = generation->claims_by,
         .process = generation->set.worker,
-        .valid = generation->validates ? payload_valid : NULL,
-        .payload_check_ctx = generation,
         .note = ob_observer_note,
         .note_ctx = generation->observers[i]};
     return ob_store_loop_open(&store_loop, &generation->store_loops[i], err);

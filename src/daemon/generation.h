@@ -30,7 +30,7 @@ struct ob_generation_settings {
     struct ob_metrics *metrics;
     struct ob_health *health;
     void *ctx;
-    void (*news)(void *ctx, int store, const struct ob_maintenance_report *news); /* after it was applied */
+    void (*reported)(void *ctx, int store, const struct ob_maintenance_report *report); /* after it was applied */
 };
 
 /* Opens the sinks. err names file and line of the one that cannot be opened. */

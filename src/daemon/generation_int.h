@@ -16,9 +16,8 @@ struct ob_generation {
     struct ob_store_loop **store_loops;   /* one a store */
     struct ob_maintenance **maintenances; /* likewise */
     struct ob_observer **observers;       /* likewise */
-    bool validates;                       /* some route has a schema */
     char claims_by[160];                  /* the name in the stores */
-    uv_async_t wake;                      /* a maintenance thread has news */
+    uv_async_t wake;                      /* a maintenance thread has a report */
     bool open;                            /* the handle is */
 };
 

@@ -2,7 +2,6 @@
 #include "daemon/generation_int.h"
 
 #include "core/sink_state.h"
-#include "daemon/apply_control.h"
 
 #include <string.h>
 
@@ -114,9 +113,9 @@ static void take_over_maintenance(struct ob_generation *generation, size_t i)
     generation->maintenances[i] = *same;
     *same = NULL;
     ob_maintenance_move(generation->maintenances[i], &settings);
-    const struct ob_maintenance_report *wishes = ob_maintenance_control(generation->maintenances[i]);
-    if (wishes)
-        ob_apply_control(generation->store_loops[i], generation->set.config, wishes, generation->set.log);
+    const struct ob_maintenance_report *control = ob_maintenance_control(generation->maintenances[i]);
+    if (control)
+        ob_store_loop_control(generation->store_loops[i], control);
 }
 
 void ob_generation_leave_maintenance(struct ob_generation *generation, const struct ob_config *other)

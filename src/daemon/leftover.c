@@ -16,17 +16,17 @@ static void put(struct ob_leftover *leftover, const struct ob_status_row *row, i
                                      ob_arena_strdup(&leftover->arena, row->topic), reason, count};
 }
 
-static int64_t unrouted_of(const struct ob_maintenance_report *news, const struct ob_status_row *row)
+static int64_t unrouted_of(const struct ob_maintenance_report *report, const struct ob_status_row *row)
 {
-    for (size_t i = 0; i < news->unrouted_count; i++)
-        if (strcmp(news->unrouted[i].topic, row->topic) == 0 &&
-            strcmp(news->unrouted[i].name_space, row->name_space) == 0)
-            return news->unrouted[i].count;
+    for (size_t i = 0; i < report->unrouted_count; i++)
+        if (strcmp(report->unrouted[i].topic, row->topic) == 0 &&
+            strcmp(report->unrouted[i].name_space, row->name_space) == 0)
+            return report->unrouted[i].count;
     return 0;
 }
 
 static void read_topic(struct ob_leftover *leftover, const struct ob_store_loop *store_loop,
-                       const struct ob_config *config, const struct ob_maintenance_report *news,
+                       const struct ob_config *config, const struct ob_maintenance_report *report,
                        const struct ob_status_row *row)
 {
     int sink = ob_route_lane(config, row->name_space, row->topic);
@@ -40,7 +40,7 @@ static void read_topic(struct ob_leftover *leftover, const struct ob_store_loop 
     else if (sink >= 0 && ob_store_loop_paused(store_loop, sink))
         put(leftover, row, row->pending, "the sink is paused by an operator");
     else {
-        int64_t unrouted = sink == OB_ROUTE_BY_HEADERS ? unrouted_of(news, row) : 0;
+        int64_t unrouted = sink == OB_ROUTE_BY_HEADERS ? unrouted_of(report, row) : 0;
         int64_t rest = row->pending - row->delayed - row->parked - unrouted;
         put(leftover, row, row->delayed, "due later");
         put(leftover, row, row->parked, "behind a message of the same key");
@@ -51,13 +51,13 @@ static void read_topic(struct ob_leftover *leftover, const struct ob_store_loop 
 }
 
 void ob_leftover_read(struct ob_leftover *leftover, const struct ob_store_loop *store_loop,
-                      const struct ob_config *config, const struct ob_maintenance_report *news)
+                      const struct ob_config *config, const struct ob_maintenance_report *report)
 {
     ob_leftover_fini(leftover);
     ob_arena_init(&leftover->arena, 0);
-    leftover->known = news->by_topic && ob_store_loop_controlled(store_loop);
-    for (size_t i = 0; leftover->known && i < news->topic_count; i++)
-        read_topic(leftover, store_loop, config, news, &news->topics[i]);
+    leftover->known = report->by_topic && ob_store_loop_controlled(store_loop);
+    for (size_t i = 0; leftover->known && i < report->topic_count; i++)
+        read_topic(leftover, store_loop, config, report, &report->topics[i]);
 }
 
 void ob_leftover_fini(struct ob_leftover *leftover)

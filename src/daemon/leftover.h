@@ -25,7 +25,7 @@ struct ob_leftover {
 };
 
 void ob_leftover_read(struct ob_leftover *leftover, const struct ob_store_loop *store_loop,
-                      const struct ob_config *config, const struct ob_maintenance_report *news);
+                      const struct ob_config *config, const struct ob_maintenance_report *report);
 void ob_leftover_fini(struct ob_leftover *leftover);
 /* A line for each, then one for all. */
 void ob_leftover_log(const struct ob_leftover *leftover, const char *store, const struct ob_log *log);

@@ -33,7 +33,7 @@ struct list {
 };
 
 struct notebook {
-    struct ob_maintenance_report news;
+    struct ob_maintenance_report report;
     struct ob_arena arena;
     struct list lanes, paused, tunings, gauges, topics, unrouted;
     bool failed; /* no memory: half of a list is no list */
@@ -59,7 +59,7 @@ struct ob_maintenance {
     bool left;                /* nobody waits for it: it cleans up after itself */
     bool silent;              /* another may live under its name: it does not say that it ends */
     struct notebook books[4]; /* written by the thread; ready; read by the loop; the loop's last that held wishes */
-    struct notebook *writing, *ready, *reading, *wishes;
+    struct notebook *writing, *ready, *reading, *control;
     struct ob_store *store; /* the thread's, from here on */
     int64_t backoff_us;
     int64_t control_at, beat_at, count_at, purge_at, open_at;
@@ -105,7 +105,7 @@ static void on_paused(void *ctx, const char *name_space, const char *topic, cons
     struct notebook *book = ctx;
     (void)name_space; /* claims heed these by themselves */
     (void)topic;
-    book->news.pause_count++;
+    book->report.pause_count++;
     const char **name = sink ? add(book, &book->paused, sizeof *name) : NULL;
     if (name)
         *name = keep(book, sink);
@@ -178,25 +178,25 @@ static void book_empty(struct notebook *book)
 static void book_publish(struct ob_maintenance *maintenance)
 {
     struct notebook *book = maintenance->writing;
-    struct ob_maintenance_report *news = &book->news;
-    news->lanes = book->lanes.items;
-    news->lane_count = book->lanes.count;
-    news->paused = book->paused.items;
-    news->paused_count = book->paused.count;
-    news->tunings = book->tunings.items;
-    news->tuning_count = book->tunings.count;
-    news->gauges = book->gauges.items;
-    news->gauges_count = book->gauges.count;
-    news->topics = book->topics.items;
-    news->topic_count = book->topics.count;
-    news->unrouted = book->unrouted.items;
-    news->unrouted_count = book->unrouted.count;
-    news->leads = maintenance->leads;
+    struct ob_maintenance_report *report = &book->report;
+    report->lanes = book->lanes.items;
+    report->lane_count = book->lanes.count;
+    report->paused = book->paused.items;
+    report->paused_count = book->paused.count;
+    report->tunings = book->tunings.items;
+    report->tuning_count = book->tunings.count;
+    report->gauges = book->gauges.items;
+    report->gauges_count = book->gauges.count;
+    report->topics = book->topics.items;
+    report->topic_count = book->topics.count;
+    report->unrouted = book->unrouted.items;
+    report->unrouted_count = book->unrouted.count;
+    report->leads = maintenance->leads;
     if (book->failed)
-        news->controlled = news->counted = news->by_topic = false;
+        report->controlled = report->counted = report->by_topic = false;
     pthread_mutex_lock(&maintenance->lock);
     if (maintenance->fresh) /* the loop has not seen the last one: what it removed must not be forgotten */
-        news->purged += maintenance->ready->news.purged;
+        report->purged += maintenance->ready->report.purged;
     maintenance->writing = maintenance->ready;
     maintenance->ready = book;
     maintenance->fresh = true;
@@ -221,7 +221,7 @@ static void tell_trouble(struct ob_maintenance *maintenance, const struct outbox
 static void give_up_connection(struct ob_maintenance *maintenance, const struct outbox_error *err, int64_t now)
 {
     tell_trouble(maintenance, err);
-    maintenance->writing->news.err = *err;
+    maintenance->writing->report.err = *err;
     if (maintenance->store)
         maintenance->store->ops->close(maintenance->store);
     maintenance->store = NULL;
@@ -251,7 +251,7 @@ static ob_code look(struct ob_maintenance *maintenance, struct outbox_error *err
     struct notebook *book = maintenance->writing;
     struct ob_control control = {.ctx = book, .paused = on_paused, .tuned = on_tuned, .lane = on_lane};
     ob_code code = maintenance->store->ops->control(maintenance->store, &control, err);
-    book->news.controlled = !code;
+    book->report.controlled = !code;
     maintenance->looked = maintenance->looked || !code;
     return code;
 }
@@ -259,7 +259,7 @@ static ob_code look(struct ob_maintenance *maintenance, struct outbox_error *err
 static ob_code count(struct ob_maintenance *maintenance, struct outbox_error *err)
 {
     ob_code code = maintenance->store->ops->gauges(maintenance->store, on_gauges, maintenance->writing, err);
-    maintenance->writing->news.counted = !code;
+    maintenance->writing->report.counted = !code;
     return code;
 }
 
@@ -272,7 +272,7 @@ static ob_code count_topics(struct ob_maintenance *maintenance, bool headers, st
     ob_code code = ops->status(maintenance->store, on_topic, maintenance->writing, err);
     if (!code && headers)
         code = ops->list(maintenance->store, &filter, on_unrouted, maintenance->writing, err);
-    maintenance->writing->news.by_topic = !code;
+    maintenance->writing->report.by_topic = !code;
     return code;
 }
 
@@ -280,7 +280,7 @@ static ob_code purge(struct ob_maintenance *maintenance, struct outbox_error *er
 {
     int64_t removed = 0;
     ob_code code = maintenance->store->ops->purge(maintenance->store, &removed, err);
-    maintenance->writing->news.purged += removed;
+    maintenance->writing->report.purged += removed;
     if (!code && removed > 0)
         ob_log(&maintenance->terms.log, OB_LOG_INFO, "retention removed old messages",
                OB_STR("store", maintenance->name), OB_INT("messages", removed));
@@ -333,7 +333,7 @@ static void round_of(struct ob_maintenance *maintenance, struct wish wish)
         code = count(maintenance, &err);
     if (!code && maintenance->leads && due(&maintenance->purge_at, maintenance->terms.purge_every_us, now))
         code = purge(maintenance, &err);
-    maintenance->writing->news.reached = !code;
+    maintenance->writing->report.reached = !code;
     if (code)
         give_up_connection(maintenance, &err, now);
     else
@@ -499,7 +499,7 @@ enum outbox_code ob_maintenance_start(const struct ob_maintenance_settings *sett
     maintenance->writing = &maintenance->books[0];
     maintenance->ready = &maintenance->books[1];
     maintenance->reading = &maintenance->books[2];
-    maintenance->wishes = &maintenance->books[3];
+    maintenance->control = &maintenance->books[3];
     init_sync(maintenance);
     bool copied = copy_settings(maintenance, settings);
     int failed = copied ? pthread_create(&maintenance->thread, NULL, run, maintenance) : 0;
@@ -608,21 +608,21 @@ const struct ob_maintenance_report *ob_maintenance_report(struct ob_maintenance 
     bool fresh = maintenance->fresh;
     if (fresh) {
         struct notebook *read = maintenance->reading;
-        if (read->news.controlled) {
-            read = maintenance->wishes;
-            maintenance->wishes = maintenance->reading;
+        if (read->report.controlled) {
+            read = maintenance->control;
+            maintenance->control = maintenance->reading;
         }
         maintenance->reading = maintenance->ready;
         maintenance->ready = read;
         maintenance->fresh = false;
     }
     pthread_mutex_unlock(&maintenance->lock);
-    return fresh ? &maintenance->reading->news : NULL;
+    return fresh ? &maintenance->reading->report : NULL;
 }
 
 const struct ob_maintenance_report *ob_maintenance_control(const struct ob_maintenance *maintenance)
 {
-    const struct ob_maintenance_report *news = &maintenance->reading->news;
-    news = news->controlled ? news : &maintenance->wishes->news;
-    return news->controlled ? news : NULL;
+    const struct ob_maintenance_report *report = &maintenance->reading->report;
+    report = report->controlled ? report : &maintenance->control->report;
+    return report->controlled ? report : NULL;
 }

@@ -1,6 +1,6 @@
-/* maintenance.h - what a relay does for a store beside delivering: heed operators, show that it lives, count, clean up.
+/* maintenance.h - what a relay does for a store beside delivering: learn what operators want, send heartbeats, count, purge.
  *
- * All of it blocks, so it has a thread and a connection of its own, and tells the loop what it found as one piece of news.
+ * All of it blocks, so it has a thread and a connection of its own, and tells the loop what it found as one report.
  * It never stands in the way: while the store cannot be reached it tries again, and deliveries do not depend on it. */
 #ifndef OB_DAEMON_MAINTENANCE_H
 #define OB_DAEMON_MAINTENANCE_H
@@ -29,7 +29,7 @@ struct ob_maintenance_report {
     bool counted; /* these were read: */
     const struct ob_gauges_row *gauges;
     size_t gauges_count;
-    int64_t purged; /* messages removed by retention since the last news */
+    int64_t purged; /* messages removed by retention since the last report */
     bool by_topic;  /* these were read, since somebody asked for them: */
     const struct ob_status_row *topics;
     size_t topic_count;
@@ -48,7 +48,7 @@ struct ob_maintenance_settings {
     const struct ob_config_store *store;
     const struct ob_log *log;
     const char *worker;
-    uv_async_t *wake;  /* sent when there is news, until stop */
+    uv_async_t *wake;  /* sent when there is a report, until stop */
     const char *state; /* "running", "disabled": a literal */
 };
 
@@ -62,7 +62,7 @@ void ob_maintenance_stop(struct ob_maintenance *maintenance);
 
 /* Whether it looks after this store already, under the same name. */
 bool ob_maintenance_serves(const struct ob_maintenance *maintenance, const struct ob_maintenance_settings *settings);
-/* If so it can go on for another configuration: news go to the other handle from now on, and the other settings count from
+/* If so it can go on for another configuration: reports go to the other handle from now on, and the other settings count from
  * the next look on, which is at once. */
 void ob_maintenance_move(struct ob_maintenance *maintenance, const struct ob_maintenance_settings *settings);
 /* Stops it without waiting: it cleans up after itself. For a store that is not served any more while the relay goes on.
@@ -71,7 +71,7 @@ void ob_maintenance_leave(struct ob_maintenance *maintenance, bool says);
 
 /* NULL: nothing new since the last call. */
 const struct ob_maintenance_report *ob_maintenance_report(struct ob_maintenance *maintenance);
-/* The last news that told what operators want; NULL: there was none yet. */
+/* The last report that told what operators want; NULL: there was none yet. */
 const struct ob_maintenance_report *ob_maintenance_control(const struct ob_maintenance *maintenance);
 /* Look, and count by topic, now; unrouted: also what no route took by its headers. */
 void ob_maintenance_hurry(struct ob_maintenance *maintenance, bool unrouted);

@@ -166,8 +166,8 @@ static void on_delivered(struct ob_observer *observer, const struct ob_note *not
     say(observer, OB_LOG_DEBUG, "delivered", note, now);
 }
 
-/* What is put off once more is no news. */
-static bool is_news(const struct ob_note *note)
+/* Being put off once more is nothing new. */
+static bool is_new(const struct ob_note *note)
 {
     bool put_off = note->outcome == OUTBOX_LIMITED || note->outcome == OUTBOX_BLOCKED || note->outcome == OUTBOX_SILENT;
     return !put_off || !note->msg || note->msg->deferred == 0;
@@ -193,7 +193,7 @@ static void on_settled(struct ob_observer *observer, const struct ob_note *note,
     } else if (again(note->outcome)) {
         observer->retried++;
         ob_series_add(observer->series, OB_METRIC_retried, 1);
-        say(observer, is_news(note) ? OB_LOG_INFO : OB_LOG_DEBUG, "retry", note, now);
+        say(observer, is_new(note) ? OB_LOG_INFO : OB_LOG_DEBUG, "retry", note, now);
     } else if (note->outcome == OUTBOX_INTERRUPTED) {
         say(observer, OB_LOG_INFO, "interrupted", note, now);
     } else {

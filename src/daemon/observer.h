@@ -4,7 +4,7 @@
  * the next: what is held is shown as the sum of both. All of it on the loop's thread.
  *
  * Levels. debug: claimed, sent, delivered. info: another attempt will follow, no route; a sink that works again;
- * every ten seconds with deliveries one async store that sums them up. warn: dead, lease lost, a sink that is left alone.
+ * every ten seconds with deliveries one line that sums them up. warn: dead, lease lost, a sink that is left alone.
  * Of the lines about single messages at info and above at most OB_OBSERVER_LINES are written in a second, so that a
  * sink that fails at full speed does not drown the log; how many were left out stands in the summing line. Debug is
  * never cut. Payloads, headers and recipients are never logged. */

@@ -60,12 +60,12 @@ static const struct ob_log *log_of(const struct serve *serve)
     return serve->set.log;
 }
 
-static void on_news(void *ctx, int store, const struct ob_maintenance_report *news)
+static void on_report(void *ctx, int store, const struct ob_maintenance_report *report)
 {
     struct serve *serve = ctx;
     const struct ob_store_loop *store_loop = serve->now ? ob_generation_store_loop(serve->now, store) : NULL;
-    if (news->by_topic && serve->left && store_loop)
-        ob_leftover_read(&serve->left[store], store_loop, serve->config, news);
+    if (report->by_topic && serve->left && store_loop)
+        ob_leftover_read(&serve->left[store], store_loop, serve->config, report);
 }
 
 static void forget_left(struct serve *serve, const struct ob_config *config)
@@ -96,7 +96,7 @@ static enum outbox_code open_generation(struct serve *serve, const struct ob_con
                                               .metrics = serve->metrics,
                                               .health = serve->health,
                                               .ctx = serve,
-                                              .news = on_news};
+                                              .reported = on_report};
     return ob_generation_open(&settings, generation, err);
 }
 

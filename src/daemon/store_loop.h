@@ -8,6 +8,7 @@
 
 #include "config/config.h"
 #include "config/sink_instance.h"
+#include "daemon/maintenance.h"
 #include "lib/engine.h"
 
 struct ob_store_loop;
@@ -19,9 +20,9 @@ struct ob_store_loop_table {
     struct ob_store_loop *at[OB_STORE_LOOP_MAX + 1];
     int last; /* given */
 };
-/* The verdict goes to the store loop that the handle names, if it is still there. */
-void ob_store_loop_table_verdict(const struct ob_store_loop_table *table, uint64_t handle,
-                                 const struct outbox_verdict *verdict);
+/* For sinks' done: the verdict goes to the store loop that the handle names, if it is still there. table: a struct
+ * ob_store_loop_table. */
+void ob_store_loop_verdict(void *table, uint64_t handle, const struct outbox_verdict *verdict);
 
 struct ob_store_loop_settings {
     const struct ob_config *config; /* borrowed, like all of these but for the async store */
@@ -36,10 +37,6 @@ struct ob_store_loop_settings {
     const char *process; /* what the names of all store loops of this process begin with */
     ob_note_fn *note;
     void *note_ctx;
-    /* Whether the payload is what its route asks for (S12): OUTBOX_OK; OUTBOX_INVALID, and why; or it cannot be told
-     * now. NULL: everything is. */
-    enum outbox_code (*valid)(void *ctx, const struct outbox_delivery *msg, char *why, size_t size);
-    void *payload_check_ctx;
 };
 
 enum outbox_code ob_store_loop_open(const struct ob_store_loop_settings *settings, struct ob_store_loop **out,
@@ -54,19 +51,12 @@ struct ob_engine *ob_store_loop_engine(struct ob_store_loop *store_loop);
 /* Its async store, for the store loop after it. */
 struct ob_shared_store *ob_store_loop_store(struct ob_store_loop *store_loop);
 
-/* The lanes there are in the store; copied. */
-void ob_store_loop_lanes(struct ob_store_loop *store_loop, const struct outbox_lane *lanes, size_t count);
-/* Whether the store has told by now what operators want. */
-bool ob_store_loop_controlled(const struct ob_store_loop *store_loop);
-void ob_store_loop_set_controlled(struct ob_store_loop *store_loop);
-/* What operators asked for while it runs; each is true when that changed something. */
-bool ob_store_loop_enable(struct ob_store_loop *store_loop, bool enabled); /* for the record; pauses do the work */
-bool ob_store_loop_enabled(const struct ob_store_loop *store_loop);        /* as configured until the store has told */
-bool ob_store_loop_pause(struct ob_store_loop *store_loop, int sink, bool paused);
+/* Does what operators asked for, as of the report of the store's maintenance. Until the first one nothing is sent. */
+void ob_store_loop_control(struct ob_store_loop *store_loop, const struct ob_maintenance_report *report);
+bool ob_store_loop_controlled(const struct ob_store_loop *store_loop); /* there was a report */
+bool ob_store_loop_enabled(const struct ob_store_loop *store_loop);    /* as configured until the first report */
 bool ob_store_loop_paused(const struct ob_store_loop *store_loop, int sink);
-bool ob_store_loop_tune(struct ob_store_loop *store_loop, int sink, const struct ob_sink_settings *settings);
-const struct ob_sink_settings *ob_store_loop_configured(const struct ob_store_loop *store_loop, int sink);
-/* How many of them no route leads anywhere from. */
+/* How many lanes of the store match no route. */
 size_t ob_store_loop_unrouted_lanes(const struct ob_store_loop *store_loop);
 
 #endif

@@ -83,7 +83,7 @@ static void on_extended(void *ctx, enum outbox_code code, const struct outbox_er
 
 static void on_woken(void *ctx)
 {
-    ob_engine_wake(ctx);
+    event(ctx, &(struct ob_event){.kind = OB_EVENT_WAKE});
 }
 
 /* ---- life ---- */
@@ -121,7 +121,7 @@ enum outbox_code ob_engine_new(const struct ob_engine_settings *settings, struct
     enum outbox_code code = ob_machine_new(&settings->machine, ob_clock_boot_us(), &engine->core, err);
     if (!code)
         code = settings->shared ? ob_shared_store_use(settings->shared, &async.host, &engine->async, err)
-                                : ob_line_open(&async, &engine->async, err);
+                                : ob_async_store_open(&async, &engine->async, err);
     if (!code && settings->shared && settings->machine.poll_us)
         engine->async->ops->pace(engine->async, settings->machine.poll_us);
     if (code)
@@ -229,7 +229,7 @@ void ob_engine_verdict(struct ob_engine *engine, uint64_t handle, const struct o
 
 void ob_engine_wake(struct ob_engine *engine)
 {
-    event(engine, &(struct ob_event){.kind = OB_EVENT_WAKE});
+    on_woken(engine);
 }
 
 void ob_engine_stop(struct ob_engine *engine, int64_t grace_us)

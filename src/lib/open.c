@@ -164,8 +164,8 @@ static ob_code async_postgres(const struct ob_async_store_options *options, stru
 #endif
 }
 
-ob_code ob_line_open(const struct ob_async_store_options *options, struct ob_async_store **async,
-                     struct outbox_error *err)
+ob_code ob_async_store_open(const struct ob_async_store_options *options, struct ob_async_store **async,
+                            struct outbox_error *err)
 {
     *async = NULL;
     switch (ob_url_kind(options->url)) {

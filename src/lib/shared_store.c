@@ -362,7 +362,7 @@ enum outbox_code ob_shared_store_open(const struct ob_async_store_options *optio
     ob_list_init(&shared->users);
     beneath.host = (struct ob_async_store_host){
         .ctx = shared, .claimed = on_claimed, .settled = on_settled, .extended = on_extended, .woken = on_woken};
-    enum outbox_code code = ob_line_open(&beneath, &shared->async, err);
+    enum outbox_code code = ob_async_store_open(&beneath, &shared->async, err);
     if (code)
         ob_shared_store_unref(shared);
     else

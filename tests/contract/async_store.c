@@ -84,7 +84,7 @@ static struct wire *wire_new(struct fx *fx, const char *url, const char *schema,
         .fallback_us = 60 * SECOND,
         .host = {wire, on_claimed, on_settled, on_extended, on_woken},
     };
-    if (ob_line_open(&options, &wire->async, &fx->err))
+    if (ob_async_store_open(&options, &wire->async, &fx->err))
         blame(fx, "cannot open the line: %s", fx->err.text);
     return wire;
 }
@@ -387,7 +387,7 @@ static void nobody_rings_yet_it_looks(struct fx *fx)
         .polling = true,
         .host = {wire, on_claimed, on_settled, on_extended, on_woken},
     };
-    check_(AT(fx), ob_line_open(&options, &wire->async, &fx->err), OUTBOX_OK, "ob_line_open");
+    check_(AT(fx), ob_async_store_open(&options, &wire->async, &fx->err), OUTBOX_OK, "ob_async_store_open");
     int64_t end = ob_clock_boot_us() + PATIENCE_US;
     while (wire->wakes < 3 && ob_clock_boot_us() < end) {
         int wakes = wire->wakes;

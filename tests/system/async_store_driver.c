@@ -128,7 +128,7 @@ int main(int argc, char **argv)
         .application = "line",
         .host = {&driver, on_claimed, on_settled, on_extended, on_woken},
     };
-    if (ob_line_open(&options, &driver.line, &err)) {
+    if (ob_async_store_open(&options, &driver.line, &err)) {
         printf("%s\n", err.text);
         return 1;
     }

@@ -15,7 +15,7 @@
 
 enum { EMPTIES_MAX = 4 };
 
-/* ---- asks ---- */
+/* ---- requests ---- */
 
 static void finish(struct ob_pg_request *request, PGresult *res, const struct outbox_error *err)
 {
@@ -74,7 +74,7 @@ void ob_pg_async_conn_fini(struct ob_pg_async_conn *async_conn)
     async_conn->count = 0;
 }
 
-/* The connection is of no more use: whoever asked on it hears so. An ask that has an error of its own keeps it. */
+/* The connection is of no more use: whoever asked on it hears so. A request that has an error of its own keeps it. */
 static void lost(struct ob_pg_async_conn *async_conn, const struct outbox_error *err)
 {
     hang_up(async_conn);
@@ -261,7 +261,7 @@ static struct ob_pg_request *pop(struct ob_pg_async_conn *async_conn)
     return request;
 }
 
-/* The sync of the first ask is there: so is all that it will get. */
+/* The sync of the first request is there: so is all that it will get. */
 static void answered(struct ob_pg_async_conn *async_conn)
 {
     struct ob_pg_request *request = pop(async_conn);

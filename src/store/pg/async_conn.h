@@ -2,10 +2,10 @@
  *
  *   CLOSED ──a request──▶ RESOLVING ──an address──▶ CONNECTING ──connected──▶ SETTING UP ──the session is set──▶ READY
  *      ▲                   │                         │                        │                                │
- *      └──failed, too late, or lost: every ask on it fails, exactly once──────┴────────────────────────────────┘
+ *      └──failed, too late, or lost: every request fails, exactly once────────┴────────────────────────────────┘
  *
- * requests are sent in the order they come, each behind a sync of its own: it is one transaction, and the failure of one is
- * none of the next. requests that come before READY go behind the set-up in the same pipeline. A statement is prepared with
+ * Requests are sent in the order they come, each behind a sync of its own: it is one transaction, and the failure of one is
+ * none of the next. Requests that come before READY go behind the set-up in the same pipeline. A statement is prepared with
  * its first execution, in the same trip.
  *
  * Nothing waits, also not for a host's name (dial.h). One thread. Must not know what a request is about. */

@@ -5,7 +5,8 @@
  *   --kind KIND          the adapter, or the path of a shared object (with a '/')
  *   --set NAME=VALUE     an option, as a configuration has it (flat, dotted: tls.ca=PATH); again for each element of a list
  *   --out FD             where verdicts go instead of stdout, for a sink that writes there itself
- *   --describe           prints the adapter's settings instead: {"name", "fallback", "required", "doc"} a line
+ *   --describe           prints the adapter's settings instead: {"name", "type", "choices", "fallback", "required",
+ *                        "secret", "doc"} a line
  *   --deadline MS        how long to wait for verdicts after the end of the script (default 10000)
  *
  * The script is one JSON object a line, read as it comes, so a test may hold the pipe open and go step by step:
@@ -340,12 +341,20 @@ static void read_arguments(struct drive *drive, int argc, char **argv)
         fail("--kind is missing", argv[0]);
 }
 
+/* In the words of docs/sinks.md. */
+static const char *const type_names[] = {
+    [OUTBOX_OPTION_TEXT] = "text", [OUTBOX_OPTION_INT] = "number",   [OUTBOX_OPTION_BOOL] = "true or false",
+    [OUTBOX_OPTION_SIZE] = "size", [OUTBOX_OPTION_ENUM] = "choices", [OUTBOX_OPTION_DURATION] = "duration",
+    [OUTBOX_OPTION_LIST] = "list", [OUTBOX_OPTION_MAP] = "map",      [OUTBOX_OPTION_FILE] = "file",
+};
+
 static int describe(const char *kind)
 {
     const struct outbox_sink_ops *ops = ob_sink_find(kind);
     for (const struct outbox_sink_setting *row = ops ? ops->settings : NULL; row && row->name; row++)
-        say(json_pack("{s:s, s:o, s:b, s:s}", "name", row->name, "fallback", text_or_null(row->fallback), "required",
-                      row->required, "doc", row->doc));
+        say(json_pack("{s:s, s:s, s:o, s:o, s:b, s:b, s:s}", "name", row->name, "type", type_names[row->type],
+                      "choices", text_or_null(row->choices), "fallback", text_or_null(row->fallback), "required",
+                      row->required, "secret", row->secret, "doc", row->doc));
     return ops ? 0 : 2;
 }
 

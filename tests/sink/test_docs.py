@@ -21,6 +21,13 @@ def sections():
         return dict(SECTION.findall(file.read()))
 
 
+def words(row):
+    """A setting as the page has it: name, value, default, text."""
+    value = " or ".join("`%s`" % word for word in row["choices"].split()) if row["type"] == "choices" else row["type"]
+    return (row["name"], value + ("; secret" if row["secret"] else ""),
+            "required" if row["required"] else "`%s`" % row["fallback"] if row["fallback"] else "", row["doc"])
+
+
 def described(kind):
     done = subprocess.run([PROGRAM, "--kind", kind, "--describe"], stdout=subprocess.PIPE, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -29,9 +36,8 @@ def described(kind):
 @pytest.mark.parametrize("kind", json.loads(run_cli("version", "--json").stdout)["sinks"])
 def test_every_setting_is_on_the_page(kind):
     rows = ROW.findall(sections()[kind])
-    said = [(name, default, doc.replace("\\|", "|")) for name, _, default, doc in rows]
-    assert said == [(row["name"], "required" if row["required"] else "`%s`" % row["fallback"] if row["fallback"] else "",
-                     row["doc"]) for row in described(kind)]
+    said = [(name, value, default, doc.replace("\\|", "|")) for name, value, default, doc in rows]
+    assert said == [words(row) for row in described(kind)]
 
 
 @pytest.mark.parametrize("kind", json.loads(run_cli("version", "--json").stdout)["sinks"])

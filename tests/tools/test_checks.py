@@ -205,6 +205,15 @@ def test_a_section_that_no_page_shows_is_refused(monkeypatch):
         docs.options()
 
 
+def test_settings_are_read_by_their_place():
+    """What tools/gen-docs takes for the members of a setting are those of the struct, in its order."""
+    with open(os.path.join(ROOT, "include", "outbox", "sink.h")) as file:
+        struct = re.search(r"struct outbox_sink_setting \{(.*?)\n\};", file.read(), re.DOTALL).group(1)
+    struct = re.sub(r"/\*.*?\*/", "", struct, flags=re.DOTALL)
+    members = [re.search(r"\w+$", part.strip()).group() for line in struct.split(";") if line.strip() for part in line.split(",")]
+    assert members == docs.SETTING_FIELDS
+
+
 def embed(folder, out):
     subprocess.run([os.path.join(ROOT, "tools", "embed-sql"), "--depfile", str(out / "x.d"), "--source", str(out / "x.c"),
                     "--header", str(out / "x.h"), "ob_x", str(folder)], check=True)

@@ -98,6 +98,27 @@ def lost_links(path, text):
     return lost
 
 
+# ---- sentences about the source ------------------------------------------------------------------------------------------
+
+
+def test_log_lines_are_those_of_the_source():
+    """V12: docs/metrics.md names the lines about messages as src/daemon/observer.c writes them, debug, info and warn."""
+    rows = re.findall(r"^\| (?:debug|info|warn) \| (.*) \|$", text_of("docs/metrics.md"), re.MULTILINE)
+    named = set(re.findall(r"`([^`]+)`", " ".join(rows)))
+    written = set(re.findall(r'"([a-z ]+)"', text_of("src/daemon/observer.c")))
+    assert len(rows) == 3 and named - written == set()
+
+
+def test_buckets_are_those_of_the_source():
+    """T5: docs/metrics.md has the bounds of the histograms."""
+    bounds = re.search(r"ob_metrics_bounds\[\w+\] = \{(.*?)\}", text_of("src/daemon/metrics.c"), re.DOTALL).group(1)
+    sentence = re.search(r"^Histograms have the buckets (.*)\.$", text_of("docs/metrics.md"), re.MULTILINE).group(1)
+    units, seconds = {"ms": 0.001, "s": 1, "min": 60, "h": 3600}, []
+    for group, unit in re.findall(r"([\d., and]+) (ms|s|min|h)", sentence):
+        seconds += [float(number) * units[unit] for number in re.findall(r"[\d.]+", group)]
+    assert seconds == pytest.approx([float(number) for number in bounds.split(",") if number.strip()])
+
+
 # ---- names ---------------------------------------------------------------------------------------------------------------
 
 

@@ -55,7 +55,10 @@ static int show(struct ob_cli *cli, const char *name)
 
 static int unknown_setting(struct ob_cli *cli, const char *name)
 {
-    static const char prefix[] = "sink.";
+    static const char prefix[] = "sink.", foreign[] = "destination.";
+    if (strncmp(name, foreign, strlen(foreign)) == 0)
+        return ob_cli_usage(cli, "there is no setting \"%s\"; did you mean \"%s%s\"?", name, prefix,
+                            name + strlen(foreign));
     static const char *const settings[] = {"poll", "batch", "enabled", "rate", "concurrency"};
     const char *dot = strrchr(name, '.'), *given = dot ? dot + 1 : name;
     bool of_sink = strncmp(name, prefix, strlen(prefix)) == 0 && dot > name + strlen(prefix);

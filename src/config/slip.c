@@ -47,6 +47,8 @@ static const struct {
     {"request_timeout", "timeout"},
     {"ttl", "timeout"},
     {"batch_size", "batch"},
+    {"window", "max_messages"},
+    {"prefetch_count", "max_messages"},
     {"interval", "poll"},
     {"poll_interval", "poll"},
     {"lock_timeout", "lease"},

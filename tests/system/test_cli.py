@@ -516,3 +516,11 @@ def test_output_that_goes_nowhere(box):
     with open("/dev/full", "w") as full:
         done = subprocess.run([CLI, "list", "--store", box.url], stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode != 0 and b"No space left" in done.stderr
+
+
+def test_what_others_call_a_sink(box):
+    """T5: the word that other programs use leads to ours."""
+    for args, meant in [(("pause", "--destination", "a"), "--sink"), (("resume", "--destination=a"), "--sink"),
+                        (("tune", "destination.a.rate", "3/s"), '"sink.a.rate"')]:
+        done = box.cli(*args, check=False)
+        assert done.returncode == 2 and "did you mean " + meant in done.stderr, done.stderr

@@ -89,11 +89,3 @@ def test_the_symbol_list_is_the_headers(tmp_path):
     assert list(abi.symbol_offences(abi.HEADERS, str(script), library)) == [
         "src/lib/outbox.map lacks outbox_nack, which the public headers declare",
         "src/lib/outbox.map has outbox_n*, which no public header declares"]
-
-
-def test_public_headers_do_not_name_requirements():
-    """Strangers read them."""
-    ids = load("check-tree").ID
-    for name in os.listdir(abi.HEADERS):
-        with open(os.path.join(abi.HEADERS, name)) as file:
-            assert not ids.search(file.read()), name

@@ -64,9 +64,44 @@ bool ob_command_takes(const struct ob_command *command, const struct ob_option *
 
 /* ---- the nearest word -------------------------------------------------------------------------------------------- */
 
+/* Words that others use, and ours. */
+struct word {
+    const char *others, *ours; /* others: between blanks */
+};
+
+static const char *translate(const struct word *words, size_t count, const char *word)
+{
+    size_t len = strlen(word);
+    for (size_t i = 0; i < count; i++)
+        for (const char *at = words[i].others; len && (at = strstr(at, word)); at++)
+            if (at > words[i].others && at[-1] == ' ' && at[len] == ' ')
+                return words[i].ours;
+    return NULL;
+}
+
 const char *ob_nearest_command(const char *name)
 {
+    static const struct word words[] = {
+        {" enqueue publish put push emit add ", "send"},
+        {" serve start relay worker dispatch daemon deliver ", "run"},
+        {" ls messages find search query ", "list"},
+        {" get inspect describe view explain ", "show"},
+        {" requeue redrive replay resend revive ", "retry"},
+        {" delete drop remove forget ", "discard"},
+        {" stop hold disable ", "pause"},
+        {" unpause continue enable ", "resume"},
+        {" check lint verify ", "validate"},
+        {" create setup install new ", "init"},
+        {" upgrade schema ddl ", "migrate"},
+        {" stats info queue top ", "status"},
+        {" set ", "configure"},
+        {" clean cleanup vacuum prune ", "purge"},
+        {" diagnose health ping test ", "doctor"},
+    };
+    const char *ours = translate(words, sizeof words / sizeof words[0], name);
     struct ob_nearest near;
+    if (ours)
+        return ours;
     ob_nearest_init(&near, name);
     for (size_t i = 0; i < ob_commands_count; i++)
         ob_nearest_try(&near, ob_commands[i].name);
@@ -75,7 +110,34 @@ const char *ob_nearest_command(const char *name)
 
 const char *ob_nearest_option(const struct ob_command *command, const char *name)
 {
+    static const struct word words[] = {
+        {" destination dest outlet target ", "sink"},
+        {" url uri dsn database db connection file ", "store"},
+        {" ns ", "namespace"},
+        {" event type ", "topic"},
+        {" state ", "status"},
+        {" count max number top n ", "limit"},
+        {" since offset page ", "after"},
+        {" until older-than ", "before"},
+        {" delay at in ", "deliver-after"},
+        {" ttl expire expires ", "expires-at"},
+        {" idempotency-key idempotency_key ", "dedupe-key"},
+        {" order-key partition-key ", "key"},
+        {" format output ", "json"},
+        {" silent ", "quiet"},
+        {" confirm assume-yes no-confirm ", "yes"},
+        {" who user ", "actor"},
+        {" why message comment ", "reason"},
+        {" once drain exit-when-empty ", "until-empty"},
+        {" example template ", "sample"},
+        {" secrets show-secrets ", "reveal"},
+        {" default unset ", "reset"},
+    };
+    const char *ours = translate(words, sizeof words / sizeof words[0], name);
     struct ob_nearest near;
+    for (size_t i = 0; ours && i < ob_options_count; i++)
+        if (strcmp(ob_options[i].name, ours) == 0 && ob_command_takes(command, &ob_options[i]))
+            return ours;
     ob_nearest_init(&near, name);
     for (size_t i = 0; i < ob_options_count; i++)
         if (ob_command_takes(command, &ob_options[i]))
@@ -139,8 +201,8 @@ static bool set_option(struct ob_args *args, const struct ob_option *option, con
                usage_error(args, "--%s takes a whole number, not \"%s\"", option->name, value);
     case OB_OPTION_TIME:
         return ob_when_parse(value, ob_clock_wall_us(), field) ||
-               usage_error(args, "--%s takes a time such as 2024-05-01T12:00:00Z or +30s, not \"%s\"", option->name,
-                           value);
+               usage_error(args, "--%s takes a time such as 2024-05-01T12:00:00Z, -1h or +30s, not \"%s\"",
+                           option->name, value);
     case OB_OPTION_LIST:
         if (list->count == OB_ARGS_LIST_MAX)
             return usage_error(args, "--%s is given more than %d times", option->name, OB_ARGS_LIST_MAX);
@@ -212,12 +274,18 @@ static bool check_count(const struct ob_args *args)
     const struct ob_command *command = args->command;
     if (!command || args->help)
         return true;
+    const char *space = *command->usage ? " " : "";
     if (args->rest_count < command->least)
-        return usage_error(args, "an argument is missing: outbox %s %s", command->name, command->usage);
-    if (command->most >= 0 && args->rest_count > command->most)
-        return usage_error(args, "\"%s\" is one argument too many: outbox %s %s", args->rest[command->most],
-                           command->name, command->usage);
-    return true;
+        return usage_error(args, "an argument is missing: outbox %s%s%s", command->name, space, command->usage);
+    if (command->most < 0 || args->rest_count <= command->most)
+        return true;
+    const char *word = args->rest[command->most], *option = ob_nearest_option(command, word);
+    if (command->run == cmd_list && ob_status_find(word))
+        return usage_error(args, "\"%s\" is one argument too many; did you mean: outbox list --status %s?", word, word);
+    if (option && strcmp(option, word) == 0)
+        return usage_error(args, "\"%s\" is one argument too many; did you mean --%s?", word, word);
+    return usage_error(args, "\"%s\" is one argument too many: outbox %s%s%s", word, command->name, space,
+                       command->usage);
 }
 
 /* Known before anything else is: a mistake on the line is told in the form that it asks for. */

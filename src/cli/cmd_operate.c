@@ -11,8 +11,6 @@
 
 enum { AT_ONCE = 1000, COUNT_CAP = 10000 };
 
-static const char *const status_words[] = {"pending", "processing", "delivered", "dead", "discarded"};
-
 int ob_cli_filter(struct ob_cli *cli, struct ob_filter *filter)
 {
     const struct ob_args *args = &cli->args;
@@ -32,9 +30,7 @@ int ob_cli_filter(struct ob_cli *cli, struct ob_filter *filter)
         return ob_cli_usage(cli, "--limit takes %lld to %lld", (long long)OB_LEAST(operate),
                             (long long)OB_MOST(operate));
     filter->limit = args->limit.value;
-    for (size_t i = 0; args->status && i < sizeof status_words / sizeof status_words[0]; i++)
-        if (strcmp(args->status, status_words[i]) == 0)
-            filter->status_plus_1 = (int)i + 1;
+    filter->status_plus_1 = args->status ? ob_status_find(args->status) : 0;
     if (args->status && !filter->status_plus_1)
         return ob_cli_usage(cli, "--status takes pending, processing, delivered, dead or discarded, not \"%s\"",
                             args->status);

@@ -25,32 +25,25 @@ static void log_problems(const struct ob_log *log, const struct ob_config_report
     }
 }
 
-/* What other commands can use, and a relay cannot: without a store it would sit there and deliver nothing. NULL: it can be
- * used. */
-static const char *useless(const struct ob_config *config)
-{
-    if (!config->file)
-        return OB_NO_CONFIG;
-    if (config->store_count == 0)
-        return "a relay needs a store: write `store: URL`, set OUTBOX_STORE or give --store";
-    return NULL;
-}
-
 static struct ob_config *load(void *ctx)
 {
     struct run *run = ctx;
     struct ob_config_input input = ob_cli_config_input(run->cli, NULL);
     struct ob_config *config = NULL;
     struct ob_config_report report;
-    input.relay = input.path;
+    input.relay = true;
+    if (!input.path) {
+        ob_log(&run->log, OB_LOG_ERROR, "configuration", OB_STR("problem", OB_NO_CONFIG));
+        return NULL;
+    }
     enum outbox_code code = ob_config_load(&input, &config, &report);
     log_problems(&run->log, &report);
     if (code == OUTBOX_NOMEM)
         ob_log(&run->log, OB_LOG_ERROR, "no memory for the configuration");
     ob_config_report_fini(&report);
-    const char *why = config ? useless(config) : NULL;
-    if (why) {
-        ob_log(&run->log, OB_LOG_ERROR, "configuration", OB_STR("problem", why));
+    if (config && config->store_count == 0) { /* enough for other commands */
+        ob_log(&run->log, OB_LOG_ERROR, "configuration",
+               OB_STR("problem", "a relay needs a store: write `store: URL`, set OUTBOX_STORE or give --store"));
         ob_config_free(config);
         return NULL;
     }

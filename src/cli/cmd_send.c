@@ -36,6 +36,9 @@ ob_code ob_cli_payload(const char *word, struct ob_buf *buf, struct outbox_error
     int reason = errno;
     if (file && file != stdin)
         fclose(file);
+    if (ok && buf->len == 0)
+        return ob_error_set(err, OUTBOX_INVALID, "the payload from %s is empty; JSON null is a payload: null",
+                            word[0] == '@' ? word + 1 : "stdin");
     if (ok)
         return OUTBOX_OK;
     return ob_error_set(err, OUTBOX_INVALID, "cannot read the payload from %s: %s", word[0] == '@' ? word + 1 : "stdin",

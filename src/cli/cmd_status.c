@@ -114,13 +114,11 @@ static void note_pauses(const struct ob_cli *cli, const struct ob_pauses *pauses
     ob_buf_fini(&text);
 }
 
-int cmd_status(struct ob_cli *cli)
+static int say_status(struct ob_cli *cli, const struct ob_pauses *pauses)
 {
     struct ob_buf buf = OB_BUF_INIT;
     struct ob_json json = {0};
     struct totals totals = {.cli = cli, .json = cli->args.json ? &json : NULL};
-    if (!ob_cli_open(cli))
-        return ob_cli_fail(cli);
     if (!cli->args.json)
         say_place(cli);
     ob_json_init(&json, &buf);
@@ -133,14 +131,8 @@ int cmd_status(struct ob_cli *cli)
         return ob_cli_fail(cli);
     }
     ob_json_end(&json);
-    struct ob_pauses pauses;
-    if (ob_pauses_read(cli->store, &pauses, &cli->err)) {
-        ob_pauses_fini(&pauses);
-        ob_buf_fini(&buf);
-        return ob_cli_fail(cli);
-    }
     ob_json_key(&json, "pauses");
-    ob_pauses_json(&json, &pauses);
+    ob_pauses_json(&json, pauses);
     ob_json_count(&json, "pending", totals.pending);
     ob_json_count(&json, "due", totals.due);
     ob_json_count(&json, "delayed", totals.delayed);
@@ -157,9 +149,17 @@ int cmd_status(struct ob_cli *cli)
         ob_cli_note(cli, "Nothing was ever enqueued here. Try: outbox send hello '{\"world\": 1}'");
     else if (totals.dead)
         ob_cli_note(cli, "Dead letters wait for a decision: outbox list --status dead");
-    if (pauses.count && !cli->args.json)
-        note_pauses(cli, &pauses);
-    ob_pauses_fini(&pauses);
+    if (pauses->count && !cli->args.json)
+        note_pauses(cli, pauses);
     ob_buf_fini(&buf);
     return OB_EXIT_OK;
+}
+
+int cmd_status(struct ob_cli *cli)
+{
+    struct ob_pauses pauses = {0};
+    int status = !ob_cli_open(cli) || ob_pauses_read(cli->store, &pauses, &cli->err) ? ob_cli_fail(cli)
+                                                                                     : say_status(cli, &pauses);
+    ob_pauses_fini(&pauses);
+    return status;
 }

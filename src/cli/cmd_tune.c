@@ -55,23 +55,23 @@ static int show(struct ob_cli *cli, const char *name)
 
 static int unknown_setting(struct ob_cli *cli, const char *name)
 {
-    static const char prefix[] = "sink.", foreign[] = "destination.";
-    if (strncmp(name, foreign, strlen(foreign)) == 0)
-        return ob_cli_usage(cli, "there is no setting \"%s\"; did you mean \"%s%s\"?", name, prefix,
-                            name + strlen(foreign));
+    static const char prefix[] = "sink.", old[] = "destination.";
     static const char *const settings[] = {"poll", "batch", "enabled", "rate", "concurrency"};
+    enum { OF_SINKS = 3, SETTINGS = 5 };
+    if (strncmp(name, old, strlen(old)) == 0)
+        return ob_cli_usage(cli, "there is no setting \"%s\"; did you mean \"%s%s\"?", name, prefix,
+                            name + strlen(old));
     const char *dot = strrchr(name, '.'), *given = dot ? dot + 1 : name;
     bool of_sink = strncmp(name, prefix, strlen(prefix)) == 0 && dot > name + strlen(prefix);
     struct ob_nearest near;
     ob_nearest_init(&near, given);
-    for (size_t i = of_sink ? 3 : 0; i < (of_sink || !dot ? 5 : 0); i++)
+    for (size_t i = of_sink ? OF_SINKS : 0; i < (of_sink || !dot ? SETTINGS : 0); i++)
         ob_nearest_try(&near, settings[i]);
     if (!near.best || strcmp(near.best, given) == 0)
         return ob_cli_usage(cli, "%s", cli->err.text);
-    return ob_cli_usage(
-        cli, "there is no setting \"%s\"; did you mean \"%s%.*s%s\"?", name,
-        of_sink || near.best == settings[0] || near.best == settings[1] || near.best == settings[2] ? "" : "sink.NAME.",
-        of_sink ? (int)(given - name) : 0, name, near.best);
+    bool whole = of_sink || (near.best != settings[OF_SINKS] && near.best != settings[OF_SINKS + 1]);
+    return ob_cli_usage(cli, "there is no setting \"%s\"; did you mean \"%s%.*s%s\"?", name, whole ? "" : "sink.NAME.",
+                        of_sink ? (int)(given - name) : 0, name, near.best);
 }
 
 int cmd_tune(struct ob_cli *cli)

@@ -76,7 +76,8 @@ int cmd_help(struct ob_cli *cli)
     if (!command) {
         const char *nearest = ob_nearest_command(cli->args.rest[0]);
         return ob_cli_usage(cli, "there is no command \"%s\"%s%s%s", cli->args.rest[0],
-                            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+                            nearest ? "; did you mean \"" : "; outbox help lists them", nearest ? nearest : "",
+                            nearest ? "\"?" : "");
     }
     ob_help_command(stdout, command);
     return OB_EXIT_OK;

@@ -67,7 +67,9 @@ int ob_cli_usage(struct ob_cli *cli, const char *format, ...)
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    ob_error_set(&cli->err, OUTBOX_INVALID, "%s; see: outbox %s --help", text, cli->args.command->name);
+    bool asks = *text && text[strlen(text) - 1] == '?';
+    ob_error_set(&cli->err, OUTBOX_INVALID, "%s%s: outbox %s --help", text, asks ? " See" : "; see",
+                 cli->args.command->name);
     ob_cli_fail(cli);
     return OB_EXIT_USAGE;
 }
@@ -162,8 +164,14 @@ bool ob_cli_open(struct ob_cli *cli)
     if (!code)
         return true;
     char shown[160];
+    enum ob_url kind = ob_url_kind(cli->url);
     ob_url_redact(cli->url, shown, sizeof shown);
-    ob_error_set_sqlstate(&cli->err, code, err.sqlstate, "%s: %s", shown, err.text);
+    if (kind == OB_URL_UNKNOWN)
+        cli->err = err;
+    else
+        ob_error_set_sqlstate(&cli->err, code, err.sqlstate, "%s: %s%s%s", shown, err.text,
+                              code == OUTBOX_UNREACHABLE && kind == OB_URL_POSTGRES ? "; " : "",
+                              code == OUTBOX_UNREACHABLE && kind == OB_URL_POSTGRES ? ob_code_todo(code) : "");
     return false;
 }
 
@@ -250,6 +258,14 @@ const char *ob_status_name(enum ob_status status)
 {
     static const char *const names[] = {"pending", "processing", "delivered", "dead", "discarded"};
     return status < OB_STATUS_COUNT ? names[status] : "unknown";
+}
+
+int ob_status_find(const char *name)
+{
+    for (int i = 0; i < OB_STATUS_COUNT; i++)
+        if (strcmp(name, ob_status_name((enum ob_status)i)) == 0)
+            return i + 1;
+    return 0;
 }
 
 enum ob_color ob_status_color(enum ob_status status)

@@ -226,6 +226,7 @@ static void give_up_connection(struct ob_maintenance *maintenance, const struct 
         maintenance->store->ops->close(maintenance->store);
     maintenance->store = NULL;
     maintenance->leads = false;
+    maintenance->beat_at = 0; /* whoever comes back says so at once; and does not seem to be well until then */
     maintenance->backoff_us = maintenance->backoff_us ? maintenance->backoff_us * 2 : BACKOFF_US;
     if (maintenance->backoff_us > BACKOFF_CAP_US)
         maintenance->backoff_us = BACKOFF_CAP_US;

@@ -48,9 +48,10 @@ struct serve {
     struct ob_health *health;
     struct ob_admin *admin; /* NULL: no HTTP */
     int64_t watchdog_us, barked_us;
-    uint64_t log_dropped;     /* lines, as counted so far */
-    struct ob_leftover *left; /* one a store, as of the last count; for until_empty */
-    int64_t count_at_us;      /* when the stores are asked to count again */
+    uint64_t log_dropped;       /* lines, as counted so far */
+    struct ob_leftover *left;   /* one a store, as of the last count; for until_empty */
+    struct outbox_error failed; /* of until_empty: a store that nobody can use as it is */
+    int64_t count_at_us;        /* when the stores are asked to count again */
     int64_t count_every_us;
     uint64_t looked; /* messages claimed, of all stores, when they were last told to look again */
 };
@@ -63,6 +64,8 @@ static const struct ob_log *log_of(const struct serve *serve)
 static void on_report(void *ctx, int store, const struct ob_maintenance_report *report)
 {
     struct serve *serve = ctx;
+    if (!news->reached && ob_code_class(news->err.code) == OUTBOX_CLASS_OPERATOR)
+        serve->failed = news->err;
     const struct ob_store_loop *store_loop = serve->now ? ob_generation_store_loop(serve->now, store) : NULL;
     if (report->by_topic && serve->left && store_loop)
         ob_leftover_read(&serve->left[store], store_loop, serve->config, report);
@@ -390,7 +393,10 @@ static void on_prepare(uv_prepare_t *prepare)
     turn_draining(serve);
     int64_t due = ob_generation_turn(serve->now), others = draining_due(serve), now = ob_clock_boot_us();
     due = others < due ? others : due;
-    if (serve->phase == RUNNING && serve->set.until_empty && all_done(serve, now)) {
+    if (serve->phase == RUNNING && serve->set.until_empty && serve->failed.code) {
+        stop(serve, 0);
+        due = 0;
+    } else if (serve->phase == RUNNING && serve->set.until_empty && all_done(serve, now)) {
         tell_left(serve);
         stop(serve, serve->config->grace_us);
         due = 0;
@@ -521,5 +527,7 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
         unload(&serve, serve.draining_configs[i]);
     unload(&serve, serve.config);
     options->unload(serve.first);
+    if (!code && options->until_empty && serve.failed.code)
+        code = ob_error_set(err, serve.failed.code, "%s", serve.failed.text);
     return code;
 }

@@ -59,6 +59,9 @@ void ob_url_redact(const char *url, char *text, size_t size)
 static ob_code names_no_store(const char *url, struct outbox_error *err)
 {
     char shown[120];
+    size_t len = strlen(url);
+    if (*url == '/' || *url == '.' || (len > 3 && strcmp(url + len - 3, ".db") == 0))
+        return ob_error_set(err, OUTBOX_INVALID, "the store is given as a path; of an SQLite file write sqlite:PATH");
     ob_url_redact(url, shown, sizeof shown);
     return ob_error_set(err, OUTBOX_INVALID,
                         "\"%s\" names no store; write postgresql://USER@HOST/DATABASE or sqlite:PATH", shown);

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from support import database
 from support.box import STORES, fresh_box
 from support.relay import Relay
+from support.under import PATIENCE
 
 
 @pytest.fixture(params=STORES)
@@ -72,3 +74,12 @@ def test_a_relay_that_is_disabled(box, tmp_path):
     relay = Relay(tmp_path, box.url, {"out": {"kind": "null"}}, [{"sink": "out"}], relay={"enabled": False})
     relay.until_empty(timeout=30)
     assert left(relay) == [("default/t", 1, "the relay is disabled")]
+
+
+def test_a_store_that_cannot_be_used(tmp_path, pg_server):
+    """N6: whoever waits for the end is told that it will not come: exit 78, and what to do."""
+    pg_server.psql("CREATE DATABASE bare")
+    relay = Relay(tmp_path, database.Database(pg_server, "bare").url(), {"out": {"kind": "null"}}, [{"sink": "out"}])
+    relay.start("--until-empty")
+    assert relay.process.wait(30 * PATIENCE) == 78
+    assert "outbox migrate" in relay.log().splitlines()[-1]

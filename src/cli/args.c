@@ -171,8 +171,7 @@ static bool usage_error(const struct ob_args *args, const char *format, ...)
 
 static bool unknown_option(const struct ob_args *args, const char *name)
 {
-    bool sink = strcmp(name, "destination") == 0; /* what others call it */
-    const char *nearest = sink ? "sink" : ob_nearest_option(args->command, name);
+    const char *nearest = ob_nearest_option(args->command, name);
     if (nearest)
         return usage_error(args, "unknown option --%s; did you mean --%s?", name, nearest);
     return usage_error(args, "unknown option --%s", name);

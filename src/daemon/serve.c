@@ -64,8 +64,8 @@ static const struct ob_log *log_of(const struct serve *serve)
 static void on_report(void *ctx, int store, const struct ob_maintenance_report *report)
 {
     struct serve *serve = ctx;
-    if (!news->reached && ob_code_class(news->err.code) == OUTBOX_CLASS_OPERATOR)
-        serve->failed = news->err;
+    if (!report->reached && ob_code_class(report->err.code) == OUTBOX_CLASS_OPERATOR)
+        serve->failed = report->err;
     const struct ob_store_loop *store_loop = serve->now ? ob_generation_store_loop(serve->now, store) : NULL;
     if (report->by_topic && serve->left && store_loop)
         ob_leftover_read(&serve->left[store], store_loop, serve->config, report);

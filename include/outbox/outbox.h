@@ -234,8 +234,10 @@ struct outbox_delivery {
     int64_t
         stream; /* what seq counts in: a key has one per tenant, and one per topic unless its order spans topics. 0: no
                      * order to keep, though there may be a key (it was dead, and later messages of its key went on) */
-    int deferred; /* how often in a row it was put off before this attempt: limited, blocked or silent */
-    int lost;     /* how many of the spent attempts ended because the worker's lease expired */
+    int deferred;      /* how often in a row it was put off before this attempt: limited, blocked or silent */
+    int lost;          /* how many of the spent attempts ended because the worker's lease expired */
+    bool own_attempts; /* max_attempts is what its producer asked for */
+    int64_t retry_base_us, retry_cap_us; /* the policy of this claim: its own, or the namespace's */
 };
 
 /* Claims messages that are due. On success *batch is yours to free, even when it is empty; otherwise it is NULL. Fails also
@@ -289,6 +291,7 @@ struct outbox_settle {
     const char *output;         /* JSON for outcome hooks; NULL for none */
     int64_t delay_us;           /* until the next attempt; -1: by the retry policy of the claim; or OUTBOX_NEVER */
     int64_t latency_us;         /* how long the delivery took; -1: not measured */
+    int max_attempts; /* what the message may spend in all, when its producer did not ask for its own; 0: as it is */
 };
 #define OUTBOX_SETTLE_INIT \
     { \

@@ -53,7 +53,7 @@ create table @schema@.message (
     tenant_id      uuid,
     seq            bigint,
     priority       smallint not null,
-    max_attempts   smallint not null,
+    max_attempts   smallint, -- null: its producer did not say
     namespace      text not null,
     topic          text not null,
     key            text,
@@ -93,13 +93,14 @@ create table @schema@.queue (
     spent        smallint not null default 0, -- of the budget max_attempts
     deferred     smallint not null default 0, -- how many times in a row it was limited, blocked or silent
     lost         smallint not null default 0, -- of those: attempts whose worker was not heard of again
-    max_attempts smallint not null,
+    max_attempts smallint not null,           -- the message's own, or a sink's, or the namespace's
     ceiling      smallint,                    -- the budget under the claim that holds it
     prio         smallint not null,
     shard        smallint not null,           -- -1: no key
     parked       boolean not null default false, -- waits for its predecessor to be settled, not for a time
     held         boolean not null default false, -- dead, and its key waits for an operator
     redriven     boolean not null default false,
+    by_sink      boolean not null default false, -- max_attempts is what a route or sink said
     holder       text
 ) with (fillfactor = 35, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0.1, vacuum_truncate = off);

@@ -412,7 +412,7 @@ begin
 
     insert into @schema@.message (id, created_at, tenant_id, seq, priority, max_attempts, namespace, topic, key,
         dedupe_key, subject, recipient, correlation_id, content_type, expires_at, headers, payload, body, encoding)
-    values (v_id, v_now, v_tenant, v_seq, p_priority, v_max_attempts, p_namespace, p_topic, p_key, p_dedupe_key,
+    values (v_id, v_now, v_tenant, v_seq, p_priority, p_max_attempts, p_namespace, p_topic, p_key, p_dedupe_key,
         p_subject, p_recipient, p_correlation_id, p_content_type, p_expires_at, p_headers, p_payload, p_body,
         p_encoding);
     insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard)
@@ -486,7 +486,7 @@ $$;
 create type @schema@.item as (ord int, id uuid, topic text, payload jsonb, body bytea, content_type text, key text,
     dedupe_key text, tenant_id uuid, namespace text, subject text, recipient text, headers jsonb, priority int,
     deliver_after timestamptz, expires_at timestamptz, max_attempts int, correlation_id text, dedupe_digest uuid,
-    stream_digest uuid, order_topic text, lane bigint, doorbell int, prefix boolean, max_payload int, encoding text);
+    stream_digest uuid, order_topic text, lane bigint, doorbell int, prefix boolean, max_payload int, encoding text, budget int);
 
 -- Reads the array; the settings of each namespace and the lanes known so far come along.
 create function @schema@.read_items(messages jsonb, v_now timestamptz) returns @schema@.item[]
@@ -495,14 +495,15 @@ as $$
     select array_agg(row (o.ordinality, @schema@.uuid7(v_now), m.topic, m.payload, decode(m.payload_base64, 'base64'),
                m.content_type, m.key, m.dedupe_key, m.tenant, m.namespace, m.subject, m.recipient, m.headers,
                coalesce(m.priority, 4), m.deliver_after, m.expires_at,
-               coalesce(m.max_attempts, n.max_attempts, s.max_attempts), m.correlation_id,
+               m.max_attempts, m.correlation_id,
                @schema@.digest(m.namespace || chr(31) || case coalesce(n.dedupe_scope, s.dedupe_scope) when 'topic'
                    then m.topic else '' end || chr(31) || m.dedupe_key),
                @schema@.digest(m.namespace || chr(31) || t.order_topic || chr(31) || coalesce(m.tenant::text, '')
                    || chr(31) || m.key),
                t.order_topic, l.id, case when coalesce(n.doorbell, s.doorbell) then coalesce(l.doorbell, 0) end,
                coalesce(n.tenant_prefix, s.tenant_prefix),
-               coalesce(n.max_payload, s.max_payload), m.encoding)::@schema@.item order by o.ordinality)
+               coalesce(n.max_payload, s.max_payload), m.encoding,
+               coalesce(m.max_attempts, n.max_attempts, s.max_attempts))::@schema@.item order by o.ordinality)
       from jsonb_array_elements(messages) with ordinality o(value, ordinality)
      cross join lateral (select r.*, coalesce(r.name_space, 'default') as namespace, @schema@.tenant_for(r.tenant_id) as tenant
               from (select x.*, o.value ->> 'namespace' as name_space,
@@ -657,7 +658,7 @@ begin
     insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard)
     select i.id, i.lane, least(coalesce(i.deliver_after, v_now), i.expires_at), v_sids[i.ord], v_seqs[i.ord], i.expires_at,
            i.tenant_id, case when i.encoding is null then coalesce(octet_length(i.body), octet_length(i.payload::text))
-               else @schema@.content_size(i.ord, i.body, i.encoding) end, i.max_attempts, i.priority, coalesce(v_sids[i.ord] % 16, -1)
+               else @schema@.content_size(i.ord, i.body, i.encoding) end, i.budget, i.priority, coalesce(v_sids[i.ord] % 16, -1)
       from unnest(v_items) i where i.id is not null;
     if v_dedupes and cardinality(v_seqs) > 0 then
         update @schema@.dedupe d set seq = v_seqs[i.ord]

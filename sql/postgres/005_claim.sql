@@ -47,7 +47,7 @@ create type @schema@.delivery as (id uuid, token bigint, namespace text, topic t
     dedupe_key text, subject text, recipient text, headers jsonb, correlation_id text, payload jsonb, body bytea,
     content_type text, priority int, attempt int, spent int, max_attempts int, redriven boolean, created_at timestamptz,
     claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz, place tid,
-    encoding text, stream bigint, deferred int, lost int);
+    encoding text, stream bigint, deferred int, lost int, own_attempts boolean, retry_base interval, retry_cap interval);
 
 -- Messages, wherever they are; none is in both.
 create view @schema@.stored as
@@ -732,7 +732,7 @@ begin
                        retry_cap = case when v_policies is null then v_cap
                                else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end, parked = false
                  where q.ctid = any (v_take)
-                returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
+                returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.retry_base, q.retry_cap, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
             ), sorted as (
                 select * from leased q
                 window run as (partition by q.sid)
@@ -742,7 +742,8 @@ begin
             select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                    m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                    q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
-                   q.sid, q.deferred::int, q.lost::int
+                   q.sid, q.deferred::int, q.lost::int, m.max_attempts is not null, q.retry_base * interval '1 ms',
+                   q.retry_cap * interval '1 ms'
               from sorted q
              cross join lateral (select * from @schema@.message x
                                   where x.id = q.id and @schema@.within(x.id, v_spans.low, v_spans.high)
@@ -762,14 +763,15 @@ begin
                        retry_cap = case when v_policies is null then v_cap
                            else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end
                  where q.ctid = any (v_take)
-                returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid
+                returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.retry_base, q.retry_cap, q.redriven, q.until, q.prio, q.due, q.sid
             ), sorted as (
                 select * from leased q order by q.prio desc, q.due
             )
             select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                    m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                    q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
-                   q.sid, q.deferred::int, q.lost::int
+                   q.sid, q.deferred::int, q.lost::int, m.max_attempts is not null, q.retry_base * interval '1 ms',
+                   q.retry_cap * interval '1 ms'
               from sorted q -- a nested loop: the order stays
              cross join lateral (select * from @schema@.message x where x.id = q.id
                                  union all
@@ -786,7 +788,7 @@ begin
                    retry_cap = case when v_policies is null then v_cap
                            else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end, parked = false
              where q.ctid = any (v_take)
-            returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
+            returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.retry_base, q.retry_cap, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
         ), sorted as (
             select * from leased q
             window run as (partition by q.sid)
@@ -796,7 +798,8 @@ begin
         select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
-               q.sid, q.deferred::int, q.lost::int
+               q.sid, q.deferred::int, q.lost::int, m.max_attempts is not null, q.retry_base * interval '1 ms',
+                   q.retry_cap * interval '1 ms'
           from sorted q
          cross join lateral (select * from @schema@.message x where x.id = q.id
                              union all

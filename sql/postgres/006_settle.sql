@@ -14,6 +14,7 @@
 --   outcome   1 delivered  2 retry  3 failed  4 lost  5 limited  6 blocked  7 unknown  8 released
 --             9 interrupted  10 silent, which is written down as 7
 --   delay     microseconds; null or negative: by policy; the lowest bigint: never, so 2 and 7 are dead of their attempts
+--   budget    what the message may spend in all, from now on, where its producer did not say; null: as it was
 
 -- After rows left the front of their key: the next row of each, if parked, is due now.
 create function @schema@.wake_successors(sids bigint[], seqs bigint[]) returns void
@@ -190,7 +191,8 @@ $$;
 -- What is put off (limited, blocked, silent) spends nothing, so it is counted by itself: the delays of the policy go by that
 -- count. Limited or blocked as its last attempt was, with the same code, it is not written down again.
 create function @schema@.settle_others(ids uuid[], tokens bigint[], outcomes int[], codes text[], errors text[],
-    refs text[], delays bigint[], latencies bigint[], worker text, v_now timestamptz, out done uuid[], out dying uuid[])
+    refs text[], delays bigint[], latencies bigint[], budgets int[], worker text, v_now timestamptz, out done uuid[],
+    out dying uuid[])
     language plpgsql
 as $$
 #variable_conflict use_column
@@ -198,14 +200,14 @@ declare
     v_again constant uuid[] := case when outcomes && '{5,6}' then @schema@.put_off_again(ids, outcomes, codes) end;
 begin
     with t as (
-        select * from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies)
-                   t(id, token, outcome, code, error, ref, delay, latency)
+        select * from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies, budgets)
+                   t(id, token, outcome, code, error, ref, delay, latency, budget)
     ), mine as (
         select q.ctid as tid, q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, t.code, t.error, t.ref,
-               t.latency, case when t.outcome = 10 then 7 else t.outcome end as outcome, t.outcome = 3 or (t.outcome in (2, 7) and (q.spent >= q.ceiling
+               t.latency, case when t.outcome = 10 then 7 else t.outcome end as outcome, t.outcome = 3 or (t.outcome in (2, 7) and (q.spent >= coalesce(t.budget, q.ceiling)
                    or coalesce(t.delay = '-9223372036854775808', false))) as dying,
                t.outcome in (5, 6, 8, 9, 10) as unspent, t.outcome in (5, 6, 10) as put_off,
-               t.id in (select unnest(v_again)) as again,
+               t.id in (select unnest(v_again)) as again, t.budget,
                coalesce(case when t.delay >= 0 then t.delay * interval '1 microsecond' end,
                         case when t.outcome in (8, 9) then interval '0' end,
                         (0.5 + random() / 2) * least(q.retry_base * 2.0 ^ least(case when t.outcome in (5, 6, 10)
@@ -224,6 +226,7 @@ begin
         update @schema@.queue q
            set due = case when m.delay > interval '0' or m.outcome not in (8, 9) then least(v_now + m.delay, q.expires_at) else q.due end,
                until = null, holder = null, since = v_now, ceiling = null,
+               max_attempts = coalesce(m.budget, q.max_attempts), by_sink = q.by_sink or m.budget is not null,
                retry_base = null, retry_cap = null, spent = q.spent - m.unspent::int,
                deferred = case when m.put_off then least(q.deferred + 1, 32767) when m.outcome in (8, 9) then q.deferred else 0 end
           from mine m
@@ -268,7 +271,8 @@ $$;
 -- The outcomes of many attempts. brief: return only the rows that are not simply ok.
 create function @schema@.settle(ids uuid[], tokens bigint[], outcomes int[], codes text[] default null,
     errors text[] default null, refs text[] default null, outputs jsonb[] default null, delays bigint[] default null,
-    latencies bigint[] default null, places tid[] default null, brief boolean default false, worker text default null)
+    latencies bigint[] default null, places tid[] default null, brief boolean default false, worker text default null,
+    budgets int[] default null)
     returns table (ord int, id uuid, result text, dead boolean)
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -296,7 +300,7 @@ begin
             or cardinality(outcomes) is distinct from v_count or cardinality(codes) <> v_count
             or cardinality(errors) <> v_count or cardinality(refs) <> v_count or cardinality(outputs) <> v_count
             or cardinality(delays) <> v_count or cardinality(latencies) <> v_count
-            or cardinality(places) <> v_count then
+            or cardinality(places) <> v_count or cardinality(budgets) <> v_count then
         raise exception 'the arrays have different lengths, or more than @settle_max@ elements' using errcode = 'OB001',
             hint = 'Give one id, token and outcome per message; optional arrays are as long, or null.';
     end if;
@@ -310,20 +314,21 @@ begin
             with t as (
                 select row_number() over (partition by u.id order by u.token desc nulls last, u.ordinality) = 1 as first,
                        u.*
-                  from unnest(ids, tokens, outcomes, codes, errors, refs, outputs, delays, latencies, places)
-                       with ordinality u(id, token, outcome, code, error, ref, output, delay, latency, place, ordinality)
+                  from unnest(ids, tokens, outcomes, codes, errors, refs, outputs, delays, latencies, budgets)
+                       with ordinality u(id, token, outcome, code, error, ref, output, delay, latency, budget, ordinality)
             ), a as (
                 select array_agg(t.ordinality::int order by t.ordinality) as ords, array_agg(t.id order by t.ordinality) as ids,
                        array_agg(t.token order by t.ordinality) as tokens, array_agg(t.outcome order by t.ordinality) as outcomes,
                        array_agg(t.code order by t.ordinality) as codes, array_agg(t.error order by t.ordinality) as errors,
                        array_agg(t.ref order by t.ordinality) as refs, array_agg(t.output order by t.ordinality) as outputs,
                        array_agg(t.delay order by t.ordinality) as delays,
-                       array_agg(t.latency order by t.ordinality) as latencies
+                       array_agg(t.latency order by t.ordinality) as latencies,
+                       array_agg(t.budget order by t.ordinality) as budgets
                   from t where t.first
             )
             select a.ords[s.ord], s.id, s.result, s.dead
               from a, lateral @schema@.settle(a.ids, a.tokens, a.outcomes, a.codes, a.errors, a.refs, a.outputs, a.delays,
-                          a.latencies, null, brief, worker) s
+                          a.latencies, null, brief, worker, a.budgets) s
             union all
             select t.ordinality::int, t.id, 'lost', false from t where not t.first
             order by 1;
@@ -332,6 +337,9 @@ begin
     if @delay_max@ < any (delays) then
         raise exception 'a delay is too long' using errcode = 'OB001',
             hint = 'Delays are microseconds, and take @delay_range@.';
+    end if;
+    if @max_attempts_min@ > any (budgets) or @max_attempts_max@ < any (budgets) then
+        raise exception 'a budget is out of range' using errcode = 'OB001', hint = 'It takes @max_attempts_range@.';
     end if;
 
     if 1 = all (outcomes) then
@@ -362,11 +370,11 @@ begin
         select o.* into r
           from (select array_agg(t.id) as ids, array_agg(t.token) as tokens, array_agg(t.outcome) as outcomes,
                        array_agg(t.code) as codes, array_agg(left(t.error, @error_max@)) as errors, array_agg(t.ref) as refs,
-                       array_agg(t.delay) as delays, array_agg(t.latency) as latencies
-                  from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies)
-                           t(id, token, outcome, code, error, ref, delay, latency) where t.outcome <> 1) t,
+                       array_agg(t.delay) as delays, array_agg(t.latency) as latencies, array_agg(t.budget) as budgets
+                  from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies, budgets)
+                           t(id, token, outcome, code, error, ref, delay, latency, budget) where t.outcome <> 1) t,
                lateral @schema@.settle_others(t.ids, t.tokens, t.outcomes, t.codes, t.errors, t.refs, t.delays,
-                           t.latencies, worker, v_now) o;
+                           t.latencies, t.budgets, worker, v_now) o;
         v_done := r.done;
         v_dying := r.dying;
         if 1 = any (outcomes) then

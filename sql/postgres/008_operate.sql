@@ -76,8 +76,11 @@ begin
     insert into @schema@.queue (id, lane, due, since, tenant_id, attempts, bytes, max_attempts, prio, shard, redriven)
     select d.id, l.id, v_now, v_now, d.tenant_id, d.attempts,
            case when d.encoding is null then coalesce(octet_length(d.body), octet_length(d.payload::text))
-                else @schema@.content_size(null, d.body, d.encoding) end, d.max_attempts, d.priority, -1, true
-      from @schema@.dead d,
+                else @schema@.content_size(null, d.body, d.encoding) end, coalesce(d.max_attempts, n.max_attempts, s.max_attempts),
+           d.priority, -1, true
+      from @schema@.dead d
+      join @schema@.namespace s on s.name = '*'
+      left join @schema@.namespace n on n.name = d.namespace,
            lateral (select x.id from @schema@.lane x where x.namespace = d.namespace and x.topic = d.topic limit 1) l
      where d.id = any (ids) and not d.held;
     perform @schema@.record(retry_some.actor, 'retry', retry_some.reason, d.id, d.tenant_id,

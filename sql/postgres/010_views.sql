@@ -27,7 +27,9 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
             else 'discarded' end as status,
        coalesce(q.attempts, d.attempts, a.attempt_no, 0) as attempts,
        coalesce(q.spent, d.spent, a.spent, 0)::int as spent,
-       m.max_attempts::int as max_attempts,
+       coalesce(m.max_attempts, q.max_attempts, case d.reason when 'attempts' then d.spent end, n.max_attempts, s.max_attempts)::int
+           as max_attempts,
+       case when m.max_attempts is not null then 'message' when q.by_sink then 'sink' else 'namespace' end as max_attempts_from,
        coalesce(q.deferred, 0)::int as deferred,
        m.priority::int as priority,
        case when d.id is null and q.until is null then q.due end as next_attempt_at,
@@ -44,6 +46,8 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
        case when a.outcome = 1 and q.id is null and d.id is null then a.completed_at end as delivered_at,
        m.expires_at, m.headers, m.content_type, m.payload, m.body, m.encoding
   from (select * from @schema@.message union all select * from @schema@.message_kept) m
+  join @schema@.namespace s on s.name = '*'
+  left join @schema@.namespace n on n.name = m.namespace
   left join @schema@.queue q on q.id = m.id
   left join @schema@.dead d on d.id = m.id
   left join lateral (select a.outcome, a.attempt_no, a.spent, a.code, a.error, a.completed_at
@@ -54,7 +58,7 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
 create view @schema@.queued as
 select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
        case when w.until is null then 'pending' else 'processing' end as status, m.attempts, m.spent, m.max_attempts,
-       m.deferred, m.priority, m.next_attempt_at, m.locked_by, m.locked_until, m.parked, m.redriven, m.last_code,
+       m.max_attempts_from, m.deferred, m.priority, m.next_attempt_at, m.locked_by, m.locked_until, m.parked, m.redriven, m.last_code,
        m.last_error, m.dead_reason, m.created_at, m.updated_at, m.delivered_at, m.expires_at, m.headers,
        m.content_type, m.payload, m.body, m.encoding
   from @schema@.messages m join @schema@.queue w on w.id = m.id
@@ -85,10 +89,13 @@ select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attemp
 
 create view @schema@.dead_letters as
 select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.dedupe_key, d.subject, d.recipient, d.correlation_id,
-       d.reason, d.code, d.error, d.attempts, d.spent::int as spent, d.max_attempts::int as max_attempts,
+       d.reason, d.code, d.error, d.attempts, d.spent::int as spent,
+       coalesce(d.max_attempts, case d.reason when 'attempts' then d.spent end, n.max_attempts, s.max_attempts)::int as max_attempts,
        d.priority::int as priority, d.held, d.created_at, d.died_at, d.expires_at, d.headers, d.content_type, d.payload, d.body,
        d.encoding
-  from @schema@.dead d;
+  from @schema@.dead d
+  join @schema@.namespace s on s.name = '*'
+  left join @schema@.namespace n on n.name = d.namespace;
 
 create view @schema@.acts as
 select t.id, t.at, t.actor, t.action, t.reason, t.message_id, t.tenant_id, t.detail
@@ -151,6 +158,7 @@ begin
         ('messages', 'attempts', 'The number of the last attempt begun; never falls.'),
         ('messages', 'spent', 'How much of max_attempts is spent; an operator''s retry starts anew.'),
         ('messages', 'max_attempts', 'How many attempts it may spend.'),
+        ('messages', 'max_attempts_from', 'Who said so: message, sink (or its route), namespace.'),
         ('messages', 'deferred', 'How many times in a row it was put off, nothing spent: limited, blocked, or unknown from a sink that answers nobody.'),
         ('messages', 'priority', '0 to 9, 9 first.'),
         ('messages', 'next_attempt_at', 'When it is due; null while it is processed, and at its end.'),
@@ -185,6 +193,7 @@ begin
         ('queued', 'attempts', 'As in messages.'),
         ('queued', 'spent', 'As in messages.'),
         ('queued', 'max_attempts', 'As in messages.'),
+        ('queued', 'max_attempts_from', 'As in messages.'),
         ('queued', 'deferred', 'As in messages.'),
         ('queued', 'priority', 'As in messages.'),
         ('queued', 'next_attempt_at', 'As in messages.'),

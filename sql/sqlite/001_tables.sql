@@ -74,7 +74,7 @@ CREATE TABLE outbox_message (
     lane           INTEGER REFERENCES outbox_lane (n), -- null: no message, but a number that must not be given out again
     created_at     INTEGER NOT NULL,
     priority       INTEGER NOT NULL,
-    max_attempts   INTEGER NOT NULL,
+    max_attempts   INTEGER, -- null: its producer did not say
     deliver_after  INTEGER,
     expires_at     INTEGER,
     tenant_id      TEXT,
@@ -106,7 +106,8 @@ CREATE TABLE outbox_queue (
     tenant_id    TEXT,
     expires_at   INTEGER,
     bytes        INTEGER NOT NULL DEFAULT 0, -- of the payload, as it is delivered
-    max_attempts INTEGER NOT NULL,
+    max_attempts INTEGER NOT NULL,           -- the message's own, or a sink's, or the namespace's
+    by_sink      INTEGER NOT NULL DEFAULT 0, -- max_attempts is what a route or sink said
     attempts     INTEGER NOT NULL DEFAULT 0, -- number of the last attempt begun: never falls
     spent        INTEGER NOT NULL DEFAULT 0, -- of the budget max_attempts
     deferred     INTEGER NOT NULL DEFAULT 0, -- how many times in a row it was limited, blocked or silent

@@ -4,7 +4,9 @@
 -- Where every message stands, in the tables' own terms; the views below and the store read from here.
 CREATE VIEW outbox_state AS
     SELECT m.n, m.id, l.namespace, l.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
-           m.correlation_id, m.headers, m.content_type, m.payload, m.encoding, m.priority, m.max_attempts,
+           m.correlation_id, m.headers, m.content_type, m.payload, m.encoding, m.priority,
+           coalesce(m.max_attempts, q.max_attempts, CASE d.reason WHEN 'attempts' THEN d.spent END, l.max_attempts) AS max_attempts,
+           CASE WHEN m.max_attempts IS NOT NULL THEN 'message' WHEN q.by_sink THEN 'sink' ELSE 'namespace' END AS max_attempts_from,
            CASE WHEN d.n IS NOT NULL THEN CASE WHEN d.discarded_at IS NULL THEN 'dead' ELSE 'discarded' END
                 WHEN q.state = 1 THEN 'processing'
                 WHEN q.n IS NOT NULL THEN 'pending'
@@ -35,7 +37,7 @@ CREATE VIEW outbox_state AS
 
 CREATE VIEW outbox_messages AS
     SELECT s.id, s.namespace, s.topic, s.tenant_id, s.key, s.seq, s.dedupe_key, s.subject, s.recipient, s.correlation_id,
-           s.status, s.attempts, s.spent, s.max_attempts, s.deferred, s.priority,
+           s.status, s.attempts, s.spent, s.max_attempts, s.max_attempts_from, s.deferred, s.priority,
            strftime('%Y-%m-%dT%H:%M:%S', s.next_attempt_at / 1000000, 'unixepoch')
                || printf('.%06dZ', s.next_attempt_at % 1000000) AS next_attempt_at,
            s.locked_by,
@@ -82,7 +84,8 @@ CREATE VIEW outbox_attempts AS
 
 CREATE VIEW outbox_dead_letters AS
     SELECT m.id, l.namespace, l.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
-           d.reason, d.code, d.error, d.attempts, d.spent, m.max_attempts, m.priority,
+           d.reason, d.code, d.error, d.attempts, d.spent,
+           coalesce(m.max_attempts, CASE d.reason WHEN 'attempts' THEN d.spent END, l.max_attempts) AS max_attempts, m.priority,
            EXISTS (SELECT 1 FROM outbox_queue q WHERE q.n = d.n) AS held,
            strftime('%Y-%m-%dT%H:%M:%S', m.created_at / 1000000, 'unixepoch')
                || printf('.%06dZ', m.created_at % 1000000) AS created_at,

@@ -242,7 +242,7 @@ BEGIN
                CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
                random() & 4095, 32768 | (random() & 16383), random() & 281474976710655),
            l.n, CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000,
-           coalesce(NEW.priority, 4), coalesce(NEW.max_attempts, l.max_attempts),
+           coalesce(NEW.priority, 4), NEW.max_attempts,
            CASE typeof(NEW.deliver_after) WHEN 'text'
                 THEN CAST((julianday(NEW.deliver_after) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000
                 ELSE NEW.deliver_after END,
@@ -279,7 +279,7 @@ BEGIN
                                 WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic), m.n) END,
            m.seq, m.tenant_id, m.expires_at,
            coalesce((SELECT f.size FROM outbox_frame f WHERE f.n = m.n), length(CAST(NEW.payload AS BLOB))),
-           m.max_attempts, m.created_at
+           coalesce(m.max_attempts, (SELECT l.max_attempts FROM outbox_lane l WHERE l.n = m.lane)), m.created_at
       FROM outbox_message m WHERE m.n = last_insert_rowid();
 
     -- 7. Calls outbox_call_dedupe and outbox_call_key.

@@ -21,12 +21,14 @@ static void list_line(struct ob_cli *cli, const struct ob_message_row *row)
     ob_say_text(cli, id, 38, OB_COLOR_NONE);
     ob_say_text(cli, ob_status_name(row->status), 11, ob_status_color(row->status));
     printf("%8s %9s  ", attempts, age);
-    bool more = row->key || row->last_error || cli->args.payload;
+    bool more = row->key || row->deferred || row->last_error || cli->args.payload;
     ob_say_text(cli, name, more ? 28 : 0, OB_COLOR_NONE);
     if (row->key) {
         printf(" key=");
         ob_say_text(cli, row->key, 0, OB_COLOR_NONE);
     }
+    if (row->deferred && row->status == OB_PENDING)
+        printf(" deferred=%d", row->deferred);
     if (row->last_error) {
         putchar(' ');
         ob_say_text(cli, row->last_error, 0, OB_COLOR_DIM);

@@ -50,7 +50,7 @@ static void show_payload(struct ob_cli *cli, const struct ob_message_row *row)
 
 static void show_table(struct ob_cli *cli, const struct ob_message_row *row)
 {
-    char id[37], text[64];
+    char id[37], text[120];
     outbox_uuid_format(&row->id, id);
     show_field(cli, "id", id);
     ob_say_text(cli, "status", 16, OB_COLOR_DIM);
@@ -60,9 +60,14 @@ static void show_table(struct ob_cli *cli, const struct ob_message_row *row)
         ob_say_text(cli, row->dead_reason, 0, OB_COLOR_NONE);
     }
     printf("%s\n", row->parked ? ", waits for an earlier message of its key" : "");
-    snprintf(text, sizeof text, "%d begun, %d of %d spent%s", row->attempts, row->spent, row->max_attempts,
-             row->redriven ? ", redriven" : "");
+    snprintf(text, sizeof text, "%d begun, %d of %d spent (limit of the %s)%s", row->attempts, row->spent,
+             row->max_attempts, row->max_attempts_from, row->redriven ? ", redriven" : "");
     show_field(cli, "attempts", text);
+    if (row->deferred && row->status == OB_PENDING) {
+        snprintf(text, sizeof text, "%d times in a row: its sink limits, blocks or is silent; that spends nothing",
+                 row->deferred);
+        show_field(cli, "deferred", text);
+    }
     show_field(cli, "namespace", row->name_space);
     show_field(cli, "topic", row->topic);
     show_field(cli, "tenant", row->tenant_id);

@@ -83,6 +83,8 @@ void ob_json_message(struct ob_json *json, const struct ob_message_row *row, boo
     ob_json_count(json, "attempts", row->attempts);
     ob_json_count(json, "spent", row->spent);
     ob_json_count(json, "max_attempts", row->max_attempts);
+    ob_json_text(json, "max_attempts_from", row->max_attempts_from);
+    ob_json_count(json, "deferred", row->deferred);
     ob_json_key(json, "redriven");
     ob_json_bool(json, row->redriven);
     ob_json_key(json, "parked");

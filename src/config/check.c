@@ -101,29 +101,35 @@ static void check_kind(struct ob_loader *ld, const struct ob_config_sink *sink)
         ob_sink_check(sink->ops, &check);
 }
 
+/* Of a sink, or of a route. */
+static void check_retry(struct ob_loader *ld, const struct ob_retry *retry, const char *path, int line)
+{
+    char name[200];
+    if (retry->jitter_low > retry->jitter_high) {
+        snprintf(name, sizeof name, "%s.retry.jitter_low", path);
+        tell(ld, true, name, line, "is %d, more than retry.jitter_high (%d)", retry->jitter_low, retry->jitter_high);
+    }
+    if (retry->cap_us && retry->base_us > retry->cap_us) {
+        snprintf(name, sizeof name, "%s.retry.base", path);
+        tell(ld, true, name, line, "is above retry.cap");
+    }
+    snprintf(name, sizeof name, "%s.retry.delays", path);
+    if (retry->kind == OB_RETRY_LIST && retry->list_count == 0)
+        tell(ld, true, name, line, "is missing: retry.policy is list");
+    else if (retry->kind != OB_RETRY_LIST && retry->list_count > 0)
+        tell(ld, false, name, line, "has no effect: retry.policy is not list");
+}
+
 static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
 {
-    const struct ob_retry *retry = &sink->delivery.retry;
     char name[120];
     if (sink->delivery.run > 1 && sink->ops && !sink->ops->keeps_order) {
         SINK_KEY(name, sink, "run");
         tell(ld, true, name, sink->line, "is %d, but a sink of kind %s cannot keep order among several: leave it at 1",
              sink->delivery.run, sink->ops->kind);
     }
-    if (retry->jitter_low > retry->jitter_high) {
-        SINK_KEY(name, sink, "retry.jitter_low");
-        tell(ld, true, name, sink->line, "is %d, more than retry.jitter_high (%d)", retry->jitter_low,
-             retry->jitter_high);
-    }
-    if (retry->cap_us && retry->base_us > retry->cap_us) {
-        SINK_KEY(name, sink, "retry.base");
-        tell(ld, true, name, sink->line, "is above retry.cap");
-    }
-    SINK_KEY(name, sink, "retry.delays");
-    if (retry->kind == OB_RETRY_LIST && retry->list_count == 0)
-        tell(ld, true, name, sink->line, "is missing: retry.policy is list");
-    else if (retry->kind != OB_RETRY_LIST && retry->list_count > 0)
-        tell(ld, false, name, sink->line, "has no effect: retry.policy is not list");
+    snprintf(name, sizeof name, "sinks.%s", sink->name);
+    check_retry(ld, &sink->delivery.retry, name, sink->line);
     if (sink->delivery.breaker.base_us > sink->delivery.breaker.cap_us) {
         SINK_KEY(name, sink, "breaker.base");
         tell(ld, true, name, sink->line, "is above breaker.cap");
@@ -132,6 +138,17 @@ static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
         SINK_KEY(name, sink, "limited.base");
         tell(ld, true, name, sink->line, "is above limited.cap");
     }
+}
+
+/* What a route has from its sink was checked with the sink. */
+static void check_patience(struct ob_loader *ld, size_t i)
+{
+    const struct ob_config_route *route = &ld->config->routes[i];
+    char path[40];
+    snprintf(path, sizeof path, "routes[%zu]", i);
+    if (route->sink >= 0 && memcmp(&route->patience.retry, &ld->config->sinks[route->sink].delivery.retry,
+                                   sizeof route->patience.retry) != 0)
+        check_retry(ld, &route->patience.retry, path, route->line);
 }
 
 static void check_routes(struct ob_loader *ld)
@@ -148,6 +165,8 @@ static void check_routes(struct ob_loader *ld)
                               : "there are none: nothing can be delivered");
     else if (config->route_count == 0)
         ob_loader_problem(ld, false, &whole, "routes", NULL, NULL, "there are none: no message goes anywhere");
+    for (size_t i = 0; i < config->route_count; i++)
+        check_patience(ld, i);
     for (size_t i = 0; i < config->sink_count && config->route_count; i++) {
         const struct ob_config_sink *sink = &config->sinks[i];
         struct ob_config_place place = OB_PLACE_FILE(ld, sink->line);

@@ -25,7 +25,6 @@ struct ob_config_sink {
     const char *name, *kind, *library;
     const struct outbox_sink_ops *ops; /* NULL when nobody could look the kind up */
     struct ob_sink_settings delivery;
-    int max_attempts;                         /* 0: the message's own */
     const struct outbox_sink_option *options; /* for the adapter's open: names without those of the relay's own */
     size_t option_count;
     const char *const *masks; /* values of options that no error may repeat */
@@ -45,6 +44,7 @@ struct ob_config_route {
     const struct ob_config_match *headers;
     size_t header_count;
     int sink;                       /* index into sinks */
+    struct ob_patience patience;    /* what it says of it, over what its sink says */
     const char *schema;             /* file of the JSON Schema that payloads must satisfy; NULL: none */
     struct ob_jsonschema *compiled; /* of it; see payload_check.h */
     const char *file;

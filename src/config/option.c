@@ -208,8 +208,8 @@ static void put_fallback(const struct ob_config_row *row, void *target)
 {
     struct ob_spec spec = ob_row_spec(row);
     int64_t number = 0, period = 1000000;
-    if (row->type == OB_TYPE_TEXT || row->type == OB_TYPE_URL || row->type == OB_TYPE_DURATIONS)
-        return; /* NULL, or none */
+    if (row->type == OB_TYPE_TEXT || row->type == OB_TYPE_URL || row->type == OB_TYPE_DURATIONS || !*row->fallback)
+        return; /* NULL, none, or as it is */
     bool ok = number_of(&spec, row->fallback, &number, &period);
     assert(ok);
     (void)ok;
@@ -231,7 +231,8 @@ void ob_row_read(struct ob_loader *ld, const struct ob_config_row *row, const st
         return;
     }
     if (list) {
-        read_durations(ld, row, scope, &given, key, &((struct ob_config_sink *)target)->delivery.retry);
+        void *delays = (char *)target + row->offset;
+        read_durations(ld, row, scope, &given, key, OB_CONTAINER(delays, struct ob_retry, list_us));
         return;
     }
     struct ob_spec spec = ob_row_spec(row);

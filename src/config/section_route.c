@@ -85,6 +85,24 @@ static void read_schema(struct ob_loader *ld, struct ob_config_route *route, con
         ob_loader_problem(ld, true, place, key, route->schema, NULL, "%s", err.text);
 }
 
+/* What the route says of attempts and waits; the rest is as its sink has it. */
+static void read_patience(struct ob_loader *ld, const struct ob_scope *scope, struct ob_config_route *route)
+{
+    const struct ob_config_sink *sink = route->sink >= 0 ? &ld->config->sinks[route->sink] : NULL;
+    if (sink)
+        route->patience = (struct ob_patience){sink->delivery.max_attempts, sink->delivery.retry};
+    for (size_t i = 0; i < ob_config_row_count; i++) {
+        const struct ob_config_row *row = &ob_config_rows[i];
+        bool given = false;
+        for (size_t n = 0; n < scope->count; n++)
+            given = given || strcmp(scope->items[n].name, row->key) == 0;
+        if (given && row->section == OB_SECTION_routes && row->type != OB_TYPE_TEXT && row->type != OB_TYPE_MAP)
+            ob_row_read(ld, row, scope, route);
+    }
+    if (sink && sink->delivery.retry.kind != route->patience.retry.kind && route->patience.retry.kind != OB_RETRY_LIST)
+        route->patience.retry.list_count = 0;
+}
+
 /* `default/orders.* kind=x* -> billing` */
 static void put_value(struct ob_loader *ld, const struct ob_scope *scope, const struct ob_config_route *route,
                       const char *sink)
@@ -125,6 +143,7 @@ static void read_route(struct ob_loader *ld, struct ob_config_route *route, cons
     else if (!ob_node_get(node, "sink", NULL))
         ob_loader_problem(ld, true, &here, ob_loader_printf(ld, "%s.sink", path), NULL, NULL,
                           "is missing: a route leads to a sink");
+    read_patience(ld, &scope, route);
     place = here;
     route->schema = text_of(ld, &scope, "schema", &place);
     if (route->schema)

@@ -254,20 +254,11 @@ static const char *known_name(const void *ctx, size_t i)
     return NULL;
 }
 
-/* Zero means something else to the core; see core/breaker.h and core/retry.h. */
-static void settle_zeroes(const struct ob_loader *ld, struct ob_config_sink *sink, const char *path)
+/* Zero means something else to the core; see core/breaker.h. */
+static void settle_zeroes(struct ob_config_sink *sink)
 {
-    const struct ob_config *config = ld->config;
     if (sink->delivery.breaker.threshold == 0)
         sink->delivery.breaker.threshold = -1;
-    for (size_t i = 0; i < config->value_count; i++) {
-        const struct ob_config_value *value = &config->values[i];
-        if (sink->delivery.retry.kind == OB_RETRY_MINUTES && value->group == path &&
-            value->place.source == OB_CONFIG_DEFAULT && strcmp(value->name + strlen(path), ".retry.cap") == 0) {
-            sink->delivery.retry.cap_us = 0; /* the core's own for this policy: an hour */
-            config->values[i].text = config->values[i].shown = "1h";
-        }
-    }
 }
 
 /* `kind: null` is the adapter of that name, not YAML's nothing. */
@@ -300,7 +291,7 @@ static void read_sink(struct ob_loader *ld, struct ob_config_sink *sink, const s
     scope.parent = defaults;
     ob_section_read(ld, OB_SECTION_delivery, &scope, sink);
     scope.parent = NULL;
-    settle_zeroes(ld, sink, path);
+    settle_zeroes(sink);
     ob_sink_kind_find(ld, sink, &scope);
     scope.strange = !sink->ops && ld->in->load;
     if (sink->ops && sink->ops->settings)

@@ -53,7 +53,8 @@ struct ob_flight {
     bool out_of_turn;                   /* out in a run, and one before it was not accepted */
     bool starved;                       /* its sink could not try */
     int64_t sent_us, timeout_us;
-    struct ob_retry retry; /* as it was when the message was claimed */
+    struct ob_retry retry; /* as it was when the message was claimed; likewise how many it may spend */
+    int max_attempts;
     /* the outcome, once DONE */
     enum outbox_outcome outcome;
     int64_t delay_us, latency_us;

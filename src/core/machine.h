@@ -63,7 +63,9 @@ struct ob_machine_settings {
     int64_t flush_us;          /* after the grace period, so long for the last settles. 5 s */
     const struct ob_sink_settings *sinks;
     int sink_count;
-    int (*route)(void *ctx, const struct outbox_delivery *msg); /* its sink; -1: none */
+    /* Its sink; -1: none. *patience may be set to what holds for this message, borrowed for the call, instead of what
+     * the sink says. */
+    int (*route)(void *ctx, const struct outbox_delivery *msg, const struct ob_patience **patience);
     void *route_ctx;
     ob_note_fn *note; /* NULL: nobody listens */
     void *note_ctx;

@@ -27,6 +27,13 @@ static bool must_not_settle(const struct ob_machine *machine, const struct ob_fl
     return nack && machine->now_us >= flight->lease_until_us && !OB_MUTANT(EXPIRED_NACK);
 }
 
+/* What the store is to know of how many attempts it gets; 0: it knows. */
+static int new_limit(const struct ob_flight *flight)
+{
+    bool news = flight->sink >= 0 && flight->msg && flight->max_attempts != flight->msg->max_attempts;
+    return news && flight->outcome != OUTBOX_DELIVERED ? flight->max_attempts : 0;
+}
+
 static bool next_settle(struct ob_machine *machine, struct ob_action *action)
 {
     struct ob_store_batch *settle = &machine->settle;
@@ -49,7 +56,8 @@ static bool next_settle(struct ob_machine *machine, struct ob_action *action)
                                                                 .reference = flight->reference,
                                                                 .output = flight->output,
                                                                 .delay_us = flight->delay_us,
-                                                                .latency_us = flight->latency_us};
+                                                                .latency_us = flight->latency_us,
+                                                                .max_attempts = new_limit(flight)};
     }
     if (settle->count == 0)
         return false;

@@ -73,7 +73,7 @@ static enum outbox_outcome in_turn(const struct ob_flight *flight, enum outbox_o
         return outcome;
     if (outcome != OUTBOX_UNKNOWN)
         return OUTBOX_RELEASED; /* it was not taken, so it can be tried again in its turn */
-    bool last = delay_us == OUTBOX_NEVER || flight->spent >= flight->msg->max_attempts;
+    bool last = delay_us == OUTBOX_NEVER || flight->spent >= flight->max_attempts;
     return last ? OUTBOX_LOST : OUTBOX_UNKNOWN;
 }
 

@@ -164,11 +164,22 @@ static void unreadable(struct ob_machine *machine, struct ob_flight *flight, enu
         ob_machine_end(machine, flight, OUTBOX_BLOCKED, machine->set.unrouted_delay_us); /* another build may read it */
 }
 
+/* What holds for it from now on, whatever changes meanwhile (M21): its own word, its route's, its sink's, its namespace's. */
+static void take_patience(const struct ob_machine *machine, struct ob_flight *flight, const struct ob_patience *routed)
+{
+    const struct ob_sink_settings *set = &machine->sinks[flight->sink].set;
+    const struct outbox_delivery *msg = flight->msg;
+    int most = routed ? routed->max_attempts : set->max_attempts;
+    if (OB_MUTANT(LIMIT_LOWERS_ONLY) && most > msg->max_attempts)
+        most = 0;
+    flight->max_attempts = most > 0 && (!msg->own_attempts || OB_MUTANT(LIMIT_OVERRULES)) ? most : msg->max_attempts;
+    flight->retry = ob_retry_within(routed ? &routed->retry : &set->retry, msg->retry_base_us, msg->retry_cap_us);
+}
+
 /* The message is to be sent: it takes its place. */
 static void queue(struct ob_machine *machine, struct ob_flight *flight)
 {
     struct ob_sink_state *sink = &machine->sinks[flight->sink];
-    flight->retry = sink->set.retry; /* M21 */
     if (sink->breaker.state == OB_BREAKER_HALF_OPEN && !sink->probe)
         sink->probe = ob_flight_handle(flight);
     sink->held++;
@@ -197,7 +208,8 @@ static void take(struct ob_machine *machine, const struct outbox_delivery *msg)
     }
     if (msg->stream && !OB_MUTANT(NO_ORDER))
         ob_keys_join(&machine->keys, flight, msg->stream);
-    int sink = machine->set.route(machine->set.route_ctx, msg);
+    const struct ob_patience *patience = NULL;
+    int sink = machine->set.route(machine->set.route_ctx, msg, &patience);
     ob_machine_note(machine, OB_NOTE_CLAIMED, flight);
     if (!flight->msg) {
         machine->stats.no_memory++;
@@ -215,6 +227,7 @@ static void take(struct ob_machine *machine, const struct outbox_delivery *msg)
         ob_machine_release(machine, flight, 0);
     } else {
         flight->sink = sink;
+        take_patience(machine, flight, patience);
         int64_t put_off = ob_sink_state_put_off_us(&machine->sinks[sink], machine->now_us);
         if (put_off > 0)
             ob_machine_release(machine, flight, put_off);

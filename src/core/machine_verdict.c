@@ -40,24 +40,13 @@ static int64_t deferral(struct ob_machine *machine, const struct ob_flight *flig
     return ob_retry_delay_us(&flight->retry, before + 1, after_us, ob_machine_random(machine));
 }
 
-/* How many attempts it may spend: the sink may allow fewer than the message does. */
-static int budget(const struct ob_machine *machine, const struct ob_flight *flight)
-{
-    int most = machine->sinks[flight->sink].set.max_attempts;
-    return most > 0 && most < flight->msg->max_attempts ? most : flight->msg->max_attempts;
-}
-
 /* A failure that counts. */
 static void spend(struct ob_machine *machine, struct ob_flight *flight, enum outbox_outcome outcome, int64_t after_us)
 {
-    int most = machine->sinks[flight->sink].set.max_attempts;
-    if (most > 0 && flight->spent >= most) {
-        machine->stats.failed++;
-        ob_machine_end(machine, flight, outcome, OUTBOX_NEVER);
-        return;
-    }
-    machine->stats.retried += outcome == OUTBOX_RETRY;
-    machine->stats.unknown += outcome == OUTBOX_UNKNOWN;
+    bool last = flight->spent >= flight->max_attempts;
+    machine->stats.failed += last;
+    machine->stats.retried += !last && outcome == OUTBOX_RETRY;
+    machine->stats.unknown += !last && outcome == OUTBOX_UNKNOWN;
     ob_machine_end(machine, flight, outcome, backoff(machine, flight, after_us));
 }
 
@@ -112,7 +101,7 @@ static bool is_silent(const struct ob_machine *machine, const struct ob_flight *
                       const struct outbox_verdict *verdict, bool probe)
 {
     const struct ob_breaker *breaker = &machine->sinks[flight->sink].breaker;
-    int most = budget(machine, flight) - 1 < SILENT_SPENDS ? budget(machine, flight) - 1 : SILENT_SPENDS;
+    int most = flight->max_attempts - 1 < SILENT_SPENDS ? flight->max_attempts - 1 : SILENT_SPENDS;
     if (verdict->outcome != OUTBOX_SINK_UNKNOWN || OB_MUTANT(SILENCE_SPENDS))
         return false;
     /* The first failure after an answer may still be about the message alone. */

@@ -24,6 +24,19 @@ struct ob_retry ob_retry_settings(const struct ob_retry *given)
     return retry;
 }
 
+struct ob_retry ob_retry_within(const struct ob_retry *given, int64_t base_us, int64_t cap_us)
+{
+    struct ob_retry retry = *given;
+    if (retry.base_us == 0)
+        retry.base_us = base_us;
+    if (retry.cap_us == 0 && retry.kind != OB_RETRY_MINUTES)
+        retry.cap_us = cap_us;
+    retry = ob_retry_settings(&retry);
+    if (given->cap_us == 0 && retry.cap_us < retry.base_us)
+        retry.cap_us = retry.base_us; /* who asks for a longer first wait gets it */
+    return retry;
+}
+
 static bool in_range(int64_t us)
 {
     return us > 0 && us <= longest;

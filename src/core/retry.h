@@ -24,8 +24,16 @@ struct ob_retry {
     int64_t list_us[OB_RETRY_LIST_MAX];
 };
 
+/* How many attempts a message gets, and how far apart, where its producer did not say. */
+struct ob_patience {
+    int max_attempts;      /* 0: as its namespace says */
+    struct ob_retry retry; /* base_us and cap_us of 0: likewise */
+};
+
 /* Zeroed fields become the defaults: 1 s, 30 min (1 h for OB_RETRY_MINUTES), 1 h. */
 struct ob_retry ob_retry_settings(const struct ob_retry *given);
+/* Zeroed base and cap become these, and where they are zero too, the defaults. */
+struct ob_retry ob_retry_within(const struct ob_retry *given, int64_t base_us, int64_t cap_us);
 bool ob_retry_valid(const struct ob_retry *retry);
 
 /* After `spent` attempts (1 and up). after_us: what the receiver asked for, -1 when it did not. The greater of ours and

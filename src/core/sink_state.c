@@ -18,15 +18,16 @@ struct ob_sink_settings ob_sink_settings(const struct ob_sink_settings *given)
     set.timeout_us = set.timeout_us ? set.timeout_us : 10 * second;
     set.limited_base_us = set.limited_base_us ? set.limited_base_us : second;
     set.limited_cap_us = set.limited_cap_us ? set.limited_cap_us : 60 * second;
-    set.retry = ob_retry_settings(&set.retry);
+    set.retry.after_cap_us = ob_retry_settings(&set.retry).after_cap_us; /* base and cap: with each message */
     return set;
 }
 
 bool ob_sink_state_valid(const struct ob_sink_settings *set)
 {
+    const struct ob_retry retry = ob_retry_settings(&set->retry);
     return set->concurrency > 0 && set->batch > 0 && set->run > 0 && set->rate_count >= 0 && set->rate_period_us > 0 &&
            set->rate_burst > 0 && set->timeout_us > 0 && set->limited_base_us > 0 && set->limited_cap_us > 0 &&
-           ob_retry_valid(&set->retry);
+           ob_retry_valid(&retry);
 }
 
 void ob_sink_state_tune(struct ob_sink_state *sink, const struct ob_sink_settings *settings)

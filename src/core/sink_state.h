@@ -21,8 +21,8 @@ struct ob_sink_settings {
     int64_t rate_period_us; /* ...in so much time. 1 s */
     int64_t rate_burst;     /* at once. 1 */
     int64_t timeout_us;     /* of a delivery. 10 s */
-    int max_attempts;       /* a message that has spent so many is dead, though it may allow more. 0: as it says */
-    struct ob_retry retry;
+    int max_attempts;       /* of messages that did not ask for their own; 0: as their namespace says */
+    struct ob_retry retry;  /* base_us and cap_us of 0: likewise */
     struct ob_breaker_settings breaker;
     int64_t limited_base_us, limited_cap_us; /* how long to keep off when a limit came without a time. 1 s, 60 s */
 };

@@ -25,6 +25,8 @@ struct ob_message_row {
     enum outbox_fault fault;
     int64_t seq;
     int priority, attempts, spent, max_attempts;
+    const char *max_attempts_from; /* message, sink or namespace */
+    int deferred;                  /* how many times in a row it was limited, blocked or silent */
     bool redriven, parked;
     int64_t created_at_us, updated_at_us, next_attempt_at_us, locked_until_us, delivered_at_us,
         expires_at_us; /* 0: none */

@@ -15,11 +15,14 @@ static const uint64_t tag_mask = (uint64_t)OB_STORE_LOOP_MAX << TAG_SHIFT;
 
 /* ---- what the engine asks for ---- */
 
-static int route(void *ctx, const struct outbox_delivery *msg)
+static int route(void *ctx, const struct outbox_delivery *msg, const struct ob_patience **patience)
 {
     const struct ob_store_loop *store_loop = ctx;
     int found = ob_route_find(store_loop->set.config, msg);
-    return found < 0 ? -1 : store_loop->set.config->routes[found].sink;
+    if (found < 0)
+        return -1;
+    *patience = &store_loop->set.config->routes[found].patience;
+    return store_loop->set.config->routes[found].sink;
 }
 
 /* code: OUTBOX_INVALID, what is wrong with it; OUTBOX_NOMEM, a shortage; OUTBOX_OK, it only follows one of these. */

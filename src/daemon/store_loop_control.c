@@ -25,7 +25,6 @@ void ob_store_loop_sink_init(const struct ob_store_loop *store_loop, int i, stru
 {
     const struct ob_config *config = store_loop->set.config;
     *sink = ob_sink_settings(&config->sinks[i].delivery);
-    sink->max_attempts = config->sinks[i].max_attempts;
     if (!ob_sink_instance_ops(store_loop->set.instances[i])->keeps_order)
         sink->run = 1;
     sink->concurrency = part(sink->concurrency, config->store_count);

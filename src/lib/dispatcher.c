@@ -117,8 +117,9 @@ static void choose_lanes(void *ctx, bool only, const bool *shut, struct outbox_c
     }
 }
 
-static int route(void *ctx, const struct outbox_delivery *msg)
+static int route(void *ctx, const struct outbox_delivery *msg, const struct ob_patience **patience)
 {
+    (void)patience;
     (void)ctx;
     (void)msg;
     return 0;

@@ -169,7 +169,7 @@ static void check_fault(struct world *world, const struct life *life, const stru
 {
     int index = msg_of(&item->id);
     const struct ob_retry retry = ob_retry_settings(&world->plan.sink[sink].retry);
-    int budget = world->msgs[index].max_attempts - 1 < 2 ? world->msgs[index].max_attempts - 1 : 2;
+    int most = sim_limit(world, &world->msgs[index]), budget = most - 1 < 2 ? most - 1 : 2;
     if (attempt->verdict_own && item->outcome == OUTBOX_BLOCKED)
         sim_fail(world, "m%d is refused again while others are accepted, and costs nothing (V9)", index);
     if (attempt->verdict == OUTBOX_SINK_BLOCKED && item->outcome == OUTBOX_RETRY && !life->accepted[sink])
@@ -236,7 +236,7 @@ void ledger_settle(struct world *world, struct life *life, const struct ob_actio
 static bool left_to_lease(const struct world *world, const struct msg *msg, const struct attempt *attempt)
 {
     return msg->key >= 0 && msg->sink >= 0 && world->plan.sink[msg->sink].run > 1 && attempt->handed &&
-           !world->plan.calm && msg->spent >= msg->max_attempts &&
+           !world->plan.calm && msg->spent >= sim_limit(world, msg) &&
            (attempt->verdict < 0 || attempt->verdict == OUTBOX_SINK_UNKNOWN);
 }
 

@@ -29,7 +29,8 @@ void store_enqueue(struct world *world, int index)
     msg->poison = sim_chance(world, plan->poison_percent);
     msg->local = sim_chance(world, 50);
     msg->refused = sim_chance(world, plan->refused_percent);
-    msg->max_attempts = (int)sim_between(world, 1, 6);
+    msg->max_attempts = msg->asked = (int)sim_between(world, 1, 6);
+    msg->own = sim_chance(world, 40);
     msg->due_us = sim_store_now(world) + (sim_chance(world, 10) ? sim_between(world, 0, 2 * SECOND) : 0);
     if (sim_chance(world, plan->keyed_percent)) {
         msg->key = (int)sim_between(world, 0, plan->keys - 1);
@@ -174,6 +175,10 @@ static void settle_one(struct world *world, struct sim_event *call, struct outbo
         return;
     }
     attempt->outcome = item->outcome == OUTBOX_SILENT ? OUTBOX_UNKNOWN : item->outcome;
+    if (item->max_attempts && (msg->own || item->max_attempts != sim_limit(world, msg)))
+        sim_fail(world, "m%d may spend %d attempts, and is told to spend %d (V9)", index, sim_limit(world, msg),
+                 item->max_attempts);
+    msg->max_attempts = item->max_attempts ? item->max_attempts : msg->max_attempts;
     switch (item->outcome) {
     case OUTBOX_DELIVERED:
         msg->status = MSG_DELIVERED;
@@ -184,6 +189,8 @@ static void settle_one(struct world *world, struct sim_event *call, struct outbo
     case OUTBOX_RETRY:
     case OUTBOX_UNKNOWN:
         if (msg->spent >= msg->max_attempts) {
+            if (msg->spent < sim_limit(world, msg))
+                sim_fail(world, "m%d is dead after %d attempts of %d (V9)", index, msg->spent, sim_limit(world, msg));
             bury(world, msg);
             return;
         }

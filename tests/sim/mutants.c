@@ -32,6 +32,8 @@ static const struct {
     ROW(REFUSAL_CLOSES, "a refusal of the message closes the breaker of a sink that fails everybody"),
     ROW(PROBES_FLAT, "a sink that goes on failing is tried as often as at first"),
     ROW(PROBES_FREE, "a message that fails as a probe, again and again, never dies"),
+    ROW(LIMIT_LOWERS_ONLY, "a sink that allows more attempts than the namespace is not believed"),
+    ROW(LIMIT_OVERRULES, "a sink overrules what the producer asked for"),
     ROW(LOCAL_ANSWERS, "a message that is refused unsent closes the breaker"),
     ROW(REFUSAL_SPENDS, "a sink that refuses everybody costs attempts"),
     ROW(REFUSAL_IS_FREE, "a message that is refused for what it is costs none"),

@@ -228,6 +228,7 @@ static void claimed(struct world *world, struct life *life, struct sim_event *re
                                            .attempt = reply->claimed[i].attempt,
                                            .spent = reply->claimed[i].spent,
                                            .max_attempts = msg->max_attempts,
+                                           .own_attempts = msg->own,
                                            .stream = msg->key + 1,
                                            .deferred = reply->claimed[i].deferred,
                                            .lost = reply->claimed[i].lost};

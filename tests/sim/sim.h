@@ -64,6 +64,8 @@ struct msg {
     int prev;                                               /* the message before it in its key; -1 */
     int max_attempts, spent, lost, deferred, attempt_count; /* lost: of the spent ones */
     bool blind, poison, refused;
+    bool own;   /* its producer asked for this max_attempts */
+    int asked;  /* max_attempts at the enqueue */
     bool local; /* of poison: the sink sees it by itself */
     enum msg_status status;
     int64_t due_us, until_us;
@@ -244,6 +246,7 @@ void ledger_lost(struct world *world, int msg);
 void ledger_close(struct world *world);
 
 int msg_of(const struct outbox_uuid *id);
-int sim_route(void *ctx, const struct outbox_delivery *msg);
+int sim_route(void *ctx, const struct outbox_delivery *msg, const struct ob_patience **patience);
+int sim_limit(const struct world *world, const struct msg *msg); /* of attempts, that holds for it */
 
 #endif

@@ -83,8 +83,15 @@ void sim_memory(struct world *world, bool short_of_it)
     outbox_set_allocator(scarce_alloc, free);
 }
 
-int sim_route(void *ctx, const struct outbox_delivery *msg)
+int sim_limit(const struct world *world, const struct msg *msg)
 {
+    int sink = msg->sink >= 0 ? msg->sink : 0, most = world->plan.sink[sink].max_attempts;
+    return most > 0 && !msg->own ? most : msg->asked;
+}
+
+int sim_route(void *ctx, const struct outbox_delivery *msg, const struct ob_patience **patience)
+{
+    (void)patience;
     const struct world *world = ctx;
     int index = msg_of(&msg->id);
     return world->msgs[index].sink >= 0 ? world->msgs[index].sink : world->routes ? 0 : -1;
@@ -106,6 +113,8 @@ static void plan_sink(struct world *world, struct ob_sink_settings *sink, int64_
     sink->retry.after_cap_us = 5 * SECOND;
     sink->retry.list_count = 3;
     sink->retry.list_us[0] = 50 * MS, sink->retry.list_us[1] = 500 * MS, sink->retry.list_us[2] = SECOND;
+    if (sim_chance(world, 30))
+        sink->max_attempts = (int)sim_between(world, 1, 9);
     sink->breaker.threshold = (int)sim_between(world, 1, 5);
     sink->breaker.window = (int)sim_between(world, 3, 30);
     sink->breaker.ratio = (int)sim_between(world, 40, 100);

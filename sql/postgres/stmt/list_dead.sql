@@ -2,7 +2,7 @@
 select id, status, namespace, topic, tenant_id::pg_catalog.text, key, dedupe_key, subject, recipient, correlation_id,
        headers,
        content_type, locked_by, last_code, last_error, dead_reason, case when $11::pg_catalog.bool then payload end,
-       case when $11::pg_catalog.bool then body end, seq, priority, attempts, spent, max_attempts, redriven, parked,
+       case when $11::pg_catalog.bool then body end, seq, priority, attempts, spent, max_attempts, max_attempts_from, deferred, redriven, parked,
        created_at,
        updated_at, next_attempt_at, locked_until, delivered_at, expires_at, encoding
 from @schema@.messages join (select id as letter from @schema@.dead_letters) d on d.letter operator(pg_catalog.=) id

@@ -1,7 +1,7 @@
 -- list_tenant: messages of one tenant. Parameters and columns as in list.
 SELECT s.id, s.status, s.namespace, s.topic, s.tenant_id, s.key, s.dedupe_key, s.subject, s.recipient, s.correlation_id,
        s.headers, s.content_type, s.locked_by, s.last_code, s.last_error, s.dead_reason,
-       CASE WHEN ?11 THEN s.payload END, s.seq, s.priority, s.attempts, s.spent, s.max_attempts, s.redriven, s.parked,
+       CASE WHEN ?11 THEN s.payload END, s.seq, s.priority, s.attempts, s.spent, s.max_attempts, s.max_attempts_from, s.deferred, s.redriven, s.parked,
        s.created_at, s.updated_at, s.next_attempt_at, s.locked_until, s.delivered_at, s.expires_at, s.encoding
   FROM outbox_state s
  WHERE s.tenant_id = ?4

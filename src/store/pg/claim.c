@@ -42,6 +42,9 @@ enum column {
     STREAM,
     DEFERRED,
     LOST,
+    OWN_ATTEMPTS,
+    RETRY_BASE,
+    RETRY_CAP,
     MORE,
 };
 
@@ -88,6 +91,9 @@ static void read_delivery(const PGresult *res, int row, struct outbox_delivery *
         .stream = ob_pg_int8(res, row, STREAM),
         .deferred = ob_pg_int4(res, row, DEFERRED),
         .lost = ob_pg_int4(res, row, LOST),
+        .own_attempts = ob_pg_bool(res, row, OWN_ATTEMPTS),
+        .retry_base_us = ob_pg_int8(res, row, RETRY_BASE),
+        .retry_cap_us = ob_pg_int8(res, row, RETRY_CAP),
     };
     ob_pg_uuid(res, row, ID, &msg->id);
     if (PQgetisnull(res, row, BODY)) {

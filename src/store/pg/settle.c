@@ -112,6 +112,26 @@ static void put_places(struct ob_pg_params *params, const struct outbox_settle *
     ob_pg_array_end(params);
 }
 
+/* What messages may spend; nearly always nobody says. */
+static void put_budgets(struct ob_pg_params *params, const struct outbox_settle *items, size_t count)
+{
+    size_t first = 0;
+    while (first < count && !items[first].max_attempts)
+        first++;
+    if (first == count) {
+        ob_pg_put_null(params);
+        return;
+    }
+    ob_pg_array_begin(params, OB_PG_INT4, count);
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].max_attempts)
+            ob_pg_array_int4(params, items[i].max_attempts);
+        else
+            ob_pg_array_null(params);
+    }
+    ob_pg_array_end(params);
+}
+
 void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
                          const char *worker, enum ob_pg_words words)
 {
@@ -128,6 +148,7 @@ void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle
     put_numbers(params, items, count, offsetof(struct outbox_settle, latency_us), 0);
     put_places(params, items, count);
     ob_pg_put_text(params, worker);
+    put_budgets(params, items, count);
 }
 
 /* Rows: ord, result, and dead when there is a third column. */

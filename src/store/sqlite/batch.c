@@ -56,6 +56,7 @@ static bool read_message(sqlite3_stmt *stmt, struct batch *batch, struct outbox_
     msg->priority = sqlite3_column_int(stmt, 12);
     msg->created_at_us = sqlite3_column_int64(stmt, 13);
     msg->expires_at_us = sqlite3_column_int64(stmt, 14);
+    msg->own_attempts = sqlite3_column_int(stmt, 16) != 0;
     return ok;
 }
 
@@ -121,6 +122,8 @@ static ob_code fill_stretch(struct ob_sqlite_store *store, struct batch *batch, 
             .stream = taken->entry.sid,
             .deferred = taken->entry.deferred,
             .lost = taken->entry.lost + (taken->entry.state == OB_SQLITE_LEASED),
+            .retry_base_us = taken->retry_base,
+            .retry_cap_us = taken->retry_cap,
         };
         code =
             read_message(stmt, batch, msg) ? name_lane(store, batch, taken->entry.lane, msg, err) : ob_error_nomem(err);

@@ -204,7 +204,14 @@ static bool may_join(struct claim *claim, const struct ob_sqlite_entry *entry)
 
 static void took(struct claim *claim, const struct ob_sqlite_entry *entry)
 {
-    claim->taken[claim->count++] = (struct ob_sqlite_taken){*entry, ceiling_of(claim, entry), claim->now};
+    const struct outbox_claim *want = claim->want;
+    const struct ob_sqlite_lane *lane = ob_sqlite_due_scan_lane(claim->scan, entry->lane);
+    claim->taken[claim->count++] =
+        (struct ob_sqlite_taken){.entry = *entry,
+                                 .ceiling = ceiling_of(claim, entry),
+                                 .claimed_at = claim->now,
+                                 .retry_base = want->retry_base_us ? want->retry_base_us : lane->retry_base,
+                                 .retry_cap = want->retry_cap_us ? want->retry_cap_us : lane->retry_cap};
     claim->bytes += entry->bytes;
 }
 

@@ -50,6 +50,8 @@ static ob_code check(const struct outbox_settle *items, size_t count, struct out
                                 (int)items[i].outcome);
         if (items[i].delay_us > OB_MOST(delay))
             return ob_limit_check(OB_LIMIT_delay, "delay_us", items[i].delay_us, err);
+        if (items[i].max_attempts < 0 || items[i].max_attempts > OB_MOST(max_attempts))
+            return ob_limit_check(OB_LIMIT_max_attempts, "max_attempts", items[i].max_attempts, err);
     }
     return OUTBOX_OK;
 }
@@ -302,7 +304,7 @@ static ob_code back(struct ob_sqlite_store *store, struct settle *settle, const 
         code = ob_sqlite_run(store, OB_SQLITE_back,
                              OB_ARGS(OB_NUM(held->n), OB_NUM(held->sid ? OB_SQLITE_PARKED : OB_SQLITE_READY),
                                      OB_NUM(due_of(settle, held, item)), OB_NUM(spent), OB_NUM(settle->now),
-                                     OB_NUM(deferred_after(held, item->outcome))),
+                                     OB_NUM(deferred_after(held, item->outcome)), OB_NUM_OR_NULL(item->max_attempts)),
                              NULL, err);
     if (code || (item->outcome != OUTBOX_RETRY && item->outcome != OUTBOX_UNKNOWN))
         return code;
@@ -311,8 +313,9 @@ static ob_code back(struct ob_sqlite_store *store, struct settle *settle, const 
 
 static bool is_dying(const struct held *held, const struct outbox_settle *item)
 {
+    int limit = item->max_attempts ? item->max_attempts : held->ceiling;
     return item->outcome == OUTBOX_FAILED || ((item->outcome == OUTBOX_RETRY || item->outcome == OUTBOX_UNKNOWN) &&
-                                              (held->spent >= held->ceiling || item->delay_us == OUTBOX_NEVER));
+                                              (held->spent >= limit || item->delay_us == OUTBOX_NEVER));
 }
 
 /* The words in a form that can be stored. False when memory ran out. */

@@ -298,7 +298,7 @@ const struct ob_sqlite_lane *ob_sqlite_due_scan_lanes(const struct ob_sqlite_due
 struct ob_sqlite_taken {
     struct ob_sqlite_entry entry; /* as it was before the claim */
     int ceiling;
-    int64_t claimed_at;
+    int64_t claimed_at, retry_base, retry_cap;
 };
 
 /* ---- what goes out of turn: fairness.c ---- */

@@ -134,12 +134,16 @@ static void together(void **state)
            "o.yaml:4: error: relay.batch: is 200, more than relay.max_messages (100)");
     EXPECT(fx, STORE "sinks: {a: {kind: null, run: 2}}\n" ROUTE, 1, 0,
            "o.yaml:2: error: sinks.a.run: is 2, but a sink of kind null cannot keep order");
-    EXPECT(fx, STORE "sinks: {a: {kind: null, retry: {base: 1h}}}\n" ROUTE, 1, 0,
+    EXPECT(fx, STORE "sinks: {a: {kind: null, retry: {base: 1h, cap: 30m}}}\n" ROUTE, 1, 0,
            "o.yaml:2: error: sinks.a.retry.base: is above retry.cap");
     EXPECT(fx, STORE "sinks: {a: {kind: null, retry: {policy: list}}}\n" ROUTE, 1, 0,
            "o.yaml:2: error: sinks.a.retry.delays: is missing");
     EXPECT(fx, STORE "sinks: {a: {kind: null, retry: {delays: [1s]}}}\n" ROUTE, 0, 1,
            "o.yaml:2: warning: sinks.a.retry.delays: has no effect");
+    EXPECT(fx, STORE SINK "routes: [{sink: a, retry: {policy: list}}]\n", 1, 0,
+           "o.yaml:3: error: routes[0].retry.delays: is missing");
+    EXPECT(fx, STORE SINK "routes: [{sink: a, max_attempts: 1001}]\n", 1, 0,
+           "o.yaml:3: error: routes[0].max_attempts: is 1001, but must be at most 1000");
     EXPECT(fx, STORE SINK ROUTE "admin: {listen: 9464}\n", 1, 0, "o.yaml:4: error: admin.listen: is \"9464\"");
 }
 

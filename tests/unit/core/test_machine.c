@@ -14,8 +14,9 @@ struct rig {
     struct ob_machine_settings set;
 };
 
-static int by_priority(void *ctx, const struct outbox_delivery *msg)
+static int by_priority(void *ctx, const struct outbox_delivery *msg, const struct ob_patience **patience)
 {
+    (void)patience;
     (void)ctx;
     return msg->priority; /* stands for the sink here */
 }
@@ -166,25 +167,32 @@ static void a_failure_releases_the_rest_n2(void **state)
     rig_end(&rig);
 }
 
-/* V9, V11: the sink allows fewer attempts than the message: what the last one came to is told as it was, and that
- * none follows. */
+/* V9, V11: what the sink says of attempts and waits holds for messages that did not ask, fewer or more; what it does
+ * not say is the namespace's. */
 static void the_attempts_of_the_sink_v9(void **state)
 {
     (void)state;
     static const struct {
         enum outbox_sink_outcome said;
         enum outbox_outcome told;
-    } cases[] = {{OUTBOX_SINK_RETRY, OUTBOX_RETRY}, {OUTBOX_SINK_UNKNOWN, OUTBOX_UNKNOWN}};
+        int sink, limit; /* what the sink says; what the store is told: 0 for nothing */
+        bool own;
+    } cases[] = {{OUTBOX_SINK_RETRY, OUTBOX_RETRY, 1, 1, false},   {OUTBOX_SINK_UNKNOWN, OUTBOX_UNKNOWN, 1, 1, false},
+                 {OUTBOX_SINK_RETRY, OUTBOX_RETRY, 50, 50, false}, {OUTBOX_SINK_RETRY, OUTBOX_RETRY, 0, 0, false},
+                 {OUTBOX_SINK_RETRY, OUTBOX_RETRY, 50, 0, true},   {OUTBOX_SINK_RETRY, OUTBOX_RETRY, 1, 0, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct rig rig = {.sinks = {{.max_attempts = 1}}};
+        struct rig rig = {.sinks = {{.max_attempts = cases[i].sink}}};
         rig_new(&rig);
         expect(&rig, OB_ACTION_CLAIM);
-        const struct outbox_delivery one = msg(1, NULL, 0, 0);
+        struct outbox_delivery one = msg(1, NULL, 0, 0);
+        one.own_attempts = cases[i].own;
+        one.retry_base_us = 100 * (int64_t)SECOND, one.retry_cap_us = 200 * (int64_t)SECOND;
         claimed(&rig, &one, 1);
         expect(&rig, OB_ACTION_DELIVER);
         verdict(&rig, rig.act.items[0].handle, cases[i].said, false);
         expect_settle(&rig, 1, cases[i].told);
-        assert_true(rig.act.settles[0].delay_us == OUTBOX_NEVER);
+        assert_int_equal(rig.act.settles[0].max_attempts, cases[i].limit);
+        assert_in_range(rig.act.settles[0].delay_us, 50 * (int64_t)SECOND, 100 * (int64_t)SECOND);
         rig_end(&rig);
     }
 }

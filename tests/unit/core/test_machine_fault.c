@@ -15,8 +15,9 @@ struct rig {
     struct ob_machine_settings set;
 };
 
-static int by_priority(void *ctx, const struct outbox_delivery *msg)
+static int by_priority(void *ctx, const struct outbox_delivery *msg, const struct ob_patience **patience)
 {
+    (void)patience;
     (void)ctx;
     return msg->priority; /* stands for the sink here */
 }

@@ -285,13 +285,13 @@ struct outbox_settle {
     enum outbox_outcome outcome;
     enum outbox_settled result; /* set by outbox_settle */
     bool dead;                  /* set by outbox_settle: the message is a dead letter now */
+    int max_attempts;           /* what the message may spend in all, where its producer did not say; 0: as it is */
     const char *code;           /* for programs, e.g. "http_503"; NULL for none */
     const char *error;          /* for people; NULL for none */
     const char *reference;      /* the receiver's own id for what it accepted; NULL for none */
     const char *output;         /* JSON for outcome hooks; NULL for none */
     int64_t delay_us;           /* until the next attempt; -1: by the retry policy of the claim; or OUTBOX_NEVER */
     int64_t latency_us;         /* how long the delivery took; -1: not measured */
-    int max_attempts; /* what the message may spend in all, when its producer did not ask for its own; 0: as it is */
 };
 #define OUTBOX_SETTLE_INIT \
     { \

@@ -629,7 +629,7 @@ begin
         -- From here on only the new ones have an id; the others are looked up at the end.
         v_items := array(select case when d.id <> i.id then row (i.ord, null, i.topic, null, null, null, i.key, null, null,
                    null, null, null, null, null, null, null, null, null, i.dedupe_digest, null, null, null, null, null,
-                   null, null)::@schema@.item else i end
+                   null, null, null)::@schema@.item else i end
               from unnest(v_items) i left join @schema@.dedupe d on d.digest = i.dedupe_digest order by i.ord);
     end if;
 

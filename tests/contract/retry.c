@@ -155,6 +155,60 @@ static void namespace_limit(struct fx *fx)
     assert_int_equal(look(fx, put(fx, .name_space = "once", .max_attempts = 7).id)->max_attempts, 7);
 }
 
+/* What a route or a sink says, told with the outcome. */
+static void limit_of_a_sink(struct fx *fx)
+{
+    ok(fx, configure, "once", "max_attempts", "1", NULL);
+    struct outbox_uuid id = put(fx, .name_space = "once").id;
+    const struct outbox_delivery *msg = take(fx);
+    assert_false(msg->own_attempts);
+    assert_string_equal(look(fx, id)->max_attempts_from, "namespace");
+    assert_false(settle(fx, msg, .outcome = OUTBOX_RETRY, .max_attempts = 3, .delay_us = 0));
+    assert_int_equal(look(fx, id)->max_attempts, 3);
+    assert_string_equal(look(fx, id)->max_attempts_from, "sink");
+    msg = take(fx);
+    assert_int_equal(msg->max_attempts, 3);
+    assert_false(settle(fx, msg, .outcome = OUTBOX_RETRY, .delay_us = 0)); /* it stays so */
+    assert_true(settle(fx, take(fx), .outcome = OUTBOX_RETRY, .code = "c", .delay_us = 0));
+    expect_state(fx, id, "dead attempts 3 spent 3");
+    assert_int_equal(look(fx, id)->max_attempts, 3);
+
+    id = put(fx).id; /* fewer, too */
+    assert_true(settle(fx, take(fx), .outcome = OUTBOX_UNKNOWN, .max_attempts = 1));
+    expect_state(fx, id, "dead attempts 1 spent 1");
+
+    id = put(fx).id; /* an operator's retry is a new life */
+    assert_true(settle(fx, take(fx), .outcome = OUTBOX_FAILED, .max_attempts = 40));
+    int64_t count;
+    struct ob_filter filter = {.ids = &id, .id_count = 1};
+    ok(fx, retry, &filter, NULL, &count);
+    assert_int_equal(look(fx, id)->max_attempts, 15);
+}
+
+static void limit_of_the_message(struct fx *fx)
+{
+    struct outbox_uuid id = put(fx, .max_attempts = 7).id;
+    const struct outbox_delivery *msg = take(fx);
+    assert_true(msg->own_attempts);
+    assert_string_equal(look(fx, id)->max_attempts_from, "message");
+    struct outbox_settle item = SETTLE(msg, .outcome = OUTBOX_RETRY, .max_attempts = 1001);
+    assert_int_equal((fx->store->ops->settle)(fx->store, &item, 1, &fx->err), OUTBOX_INVALID);
+    nack(fx, msg);
+}
+
+static void policy_is_told(struct fx *fx)
+{
+    ok(fx, configure, "slow", "retry_base", "100 s", NULL);
+    put(fx);
+    put(fx, .name_space = "slow");
+    outbox_batch *batch = claim_n(fx, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct outbox_delivery *msg = outbox_batch_at(batch, i);
+        assert_int_equal(msg->retry_base_us, strcmp(msg->name_space, "slow") == 0 ? 100 * SECOND : SECOND);
+        assert_int_equal(msg->retry_cap_us, 1800 * SECOND);
+    }
+}
+
 struct found {
     const char *name_space, *name;
     char value[64];
@@ -212,6 +266,9 @@ const struct contract_test retry_tests[] = {
     {"M7 M12 V9 T3: max_attempts 3 is three deliveries, then dead", dead_at_max},
     {"V9 M7: fifteen attempts by default", fifteen_by_default},
     {"V9: max_attempts is a setting of the namespace and of the message", namespace_limit},
+    {"V9 M21: what a sink or route says holds from then on, more or fewer", limit_of_a_sink},
+    {"V9: what its producer asked for is told to the worker", limit_of_the_message},
+    {"M11 M21: the policy that holds is told to the worker", policy_is_told},
     {"V9: the settings of namespaces can be read, as they are written", settings_read_back},
     {NULL, NULL, 0},
 };

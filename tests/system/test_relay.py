@@ -89,9 +89,9 @@ def test_dead_after_max_attempts(shop, tmp_path, ledger):
 
 
 def test_dead_after_the_attempts_of_the_sink(shop, tmp_path, ledger):
-    """V9 V11: a sink may allow fewer attempts than the message does."""
+    """V9 V11: a sink may allow fewer attempts than the namespace does."""
     relay = make(tmp_path, shop, ledger, obey_payload=True, max_attempts=2)
-    (bad,) = shop.enqueue(keys=("k",), max_attempts=5, payload={"stub": "retry"})
+    (bad,) = shop.enqueue(keys=("k",), payload={"stub": "retry"})
     sent = shop.enqueue(keys=("k",))
     relay.until_empty()
     assert shop.attempts(bad.id) == [(1, "retry"), (2, "failed")]

@@ -234,3 +234,36 @@ def test_many_are_down_and_one_is_up(pg_shop, tmp_path):
                      "each has its turn")
         states = pg_shop.states()
         assert states == {"pending": 4 * down, "delivered": 40}
+
+
+def test_whose_limit_holds(shop, tmp_path):
+    """V9 V11 M21: message, route, sink, namespace: the first that says how many attempts wins, be it more or fewer; `show` tells
+    whose it is."""
+    shop.cli("configure", "max_attempts", "2")
+    sinks = {"out": {"kind": "stub", "obey_payload": True, "retry": {"base": "10ms", "cap": "20ms"}, "max_attempts": 5, "breaker": {"failures": 0}},
+             "plain": {"kind": "stub", "obey_payload": True, "retry": {"base": "10ms", "cap": "20ms"}, "breaker": {"failures": 0}}}
+    routes = [{"topic": "routed", "sink": "out", "max_attempts": 4}, {"topic": "plain", "sink": "plain"}, {"sink": "out"}]
+    relay = Relay(tmp_path, shop.url, sinks, routes)
+    wanted = {"routed": 4, "orders": 5, "plain": 2}
+    sent = {topic: shop.enqueue(topic=topic, payload={"stub": "retry"})[0] for topic in wanted}
+    (own,) = shop.enqueue(payload={"stub": "retry"}, max_attempts=3)
+    (waits,) = shop.enqueue(topic="plain", payload={"stub": "accept"}, max_attempts=9)
+    assert "0 of 9 spent (limit of the message)" in shop.cli("show", waits.id).stdout
+    with relay.running():
+        shop.wait(dead=4, delivered=1)
+    assert {topic: shop.message(message.id, "spent") for topic, message in sent.items()} == wanted
+    assert shop.message(own.id, "spent", "max_attempts", "max_attempts_from") == (3, 3, "message")
+
+
+def test_limit_and_deferral_are_shown(shop, tmp_path):
+    """V13 M11: whose limit holds for a message that waits, and that it was put off, in `show` and `list`."""
+    sinks = {"out": {"kind": "stub", "obey_payload": True, "max_attempts": 40, "retry": {"base": "1m"}}}
+    relay = Relay(tmp_path, shop.url, sinks, [{"sink": "out"}])
+    (failed,) = shop.enqueue(payload={"stub": "retry"})
+    (limited,) = shop.enqueue(payload={"stub": "limited@recipient"})
+    with relay.running():
+        wait_for(lambda: shop.message(failed.id, "spent") == 1 and shop.message(limited.id, "deferred") == 1)
+        wait_for(lambda: shop.message(failed.id, "status") == "pending")
+    assert "1 of 40 spent (limit of the sink)" in shop.cli("show", failed.id).stdout
+    assert "deferred        1 times in a row" in shop.cli("show", limited.id).stdout
+    assert "deferred=1" in shop.cli("list").stdout

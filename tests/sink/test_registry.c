@@ -67,20 +67,20 @@ static void options_are_completed(void **state)
         {"url", "u"}, {"arg", "a"}, {"arg", "b"}, {"headers.X-Team", "red"}, {"count", "3"}, {"timeout", "250ms"},
     };
     struct ob_arena arena;
-    struct ob_options options;
+    struct ob_options options = {.settings = table};
     struct outbox_error err;
     (void)state;
     ob_arena_init(&arena, 0);
     assert_int_equal(ob_settings_complete(table, given, OB_COUNT(given), &arena, &options.at, &options.count, &err),
                      OUTBOX_OK);
     assert_string_equal(ob_option_text(&options, "url"), "u");
-    assert_int_equal(ob_option_int(&options, "timeout", 0), 250000);
-    assert_int_equal(ob_option_int(&options, "limit", 0), 65536);
-    assert_int_equal(ob_option_int(&options, "count", 0), 3);
-    assert_int_equal(ob_option_int(&options, "secret", -7), -7);
-    assert_true(ob_option_bool(&options, "fast", false));
-    assert_string_equal(ob_option_text_or(&options, "format", "?"), "json");
-    assert_null(ob_option_text(&options, "nothing"));
+    assert_int_equal(ob_option_int(&options, "timeout"), 250000);
+    assert_int_equal(ob_option_int(&options, "limit"), 65536);
+    assert_int_equal(ob_option_int(&options, "count"), 3);
+    assert_int_equal(ob_option_int(&options, "secret"), 0);
+    assert_true(ob_option_bool(&options, "fast"));
+    assert_string_equal(ob_option_text(&options, "format"), "json");
+    assert_null(ob_option_text(&options, "secret"));
     size_t i = 0;
     assert_string_equal(ob_option_next(&options, "arg", &i), "a");
     assert_string_equal(ob_option_next(&options, "arg", &i), "b");
@@ -92,6 +92,26 @@ static void options_are_completed(void **state)
     assert_string_equal(key, "X-Team");
     assert_null(ob_option_below(&options, "headers", &i, &key));
     ob_arena_fini(&arena);
+}
+
+/* V11: a default stands in the table and nowhere else: who gets no options has the same as who gets them completed. */
+static void defaults_are_those_of_the_table(void **state)
+{
+    const struct ob_options options = {NULL, 0, table};
+    (void)state;
+    assert_int_equal(ob_option_int(&options, "timeout"), 10000000);
+    assert_int_equal(ob_option_int(&options, "limit"), 65536);
+    assert_int_equal(ob_option_int(&options, "count"), 0);
+    assert_true(ob_option_bool(&options, "fast"));
+    assert_true(ob_option_is(&options, "format", "json"));
+    assert_null(ob_option_text(&options, "url"));
+    assert_string_equal(ob_option_string(&options, "url"), "");
+    assert_true(ob_option_known(&options, "url"));
+    assert_false(ob_option_known(&options, "nothing"));
+    for (size_t i = 0; ob_sink_at(i); i++)
+        for (const struct outbox_sink_setting *row = ob_sink_at(i)->settings; row && row->name; row++)
+            if (row->fallback && row->type == OUTBOX_OPTION_BOOL)
+                assert_true(strcmp(row->fallback, "true") == 0 || strcmp(row->fallback, "false") == 0);
 }
 
 static void wrong_options_are_refused(void **state)
@@ -165,9 +185,13 @@ static void options_nobody_knows_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_adapter_is_complete), cmocka_unit_test(unknown_kinds_are_named),
-        cmocka_unit_test(options_are_completed),     cmocka_unit_test(wrong_options_are_refused),
-        cmocka_unit_test(null_takes_everything),     cmocka_unit_test(options_nobody_knows_are_refused),
+        cmocka_unit_test(every_adapter_is_complete),
+        cmocka_unit_test(unknown_kinds_are_named),
+        cmocka_unit_test(options_are_completed),
+        cmocka_unit_test(defaults_are_those_of_the_table),
+        cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(null_takes_everything),
+        cmocka_unit_test(options_nobody_knows_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -423,10 +423,10 @@ static enum outbox_code read_settings(struct ob_broker *broker, const struct ob_
                                       struct outbox_error *err)
 {
     const struct ob_broker_driver *driver = broker->driver;
-    const char *address = driver->address ? ob_option_text_or(options, driver->address, "") : "";
-    broker->connect_timeout_us = ob_option_int(options, "connect_timeout", 3000000);
-    broker->ack_timeout_us = ob_option_int(options, "ack_timeout", 5000000);
-    broker->in_flight_max = (size_t)ob_option_int(options, "in_flight", 256);
+    const char *address = driver->address ? ob_option_string(options, driver->address) : "";
+    broker->connect_timeout_us = ob_option_int(options, "connect_timeout");
+    broker->ack_timeout_us = ob_option_int(options, "ack_timeout");
+    broker->in_flight_max = (size_t)ob_option_int(options, "in_flight");
     broker->one_address = !strstr(address, "{{");
     for (const char *at = address; (at = strstr(at, "{{")); at += 2)
         broker->reads_payload |= at[2 + strspn(at + 2, " ")] != '@';
@@ -457,7 +457,8 @@ enum outbox_code ob_broker_open(const struct ob_broker_driver *driver, const str
     ob_list_init(&broker->out);
     pthread_mutex_init(&broker->mutex, NULL);
     enum outbox_code code =
-        broker->self ? read_settings(broker, &(const struct ob_options){options, count}, err) : ob_error_nomem(err);
+        broker->self ? read_settings(broker, &(const struct ob_options){options, count, driver->settings}, err)
+                     : ob_error_nomem(err);
     if (!code && (broker->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         code = ob_error_set(err, OUTBOX_INVALID, "no descriptor for the sink: %s", strerror(errno));
     if (!code && (number = pthread_create(&broker->thread, NULL, ob_broker_run, broker)))

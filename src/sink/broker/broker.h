@@ -64,7 +64,8 @@ struct ob_broker_job {
 
 /* How one protocol is spoken. All but open, check and fini run on the broker thread. */
 struct ob_broker_driver {
-    size_t size;                /* of what the driver keeps: self, which begins as zeros */
+    size_t size; /* of what the driver keeps: self, which begins as zeros */
+    const struct outbox_sink_setting *settings;
     const char *prefix;         /* of codes: "redis" */
     const struct ob_wire *wire; /* of headers */
     const char *address;        /* name of the setting with the template of addresses */

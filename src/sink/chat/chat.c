@@ -241,7 +241,7 @@ enum outbox_code ob_chat_open(const struct ob_chat_provider *provider, const str
                               size_t count, const struct outbox_sink_host *host, outbox_sink **out,
                               struct outbox_error *err)
 {
-    struct ob_options options = {given, count};
+    struct ob_options options = {given, count, provider->settings};
     outbox_sink *sink = ob_calloc(1, provider->size);
     if (!sink)
         return ob_error_nomem(err);

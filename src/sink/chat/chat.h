@@ -31,6 +31,7 @@ struct ob_chat_timer;
 struct ob_chat_provider {
     const char *kind; /* codes begin with it, and the field of a payload that holds more for this service */
     size_t size;      /* of the service's own struct, which begins with struct outbox_sink */
+    const struct outbox_sink_setting *settings;
     /* Reads its own options; sets url, ping_url, to, rates and templates' escape. */
     enum outbox_code (*open)(outbox_sink *sink, const struct ob_options *options, struct outbox_error *err);
     /* The normal form of a recipient; false when it can be none. */

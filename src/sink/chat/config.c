@@ -86,7 +86,7 @@ enum outbox_code ob_chat_keep_templates(outbox_sink *sink, const struct ob_optio
 {
     const char *text = ob_option_text(options, "template"), *json = ob_option_text(options, "json_template");
     enum outbox_code code = OUTBOX_OK;
-    sink->raw = ob_option_bool(options, "raw", false);
+    sink->raw = ob_option_bool(options, "raw");
     if ((text && *text) + (json && *json) + sink->raw > 1)
         return ob_error_set(err, OUTBOX_INVALID, "template, json_template and raw exclude each other");
     if (text && *text)
@@ -122,13 +122,13 @@ enum outbox_code ob_chat_config_read(outbox_sink *sink, const struct ob_options 
 {
     const char *place;
     enum outbox_code code = OUTBOX_OK;
-    sink->limits.connections = (int)ob_option_int(options, "connections", 0);
-    sink->limits.idle_us = ob_option_int(options, "idle", 45000000);
-    sink->limits.connect_us = ob_option_int(options, "connect_timeout", 5000000);
-    sink->limits.total_us = ob_option_int(options, "response_timeout", 30000000);
+    sink->limits.connections = (int)ob_option_int(options, "connections");
+    sink->limits.idle_us = ob_option_int(options, "idle");
+    sink->limits.connect_us = ob_option_int(options, "connect_timeout");
+    sink->limits.total_us = ob_option_int(options, "response_timeout");
     sink->limits.answer_most = ob_curl_answer_most(OB_CHAT_ANSWER_MOST);
-    sink->hold_us = ob_option_int(options, "hold", 2000000);
-    sink->patience_us = ob_option_int(options, "retry_after_max", 3600000000);
+    sink->hold_us = ob_option_int(options, "hold");
+    sink->patience_us = ob_option_int(options, "retry_after_max");
     for (size_t i = 0; !code && (place = ob_option_next(options, "allow", &i));)
         code = ob_net_guard_allow(&sink->guard, place, err);
     if (!code)

@@ -77,11 +77,11 @@ static enum outbox_code slack_read(outbox_sink *sink, const struct ob_options *o
     struct slack *slack = (struct slack *)(void *)sink;
     const char *webhook = ob_option_text(options, "webhook"), *token = ob_option_text(options, "token");
     slack->webhook = webhook && *webhook;
-    slack->mrkdwn = ob_option_bool(options, "mrkdwn", false);
-    slack->metadata = ob_option_bool(options, "metadata", true) && !slack->webhook;
+    slack->mrkdwn = ob_option_bool(options, "mrkdwn");
+    slack->metadata = ob_option_bool(options, "metadata") && !slack->webhook;
     if (slack->webhook == (token && *token))
         return ob_error_set(err, OUTBOX_INVALID, "set token or webhook, and not both");
-    ob_rate_init(&sink->rate, 1, ob_option_int(options, "pace", 1000000), ob_option_int(options, "pace_burst", 1));
+    ob_rate_init(&sink->rate, 1, ob_option_int(options, "pace"), ob_option_int(options, "pace_burst"));
     enum outbox_code code = slack->webhook ? open_webhook(sink, options, err) : open_api(sink, options, err);
     if (!code)
         code = ob_chat_keep_templates(sink, options, slack->mrkdwn ? OB_ESCAPE_SLACK : OB_ESCAPE_NONE, err);
@@ -294,6 +294,7 @@ static void slack_judge(struct ob_chat_call *call, int status, const json_t *rep
 
 static const struct ob_chat_provider provider = {
     .kind = "slack",
+    .settings = settings,
     .size = sizeof(struct slack),
     .open = slack_read,
     .admit = slack_admit,

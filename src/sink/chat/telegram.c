@@ -55,7 +55,7 @@ static bool token_ok(const char *token)
 
 static enum ob_escape read_mode(struct telegram *telegram, const struct ob_options *options)
 {
-    const char *mode = ob_option_text_or(options, "parse_mode", "none");
+    const char *mode = ob_option_string(options, "parse_mode");
     bool html = strcmp(mode, "HTML") == 0, markdown = strcmp(mode, "MarkdownV2") == 0;
     telegram->parse_mode = html ? "HTML" : markdown ? "MarkdownV2" : NULL;
     return html ? OB_ESCAPE_HTML : markdown ? OB_ESCAPE_MARKDOWN : OB_ESCAPE_NONE;
@@ -65,10 +65,10 @@ static enum outbox_code telegram_read(outbox_sink *sink, const struct ob_options
 {
     struct telegram *telegram = (struct telegram *)(void *)sink;
     const char *base = NULL, *token = NULL;
-    int64_t burst = ob_option_int(options, "pace_burst", 1);
-    ob_rate_init(&sink->rate, 1, ob_option_int(options, "pace", 1000000), burst);
-    ob_rate_init(&telegram->group, 1, ob_option_int(options, "group_pace", 3000000), burst);
-    ob_chat_overall(sink, ob_option_int(options, "overall", 30));
+    int64_t burst = ob_option_int(options, "pace_burst");
+    ob_rate_init(&sink->rate, 1, ob_option_int(options, "pace"), burst);
+    ob_rate_init(&telegram->group, 1, ob_option_int(options, "group_pace"), burst);
+    ob_chat_overall(sink, ob_option_int(options, "overall"));
     enum outbox_code code = ob_chat_keep_base(sink, options, "url", &base, err);
     if (!code)
         code = ob_chat_keep_token(sink, options, false, &token, err);
@@ -200,6 +200,7 @@ static void telegram_judge(struct ob_chat_call *call, int status, const json_t *
 
 static const struct ob_chat_provider provider = {
     .kind = "telegram",
+    .settings = settings,
     .size = sizeof(struct telegram),
     .open = telegram_read,
     .admit = telegram_admit,

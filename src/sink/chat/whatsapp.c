@@ -49,8 +49,8 @@ static void whatsapp_settings_check(const struct outbox_sink_check *check)
 static enum outbox_code whatsapp_read(outbox_sink *sink, const struct ob_options *options, struct outbox_error *err)
 {
     const char *base = NULL, *token, *number = "", *version = "";
-    ob_rate_init(&sink->rate, 1, ob_option_int(options, "pace", 6000000), ob_option_int(options, "pace_burst", 45));
-    ob_chat_overall(sink, ob_option_int(options, "overall", 80));
+    ob_rate_init(&sink->rate, 1, ob_option_int(options, "pace"), ob_option_int(options, "pace_burst"));
+    ob_chat_overall(sink, ob_option_int(options, "overall"));
     enum outbox_code code = ob_chat_keep_base(sink, options, "url", &base, err);
     if (!code)
         code = ob_chat_keep_token(sink, options, true, &token, err);
@@ -234,6 +234,7 @@ static void whatsapp_judge(struct ob_chat_call *call, int status, const json_t *
 
 static const struct ob_chat_provider provider = {
     .kind = "whatsapp",
+    .settings = settings,
     .size = sizeof(outbox_sink),
     .open = whatsapp_read,
     .admit = whatsapp_admit,

@@ -1,7 +1,8 @@
 /* option.h - reading the options an adapter is opened with.
  *
- * The host has checked them against the adapter's table already: names are known, numbers are numbers, defaults are
- * there. So these do not complain; an absent option gives the fallback. Texts are borrowed from the options. */
+ * The host has checked them against the adapter's table: names are known and numbers are numbers. So these do not fail. An
+ * option that is absent has the default of the table, and no other; a name that the table lacks is a mistake in the adapter.
+ * Texts are borrowed from the options and the table. */
 #ifndef OB_SINK_COMMON_OPTION_H
 #define OB_SINK_COMMON_OPTION_H
 
@@ -12,15 +13,19 @@
 struct ob_options {
     const struct outbox_sink_option *at;
     size_t count;
+    const struct outbox_sink_setting *settings; /* the adapter's table */
 };
 
-/* NULL when it is not given. The last of several counts. */
+bool ob_option_known(const struct ob_options *options, const char *name); /* in the table */
+
+/* NULL when it is neither given nor has a default. The last of several counts. */
 const char *ob_option_text(const struct ob_options *options, const char *name);
-/* The same, with a fallback. */
-const char *ob_option_text_or(const struct ob_options *options, const char *name, const char *fallback);
-/* Also durations (microseconds) and sizes (bytes). */
-int64_t ob_option_int(const struct ob_options *options, const char *name, int64_t fallback);
-bool ob_option_bool(const struct ob_options *options, const char *name, bool fallback);
+/* The same, "" instead of NULL. */
+const char *ob_option_string(const struct ob_options *options, const char *name);
+bool ob_option_is(const struct ob_options *options, const char *name, const char *word);
+/* Also durations (microseconds) and sizes (bytes). 0 when it is neither given nor has a default. */
+int64_t ob_option_int(const struct ob_options *options, const char *name);
+bool ob_option_bool(const struct ob_options *options, const char *name);
 
 /* A copy for those who keep it; NULL when it is not given, or empty. */
 enum outbox_code ob_option_keep(const struct ob_options *options, const char *name, struct ob_arena *arena,

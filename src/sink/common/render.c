@@ -31,12 +31,12 @@ static bool is_source(const char *text)
 enum outbox_code ob_render_read(struct ob_render *render, const struct ob_options *options, struct ob_arena *arena,
                                 struct outbox_error *err)
 {
-    const char *format = ob_option_text_or(options, "format", "plain");
+    const char *format = ob_option_string(options, "format");
     const char *source = ob_option_text(options, "source");
     render->format = strcmp(format, "structured") == 0 ? OB_FORMAT_STRUCTURED
                      : strcmp(format, "binary") == 0   ? OB_FORMAT_BINARY
                                                        : OB_FORMAT_PLAIN;
-    render->generate_trace = strcmp(ob_option_text_or(options, "trace", "pass"), "generate") == 0;
+    render->generate_trace = ob_option_is(options, "trace", "generate");
     if (source && !is_source(source))
         return ob_error_set(err, OUTBOX_INVALID,
                             "source is \"%.80s\", but must be a URI or a part of one, without spaces", source);

@@ -209,22 +209,22 @@ static enum outbox_code read_answers(struct ob_http_config *config, const struct
         config->reference_header = reference;
     for (size_t i = 0; !code && (outcome = ob_option_below(options, "on_status", &i, &status));)
         code = ob_http_rules_set(&config->rules, status, outcome, err);
-    config->capture = ob_option_bool(options, "capture", false);
-    config->response_most = (size_t)ob_option_int(options, "response_max", 65536);
+    config->capture = ob_option_bool(options, "capture");
+    config->response_most = (size_t)ob_option_int(options, "response_max");
     config->keep_most = EXCERPT;
     if (config->capture || config->reference_pointer)
         config->keep_most = config->response_most;
-    config->patience_us = ob_option_int(options, "retry_after_max", 3600000000);
+    config->patience_us = ob_option_int(options, "retry_after_max");
     return code;
 }
 
 static void read_limits(struct ob_http_config *config, const struct ob_options *options)
 {
-    config->limits.connections = (int)ob_option_int(options, "connections", 0);
-    config->limits.idle_us = ob_option_int(options, "idle", 45000000);
-    config->limits.connect_us = ob_option_int(options, "connect_timeout", 5000000);
-    config->limits.total_us = ob_option_int(options, "response_timeout", 30000000);
-    config->limits.answer_most = ob_curl_answer_most((uint64_t)ob_option_int(options, "response_max", 65536));
+    config->limits.connections = (int)ob_option_int(options, "connections");
+    config->limits.idle_us = ob_option_int(options, "idle");
+    config->limits.connect_us = ob_option_int(options, "connect_timeout");
+    config->limits.total_us = ob_option_int(options, "response_timeout");
+    config->limits.answer_most = ob_curl_answer_most((uint64_t)ob_option_int(options, "response_max"));
 }
 
 static enum outbox_code read_choices(struct ob_http_config *config, const struct ob_options *options,
@@ -249,7 +249,7 @@ static enum outbox_code read_choices(struct ob_http_config *config, const struct
 enum outbox_code ob_http_config_init(struct ob_http_config *config, const struct outbox_sink_option *given,
                                      size_t count, struct outbox_error *err)
 {
-    struct ob_options options = {given, count};
+    struct ob_options options = {given, count, ob_http_settings};
     memset(config, 0, sizeof *config);
     ob_arena_init(&config->arena, 1024);
     ob_net_guard_init(&config->guard);

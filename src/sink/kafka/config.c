@@ -38,8 +38,8 @@ const struct outbox_sink_setting ob_kafka_settings[] = {
 /* When the host's time limit came first, an outage would end every message in flight without an answer. */
 void ob_kafka_config_check(const struct outbox_sink_check *check)
 {
-    const struct ob_options options = {check->options, check->count};
-    const int64_t own_us = ob_option_int(&options, "delivery_timeout", 8000000);
+    const struct ob_options options = {check->options, check->count, ob_kafka_settings};
+    const int64_t own_us = ob_option_int(&options, "delivery_timeout");
     char own[OB_VALUE_TEXT], timeout[OB_VALUE_TEXT];
     if (own_us + OB_KAFKA_MARGIN_US <= check->timeout_us)
         return;
@@ -125,8 +125,8 @@ static enum outbox_code set_int(rd_kafka_conf_t *conf, const char *name, int64_t
 static enum outbox_code set_all(rd_kafka_conf_t *conf, const struct ob_kafka_config *config,
                                 const struct ob_options *options, struct outbox_error *err)
 {
-    int64_t queue = ob_option_int(options, "queue", 16 << 20), timeout_ms = config->timeout_us / 1000;
-    enum outbox_code code = set(conf, "bootstrap.servers", ob_option_text_or(options, "brokers", ""), err);
+    int64_t queue = ob_option_int(options, "queue"), timeout_ms = config->timeout_us / 1000;
+    enum outbox_code code = set(conf, "bootstrap.servers", ob_option_string(options, "brokers"), err);
 #define SET(name, value) code = code ? code : set(conf, name, value, err)
 #define SET_INT(name, value) code = code ? code : set_int(conf, name, value, err)
     SET("client.id", "outbox");
@@ -208,8 +208,8 @@ enum outbox_code ob_kafka_config_read(struct ob_kafka_config *config, const stru
     memset(config, 0, sizeof *config);
     ob_arena_init(&config->arena, 0);
     config->base = rd_kafka_conf_new();
-    config->timeout_us = ob_option_int(options, "delivery_timeout", 8000000);
-    config->tombstones = ob_option_bool(options, "tombstones", true);
+    config->timeout_us = ob_option_int(options, "delivery_timeout");
+    config->tombstones = ob_option_bool(options, "tombstones");
     if (!keep(config, options, "topic", &config->topic) ||
         !keep(config, options, "topic_prefix", &config->topic_prefix) ||
         !keep(config, options, "tombstone_header", &config->tombstone_header))
@@ -229,7 +229,7 @@ enum outbox_code ob_kafka_config_read(struct ob_kafka_config *config, const stru
     if (!code)
         code = check_delays(config->base, config->timeout_us / 1000, err);
     if (!code)
-        choose_partitioner(config, ob_option_text_or(options, "partitioner", ""));
+        choose_partitioner(config, ob_option_string(options, "partitioner"));
     return code;
 }
 

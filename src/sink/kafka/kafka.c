@@ -370,7 +370,7 @@ static void kafka_cancel(outbox_sink *sink, uint64_t handle)
 static enum outbox_code kafka_open(const struct outbox_sink_option *options, size_t count,
                                    const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
 {
-    const struct ob_options given = {options, count};
+    const struct ob_options given = {options, count, ob_kafka_settings};
     outbox_sink *self = ob_calloc(1, sizeof *self);
     *sink = NULL;
     if (!self)

@@ -384,14 +384,14 @@ static void exec_ping(outbox_sink *sink, uint64_t handle)
 static enum outbox_code exec_open(const struct outbox_sink_option *options, size_t count,
                                   const struct outbox_sink_host *host, outbox_sink **out, struct outbox_error *err)
 {
-    const struct ob_options get = {options, count};
+    const struct ob_options get = {options, count, settings};
     outbox_sink *sink = ob_calloc(1, sizeof *sink);
     if (!sink)
         return ob_error_nomem(err);
     ob_list_init(&sink->runs);
     sink->host = host;
-    sink->output_most = (size_t)ob_option_int(&get, "max_output", 65536);
-    sink->kill_after_us = ob_option_int(&get, "kill_after", 2000000);
+    sink->output_most = (size_t)ob_option_int(&get, "max_output");
+    sink->kill_after_us = ob_option_int(&get, "kill_after");
     enum outbox_code code = ob_exec_init(&sink->plan, &get, err);
     if (code) {
         ob_exec_fini(&sink->plan);

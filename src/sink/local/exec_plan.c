@@ -94,7 +94,7 @@ static enum outbox_code read_exits(struct ob_exec *plan, const struct ob_options
                                 word);
         plan->exits[status] = (signed char)outcome;
     }
-    int other = outcome_by_name(ob_option_text_or(options, "other", "retry"));
+    int other = outcome_by_name(ob_option_string(options, "other"));
     plan->other = other >= 0 ? (enum outbox_sink_outcome)other : OUTBOX_SINK_RETRY;
     return OUTBOX_OK;
 }

@@ -277,7 +277,7 @@ static enum outbox_code read_mode(outbox_sink *sink, const char *text, struct ou
 static enum outbox_code file_open(const struct outbox_sink_option *options, size_t count,
                                   const struct outbox_sink_host *host, outbox_sink **out, struct outbox_error *err)
 {
-    const struct ob_options get = {options, count};
+    const struct ob_options get = {options, count, settings};
     outbox_sink *sink = ob_calloc(1, sizeof *sink);
     if (!sink)
         return ob_error_nomem(err);
@@ -285,17 +285,16 @@ static enum outbox_code file_open(const struct outbox_sink_option *options, size
     ob_list_init(&sink->job);
     sink->fd = -1;
     sink->work.data = sink;
-    sink->sync = ob_option_bool(&get, "fsync", true);
-    sink->path = ob_strdup(ob_option_text_or(&get, "path", ""));
+    sink->sync = ob_option_bool(&get, "fsync");
+    sink->path = ob_strdup(ob_option_string(&get, "path"));
     /* Whoever may write to the folder could lead us to any file that we may write to. Into /dev only root puts links. */
-    bool follow = ob_option_bool(&get, "symlinks", false) || (sink->path && strncmp(sink->path, "/dev/", 5) == 0);
+    bool follow = ob_option_bool(&get, "symlinks") || (sink->path && strncmp(sink->path, "/dev/", 5) == 0);
     sink->nofollow = follow ? 0 : O_NOFOLLOW;
     sink->queue.host = host;
     sink->queue.prefix = "file";
     sink->queue.name = sink->path;
     sink->queue.format = ob_text_line_parse(ob_option_text(&get, "format"));
-    enum outbox_code code =
-        sink->path ? read_mode(sink, ob_option_text_or(&get, "mode", "0640"), err) : ob_error_nomem(err);
+    enum outbox_code code = sink->path ? read_mode(sink, ob_option_string(&get, "mode"), err) : ob_error_nomem(err);
     if (!code && sink->path && (!*sink->path || strlen(sink->path) >= PATH_MAX))
         code = ob_error_set(err, OUTBOX_INVALID, "path must have 1 to %d bytes", PATH_MAX - 1);
     if (code)

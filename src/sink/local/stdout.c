@@ -172,7 +172,7 @@ static bool poll_init(outbox_sink *sink)
 static enum outbox_code stdout_open(const struct outbox_sink_option *options, size_t count,
                                     const struct outbox_sink_host *host, outbox_sink **sink, struct outbox_error *err)
 {
-    const struct ob_options get = {options, count};
+    const struct ob_options get = {options, count, settings};
     *sink = ob_calloc(1, sizeof **sink);
     if (!*sink)
         return ob_error_nomem(err);

@@ -399,7 +399,7 @@ static enum outbox_code copy_options(outbox_sink *sink, const struct outbox_sink
     sink->options = ob_calloc(count + 1, sizeof *sink->options);
     if (!sink->options)
         return ob_error_nomem(err);
-    sink->get = (struct ob_options){sink->options, count};
+    sink->get = (struct ob_options){sink->options, count, settings};
     for (size_t i = 0; i < count; i++) {
         sink->options[i].name = ob_strdup(options[i].name);
         sink->options[i].value = ob_strdup(options[i].value);
@@ -446,13 +446,13 @@ static enum outbox_code stub_open(const struct outbox_sink_option *options, size
     enum outbox_code code = copy_options(sink, options, count, err);
     if (code)
         goto done;
-    sink->script = ob_option_text_or(&sink->get, "script", "accept");
+    sink->script = ob_option_string(&sink->get, "script");
     sink->down_file = ob_option_text(&sink->get, "down_file");
     sink->output = ob_option_text(&sink->get, "output");
-    sink->by_delivery = strcmp(ob_option_text_or(&sink->get, "count", "attempts"), "deliveries") == 0;
-    sink->obey_payload = ob_option_bool(&sink->get, "obey_payload", false);
-    sink->fsync = ob_option_bool(&sink->get, "fsync", false);
-    sink->delay_us = ob_option_int(&sink->get, "delay", 0);
+    sink->by_delivery = ob_option_is(&sink->get, "count", "deliveries");
+    sink->obey_payload = ob_option_bool(&sink->get, "obey_payload");
+    sink->fsync = ob_option_bool(&sink->get, "fsync");
+    sink->delay_us = ob_option_int(&sink->get, "delay");
     sink->opened_us = host->now_us(host->ctx);
     code = check_scripts(sink, err);
     if (!code)

@@ -64,8 +64,8 @@ const struct outbox_sink_setting ob_smtp_settings[] = {
 /* A server may think for long. When the host gives up first, the outcome is unknown and the mail is sent again. */
 void ob_smtp_config_check(const struct outbox_sink_check *check)
 {
-    const struct ob_options options = {check->options, check->count};
-    const int64_t own_us = ob_option_int(&options, "response_timeout", 300000000);
+    const struct ob_options options = {check->options, check->count, ob_smtp_settings};
+    const int64_t own_us = ob_option_int(&options, "response_timeout");
     char own[OB_VALUE_TEXT], timeout[OB_VALUE_TEXT];
     if (check->timeout_us > own_us)
         return;
@@ -83,7 +83,7 @@ void ob_smtp_config_check(const struct outbox_sink_check *check)
 static enum outbox_code keep(struct ob_smtp_config *config, const struct ob_options *options, const char *name,
                              const char **text, struct outbox_error *err)
 {
-    if (strpbrk(ob_option_text_or(options, name, ""), "\r\n"))
+    if (strpbrk(ob_option_string(options, name), "\r\n"))
         return ob_error_set(err, OUTBOX_INVALID, "%s has line breaks", name);
     return ob_option_keep(options, name, &config->arena, text, err);
 }
@@ -131,10 +131,9 @@ static enum outbox_code write_url(struct ob_smtp_config *config, CURLU *url, con
 static enum outbox_code read_server(struct ob_smtp_config *config, const struct ob_options *options,
                                     struct outbox_error *err)
 {
-    const char *ehlo = ob_option_text(options, "ehlo"), *given = ob_option_text_or(options, "url", "");
-    config->tls = strcmp(ob_option_text_or(options, "tls.mode", "required"), "none") != 0;
-    config->tls_least = strcmp(ob_option_text_or(options, "tls.min", "1.2"), "1.3") == 0 ? CURL_SSLVERSION_TLSv1_3
-                                                                                         : CURL_SSLVERSION_TLSv1_2;
+    const char *ehlo = ob_option_text(options, "ehlo"), *given = ob_option_string(options, "url");
+    config->tls = !ob_option_is(options, "tls.mode", "none");
+    config->tls_least = ob_option_is(options, "tls.min", "1.3") ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2;
     if (ehlo && !*ehlo)
         ehlo = NULL;
     if (ehlo && !ob_mime_domain_ok(ehlo))
@@ -173,7 +172,7 @@ static enum outbox_code read_login(struct ob_smtp_config *config, const struct o
                 {"cram-md5", "AUTH=CRAM-MD5"},
                 {"oauthbearer", "AUTH=OAUTHBEARER"},
                 {"xoauth2", "AUTH=XOAUTH2"}};
-    const char *auth = ob_option_text_or(options, "auth", "auto");
+    const char *auth = ob_option_string(options, "auth");
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strcmp(ways[i].name, auth) == 0)
             config->login_options = ways[i].options;
@@ -193,7 +192,7 @@ static enum outbox_code read_login(struct ob_smtp_config *config, const struct o
 static enum outbox_code read_from(struct ob_smtp_config *config, const struct ob_options *options,
                                   struct outbox_error *err)
 {
-    const char *given = ob_option_text_or(options, "from", "");
+    const char *given = ob_option_string(options, "from");
     const char *open = strrchr(given, '<');
     size_t len = strlen(given);
     if (open) {
@@ -309,7 +308,7 @@ static enum outbox_code read_attachments(struct ob_smtp_config *config, const st
                                          struct outbox_error *err)
 {
     enum outbox_code code = keep(config, options, "attachments_dir", &config->attachments_dir, err);
-    config->attachments_most = (size_t)ob_option_int(options, "attachments_max", 10485760);
+    config->attachments_most = (size_t)ob_option_int(options, "attachments_max");
     if (code || !config->attachments_dir)
         return code;
     int fd = open(config->attachments_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -323,15 +322,15 @@ static enum outbox_code read_attachments(struct ob_smtp_config *config, const st
 enum outbox_code ob_smtp_config_init(struct ob_smtp_config *config, const struct outbox_sink_option *given,
                                      size_t count, struct outbox_error *err)
 {
-    struct ob_options options = {given, count};
+    struct ob_options options = {given, count, ob_smtp_settings};
     memset(config, 0, sizeof *config);
     ob_arena_init(&config->arena, 1024);
-    config->connections = (int)ob_option_int(&options, "connections", 4);
-    config->per_connection = ob_option_int(&options, "messages_per_connection", 0);
-    config->idle_us = ob_option_int(&options, "idle", 30000000);
-    config->connect_us = ob_option_int(&options, "connect_timeout", 10000000);
-    config->response_us = ob_option_int(&options, "response_timeout", 300000000);
-    config->greylist_us = ob_option_int(&options, "greylist_wait", 300000000);
+    config->connections = (int)ob_option_int(&options, "connections");
+    config->per_connection = ob_option_int(&options, "messages_per_connection");
+    config->idle_us = ob_option_int(&options, "idle");
+    config->connect_us = ob_option_int(&options, "connect_timeout");
+    config->response_us = ob_option_int(&options, "response_timeout");
+    config->greylist_us = ob_option_int(&options, "greylist_wait");
     enum outbox_code code = read_server(config, &options, err);
     if (!code)
         code = read_tls(config, &options, err);

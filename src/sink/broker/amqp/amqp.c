@@ -319,11 +319,11 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     amqp->ca = ob_broker_keep(broker, options, "tls.ca", &failed);
     amqp->cert = ob_broker_keep(broker, options, "tls.cert", &failed);
     amqp->key = ob_broker_keep(broker, options, "tls.key", &failed);
-    amqp->persistent = ob_option_bool(options, "persistent", true);
-    amqp->mandatory = ob_option_bool(options, "mandatory", true);
-    amqp->unroutable_terminal = strcmp(ob_option_text_or(options, "unroutable", ""), "terminal") == 0;
-    amqp->heartbeat = (int)((ob_option_int(options, "heartbeat", 30000000) + 999999) / 1000000);
-    const char *url = ob_option_text_or(options, "url", "");
+    amqp->persistent = ob_option_bool(options, "persistent");
+    amqp->mandatory = ob_option_bool(options, "mandatory");
+    amqp->unroutable_terminal = ob_option_is(options, "unroutable", "terminal");
+    amqp->heartbeat = (int)((ob_option_int(options, "heartbeat") + 999999) / 1000000);
+    const char *url = ob_option_string(options, "url");
     bool tls = strncmp(url, "amqps:", 6) == 0;
     enum outbox_code code = ob_broker_url_parse(&amqp->url, url, "amqp amqps", tls ? 5671 : 5672, err);
     if (code)
@@ -341,6 +341,7 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
 
 static const struct ob_broker_driver driver = {
     .size = sizeof(struct ob_amqp),
+    .settings = settings,
     .open = read_settings,
     .prefix = "amqp",
     .wire = &ob_wire_amqp,

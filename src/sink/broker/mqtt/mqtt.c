@@ -241,7 +241,7 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     bool failed = false;
     mqtt->broker = broker;
     mqtt->in_flight_max = broker->in_flight_max;
-    const char *url = ob_option_text_or(options, "url", "");
+    const char *url = ob_option_string(options, "url");
     ob_mqtt_link_init(&mqtt->link);
     mqtt->login.username = ob_broker_keep(broker, options, "username", &failed);
     mqtt->login.password = ob_broker_keep(broker, options, "password", &failed);
@@ -249,9 +249,9 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     mqtt->tls.ca = ob_broker_keep(broker, options, "tls.ca", &failed);
     mqtt->tls.cert = ob_broker_keep(broker, options, "tls.cert", &failed);
     mqtt->tls.key = ob_broker_keep(broker, options, "tls.key", &failed);
-    mqtt->qos = (int)ob_option_int(options, "qos", 1);
-    mqtt->retain = ob_option_bool(options, "retain", false);
-    mqtt->login.keepalive = (uint16_t)(ob_option_int(options, "keepalive", 30000000) / 1000000);
+    mqtt->qos = (int)ob_option_int(options, "qos");
+    mqtt->retain = ob_option_bool(options, "retain");
+    mqtt->login.keepalive = (uint16_t)(ob_option_int(options, "keepalive") / 1000000);
     mqtt->tls.wanted = strncmp(url, "mqtts:", 6) == 0;
     enum outbox_code code = ob_broker_url_parse(&mqtt->url, url, "mqtt mqtts", mqtt->tls.wanted ? 8883 : 1883, err);
     if (!code && mqtt->url.has_path)
@@ -267,6 +267,7 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
 
 static const struct ob_broker_driver driver = {
     .size = sizeof(struct ob_mqtt),
+    .settings = settings,
     .open = read_settings,
     .prefix = "mqtt",
     .wire = &ob_wire_mqtt,

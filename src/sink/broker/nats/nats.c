@@ -425,6 +425,7 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
 
 static const struct ob_broker_driver driver = {
     .size = sizeof(struct nats),
+    .settings = settings,
     .open = read_settings,
     .prefix = "nats",
     .wire = &ob_wire_nats,

@@ -438,7 +438,7 @@ static const struct outbox_sink_setting settings[] = {
 
 static enum outbox_code read_place(struct ob_redis *redis, const struct ob_options *options, struct outbox_error *err)
 {
-    const char *url = ob_option_text_or(options, "url", "");
+    const char *url = ob_option_string(options, "url");
     if (strncmp(url, "rediss://", 9) == 0)
         return ob_error_set(err, OUTBOX_INVALID,
                             "this build speaks no TLS to Redis: put a proxy such as stunnel before "
@@ -468,14 +468,14 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     redis->password = ob_broker_keep(broker, options, "password", &failed);
     redis->field = ob_broker_keep(broker, options, "field", &failed);
     redis->producer = ob_broker_keep(broker, options, "producer", &failed);
-    redis->db = ob_option_int(options, "db", 0);
-    redis->maxlen = ob_option_int(options, "maxlen", 0);
-    redis->exact = ob_option_bool(options, "maxlen_exact", false);
-    redis->create = ob_option_bool(options, "create", true);
-    redis->by_seq = strcmp(ob_option_text_or(options, "entry_id", ""), "seq") == 0;
-    redis->replicas = ob_option_int(options, "wait_replicas", 0);
-    redis->wait_us = ob_option_int(options, "wait_timeout", 1000000);
-    const char *dedupe = ob_option_text_or(options, "dedupe", "auto");
+    redis->db = ob_option_int(options, "db");
+    redis->maxlen = ob_option_int(options, "maxlen");
+    redis->exact = ob_option_bool(options, "maxlen_exact");
+    redis->create = ob_option_bool(options, "create");
+    redis->by_seq = ob_option_is(options, "entry_id", "seq");
+    redis->replicas = ob_option_int(options, "wait_replicas");
+    redis->wait_us = ob_option_int(options, "wait_timeout");
+    const char *dedupe = ob_option_string(options, "dedupe");
     redis->dedupe = strcmp(dedupe, "idmp") == 0   ? OB_REDIS_IDMP
                     : strcmp(dedupe, "none") == 0 ? OB_REDIS_NONE
                                                   : OB_REDIS_AUTO;
@@ -494,6 +494,7 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
 
 static const struct ob_broker_driver driver = {
     .size = sizeof(struct ob_redis),
+    .settings = settings,
     .open = read_settings,
     .prefix = "redis",
     .wire = &wire,

@@ -238,3 +238,19 @@ def test_no_memory_for_a_message_spends_nothing(broker, tmp_path, monkeypatch):
         verdict, = drive(broker.kind, {broker.option: url}, [MESSAGE], env=preload(tmp_path, "memory", NO_PARCEL))
     assert (verdict["outcome"], verdict["code"]) == ("not_sent", "out_of_memory")
     assert verdict["not_before_ms"] > 0
+
+
+TLS = [("http", {"url": "https://localhost:1"}), ("smtp", {"url": "smtp://localhost:1", "from": "a@b.example"}),
+       ("slack", {"token": "t", "channel": "c"}), ("telegram", {"token": "1:t", "chat": "1"}),
+       ("whatsapp", {"token": "t", "phone_number_id": "1"}),
+       ("mqtt", {"url": "mqtts://localhost:1"}), ("amqp", {"url": "amqps://localhost:1"}),
+       ("nats", {"servers": "tls://localhost:1"})]
+
+
+@pytest.mark.parametrize("kind, options", TLS, ids=[kind for kind, _ in TLS])
+def test_a_tls_file_that_cannot_be_read_is_refused(kind, options):
+    """V11: all sinks with TLS read its files alike: a mistake is found when the sink is opened, not at the first message."""
+    if not has_kind(kind):
+        pytest.skip("not built")
+    with pytest.raises(OpenError, match="tls.ca: the file /nowhere/ca.pem cannot be read"):
+        Drive(kind, {**options, "tls.ca": "/nowhere/ca.pem"})

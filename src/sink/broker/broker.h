@@ -22,6 +22,7 @@
 #include "sink/common/option.h"
 #include "sink/common/render.h"
 #include "sink/common/template.h"
+#include "sink/common/tls.h"
 
 #include <outbox/sink.h>
 

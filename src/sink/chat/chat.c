@@ -51,8 +51,7 @@ static bool call_configure(struct ob_chat_call *call)
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, ob_chat_on_body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, call) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, ob_chat_on_header) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_HEADERDATA, call) == CURLE_OK &&
-           (!sink->ca || curl_easy_setopt(easy, CURLOPT_CAINFO, sink->ca) == CURLE_OK);
+           curl_easy_setopt(easy, CURLOPT_HEADERDATA, call) == CURLE_OK && ob_curl_tls(easy, &sink->tls);
 }
 
 static void call_done(struct ob_curl_call *curl, CURLcode result);

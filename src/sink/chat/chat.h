@@ -18,6 +18,7 @@
 #include "sink/common/option.h"
 #include "sink/common/template.h"
 #include "sink/curl/loop.h"
+#include "sink/curl/tls.h"
 
 #include <jansson.h>
 #include <outbox/sink.h>
@@ -59,7 +60,8 @@ struct outbox_sink {
     const char *secrets[2]; /* never to be shown */
     const char *to;         /* whom messages without a recipient go to; NULL: there must be one */
     bool placed;            /* the address decides whom they go to: recipients do not count */
-    const char *proxy, *ca;
+    const char *proxy;
+    struct ob_tls tls;
     struct curl_slist *headers;
     ob_template *text, *json;
     bool raw;
@@ -221,9 +223,6 @@ void ob_chat_ping(outbox_sink *sink, uint64_t handle);
          .type = OUTBOX_OPTION_TEXT, \
          .secret = true, \
          .doc = "http://host:port; none is taken from the environment"}, \
-    { \
-        .name = "tls.ca", .type = OUTBOX_OPTION_FILE, \
-        .doc = "file of the authorities to trust, instead of the system's" \
-    }
+        OB_TLS_CA_SETTING
 
 #endif

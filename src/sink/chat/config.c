@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 
 #include <string.h>
-#include <unistd.h>
 
 const char *ob_chat_join_to_null(outbox_sink *sink, ...)
 {
@@ -134,9 +133,7 @@ enum outbox_code ob_chat_config_read(outbox_sink *sink, const struct ob_options 
     if (!code)
         code = ob_chat_keep(sink, options, "proxy", false, &sink->proxy, err);
     if (!code)
-        code = ob_chat_keep(sink, options, "tls.ca", false, &sink->ca, err);
-    if (!code && sink->ca && access(sink->ca, R_OK) != 0)
-        code = ob_error_set(err, OUTBOX_INVALID, "tls.ca: the file %s cannot be read", sink->ca);
+        code = ob_tls_read(&sink->tls, options, &sink->arena, err);
     if (!code)
         code = header_add(sink, "Content-Type: application/json; charset=utf-8", err);
     if (!code)

@@ -52,11 +52,8 @@ const struct outbox_sink_setting ob_http_settings[] = {
      .doc = "of HTTP; auto: 2 where TLS agrees on it; 2 without TLS means from the first byte"},
     {"proxy", OUTBOX_OPTION_TEXT, .secret = true,
      .doc = "http://host:port; the addresses behind it cannot be checked here. None is taken from the environment"},
-    {"tls.ca", OUTBOX_OPTION_FILE, .doc = "file of the authorities to trust, instead of the system's"},
-    {"tls.cert", OUTBOX_OPTION_FILE, .doc = "file of our own certificate"},
-    {"tls.key", OUTBOX_OPTION_FILE, .doc = "file of its key"},
-    {"tls.key_password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "of the key"},
-    {"tls.min", OUTBOX_OPTION_ENUM, "1.2", "1.2 1.3", .doc = "the least version of TLS"},
+    OB_TLS_SETTINGS,
+    OB_TLS_MORE_SETTINGS,
     {NULL},
 };
 
@@ -183,21 +180,6 @@ static enum outbox_code read_places(struct ob_http_config *config, const struct 
     return ob_option_keep(options, "proxy", &config->arena, &config->proxy, err);
 }
 
-static enum outbox_code read_tls(struct ob_http_config *config, const struct ob_options *options,
-                                 struct outbox_error *err)
-{
-    static const char *const versions[] = {"1.2", "1.3", NULL};
-    config->tls_least = choice(options, "tls.min", versions) ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2;
-    enum outbox_code code = ob_option_keep_file(options, "tls.ca", &config->arena, &config->ca, err);
-    if (!code)
-        code = ob_option_keep_file(options, "tls.cert", &config->arena, &config->cert, err);
-    if (!code)
-        code = ob_option_keep_file(options, "tls.key", &config->arena, &config->key, err);
-    if (!code)
-        code = ob_option_keep(options, "tls.key_password", &config->arena, &config->key_password, err);
-    return code;
-}
-
 static enum outbox_code read_answers(struct ob_http_config *config, const struct ob_options *options,
                                      struct outbox_error *err)
 {
@@ -262,7 +244,7 @@ enum outbox_code ob_http_config_init(struct ob_http_config *config, const struct
     if (!code)
         code = read_secrets(config, &options, err);
     if (!code)
-        code = read_tls(config, &options, err);
+        code = ob_tls_read(&config->tls, &options, &config->arena, err);
     if (!code)
         code = read_answers(config, &options, err);
     return code;

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "sink/common/render.h"
+#include "sink/common/tls.h"
 #include "sink/curl/http_outcome.h"
 #include "sink/curl/http_url.h"
 #include "sink/curl/loop.h"
@@ -30,8 +31,8 @@ struct ob_http_config {
     struct curl_slist *masks; /* what of a request must not be shown; owned */
     const char *user_agent;
     long version; /* of CURLOPT_HTTP_VERSION */
-    const char *proxy, *ca, *cert, *key, *key_password;
-    long tls_least;
+    const char *proxy;
+    struct ob_tls tls;
     bool follow; /* redirects to the same origin */
     size_t response_most, keep_most;
     bool capture;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/list.h"
+#include "sink/curl/tls.h"
 #include "sink/http/answer.h"
 #include "sink/http/request.h"
 #include "sink/shortage.h"
@@ -64,19 +65,14 @@ static bool call_configure(struct call *call, const struct ob_http_config *confi
     SET(POST, 1L);
     SET(CUSTOMREQUEST, config->method);
     SET(HTTP_VERSION, config->version);
-    SET(SSLVERSION, config->tls_least);
     SET(WRITEFUNCTION, ob_http_answer_body);
     SET(WRITEDATA, &call->answer);
     SET(HEADERFUNCTION, ob_http_answer_header);
     SET(HEADERDATA, &call->answer);
     SET_GIVEN(USERAGENT, config->user_agent);
-    SET_GIVEN(CAINFO, config->ca);
-    SET_GIVEN(SSLCERT, config->cert);
-    SET_GIVEN(SSLKEY, config->key);
-    SET_GIVEN(KEYPASSWD, config->key_password);
 #undef SET_GIVEN
 #undef SET
-    return ok && (!config->proxy || ob_curl_via(&call->curl, config->proxy)) &&
+    return ok && ob_curl_tls(easy, &config->tls) && (!config->proxy || ob_curl_via(&call->curl, config->proxy)) &&
            (!config->url || ob_curl_to(&call->curl, config->url));
 }
 

@@ -19,11 +19,8 @@ const struct outbox_sink_setting ob_smtp_settings[] = {
      .doc = "the server: smtp://host:587 (STARTTLS), or smtps://host:465 (TLS from the first byte)"},
     {"tls.mode", OUTBOX_OPTION_ENUM, "required", "required none",
      .doc = "`none`: in the clear, passwords too; only for a server on the same machine"},
-    {"tls.ca", OUTBOX_OPTION_FILE, .doc = "file of the authorities to trust, instead of the system's"},
-    {"tls.cert", OUTBOX_OPTION_FILE, .doc = "file of our own certificate"},
-    {"tls.key", OUTBOX_OPTION_FILE, .doc = "file of its key"},
-    {"tls.key_password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "of the key"},
-    {"tls.min", OUTBOX_OPTION_ENUM, "1.2", "1.2 1.3", .doc = "the least version of TLS"},
+    OB_TLS_SETTINGS,
+    OB_TLS_MORE_SETTINGS,
     {"user", OUTBOX_OPTION_TEXT, .doc = "logs in as; without it nobody does"},
     {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "of the user"},
     {"oauth_token", OUTBOX_OPTION_TEXT, .secret = true, .doc = "instead of a password: OAUTHBEARER or XOAUTH2"},
@@ -114,7 +111,7 @@ static enum outbox_code write_url(struct ob_smtp_config *config, CURLU *url, con
         code = ob_error_set(err, OUTBOX_INVALID, "url must be smtp://host:port or smtps://host:port");
     else if (path && strcmp(path, "/") != 0)
         code = ob_error_set(err, OUTBOX_INVALID, "url has a path; the name to greet with goes into ehlo");
-    else if (strcmp(scheme, "smtps") == 0 && !config->tls)
+    else if (strcmp(scheme, "smtps") == 0 && !config->tls_required)
         code = ob_error_set(err, OUTBOX_INVALID, "smtps is TLS: tls.mode cannot be none");
     else if ((size_t)snprintf(text, sizeof text, "%s://%s:%s/%s", scheme, host, port, ehlo ? ehlo : "") >= sizeof text)
         code = ob_error_set(err, OUTBOX_INVALID, "url is too long");
@@ -132,8 +129,7 @@ static enum outbox_code read_server(struct ob_smtp_config *config, const struct 
                                     struct outbox_error *err)
 {
     const char *ehlo = ob_option_text(options, "ehlo"), *given = ob_option_string(options, "url");
-    config->tls = !ob_option_is(options, "tls.mode", "none");
-    config->tls_least = ob_option_is(options, "tls.min", "1.3") ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2;
+    config->tls_required = !ob_option_is(options, "tls.mode", "none");
     if (ehlo && !*ehlo)
         ehlo = NULL;
     if (ehlo && !ob_mime_domain_ok(ehlo))
@@ -146,19 +142,6 @@ static enum outbox_code read_server(struct ob_smtp_config *config, const struct 
             ? write_url(config, url, ehlo, err)
             : ob_error_set(err, OUTBOX_INVALID, "url must be smtp://host:port or smtps://host:port");
     curl_url_cleanup(url);
-    return code;
-}
-
-static enum outbox_code read_tls(struct ob_smtp_config *config, const struct ob_options *options,
-                                 struct outbox_error *err)
-{
-    enum outbox_code code = ob_option_keep_file(options, "tls.ca", &config->arena, &config->ca, err);
-    if (!code)
-        code = ob_option_keep_file(options, "tls.cert", &config->arena, &config->cert, err);
-    if (!code)
-        code = ob_option_keep_file(options, "tls.key", &config->arena, &config->key, err);
-    if (!code)
-        code = keep(config, options, "tls.key_password", &config->key_password, err);
     return code;
 }
 
@@ -333,7 +316,7 @@ enum outbox_code ob_smtp_config_init(struct ob_smtp_config *config, const struct
     config->greylist_us = ob_option_int(&options, "greylist_wait");
     enum outbox_code code = read_server(config, &options, err);
     if (!code)
-        code = read_tls(config, &options, err);
+        code = ob_tls_read(&config->tls, &options, &config->arena, err);
     if (!code)
         code = read_login(config, &options, err);
     if (!code)

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "sink/common/option.h"
 #include "sink/common/template.h"
+#include "sink/common/tls.h"
 
 #include <outbox/sink.h>
 
@@ -16,9 +17,8 @@ struct ob_smtp_field {
 struct ob_smtp_config {
     struct ob_arena arena; /* of all texts below */
     const char *url;       /* with the name for EHLO in its path, as libcurl wants it */
-    bool tls;              /* required; otherwise never used */
-    long tls_least;
-    const char *ca, *cert, *key, *key_password;
+    bool tls_required;     /* otherwise never used */
+    struct ob_tls tls;
     const char *user, *password, *token, *login_options;
     const char *from_name, *from; /* From: */
     const char *envelope_from, *to, *reply_to, *domain;

@@ -1,5 +1,6 @@
 /* link.c - see link.h. */
 #include "sink/smtp/link.h"
+#include "sink/curl/tls.h"
 #include "sink/shortage.h"
 
 #include "base/error.h"
@@ -119,14 +120,10 @@ static bool configure(struct ob_smtp_link *link, CURL *easy)
     SET(NETRC, (long)CURL_NETRC_IGNORED);
     SET(NOSIGNAL, 1L);
     SET(ERRORBUFFER, link->error);
-    SET(USE_SSL, config->tls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
+    SET(USE_SSL, config->tls_required ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
     SET(SSL_VERIFYPEER, 1L);
     SET(SSL_VERIFYHOST, 2L);
-    SET(SSLVERSION, config->tls_least);
-    SET_GIVEN(CAINFO, config->ca);
-    SET_GIVEN(SSLCERT, config->cert);
-    SET_GIVEN(SSLKEY, config->key);
-    SET_GIVEN(KEYPASSWD, config->key_password);
+    ok = ob_curl_tls(easy, &config->tls) && ok;
     SET_GIVEN(USERNAME, config->user);
     SET_GIVEN(PASSWORD, config->password);
     SET_GIVEN(XOAUTH2_BEARER, config->token);

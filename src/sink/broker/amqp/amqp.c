@@ -285,9 +285,7 @@ static const struct outbox_sink_setting settings[] = {
      .doc = "`amqp://host:port/vhost`, or `amqps://` for TLS; without a path the vhost is `/`"},
     {"username", OUTBOX_OPTION_TEXT, .fallback = "guest", .doc = "who we are"},
     {"password", OUTBOX_OPTION_TEXT, .fallback = "guest", .secret = true, .doc = "and the password"},
-    {"tls.ca", OUTBOX_OPTION_FILE, .doc = "file with the authorities to trust instead of the system's"},
-    {"tls.cert", OUTBOX_OPTION_FILE, .doc = "file with our certificate"},
-    {"tls.key", OUTBOX_OPTION_FILE, .doc = "file with its key"},
+    OB_TLS_SETTINGS,
     {"exchange", OUTBOX_OPTION_TEXT,
      .doc = "where messages go; without it the default exchange, whose keys are queues"},
     {"routing_key", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}", .doc = "a text, or a template of the message"},
@@ -316,9 +314,6 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     amqp->exchange = exchange ? exchange : "";
     amqp->username = ob_broker_keep(broker, options, "username", &failed);
     amqp->password = ob_broker_keep(broker, options, "password", &failed);
-    amqp->ca = ob_broker_keep(broker, options, "tls.ca", &failed);
-    amqp->cert = ob_broker_keep(broker, options, "tls.cert", &failed);
-    amqp->key = ob_broker_keep(broker, options, "tls.key", &failed);
     amqp->persistent = ob_option_bool(options, "persistent");
     amqp->mandatory = ob_option_bool(options, "mandatory");
     amqp->unroutable_terminal = ob_option_is(options, "unroutable", "terminal");
@@ -328,10 +323,12 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     enum outbox_code code = ob_broker_url_parse(&amqp->url, url, "amqp amqps", tls ? 5671 : 5672, err);
     if (code)
         return code;
-    amqp->tls = tls;
+    amqp->secure = tls;
     amqp->vhost = amqp->url.has_path ? amqp->url.path : "/";
     if (failed)
         return ob_error_nomem(err);
+    if ((code = ob_tls_read(&amqp->tls, options, &broker->arena, err)))
+        return code;
     if (strlen(amqp->exchange) > KEY_MOST)
         return ob_error_set(err, OUTBOX_INVALID, "the name of an exchange has at most 255 bytes");
     if (!amqp->username || !amqp->password)

@@ -14,8 +14,9 @@ enum { OB_AMQP_TOO_LARGE = 1, OB_AMQP_SHORTAGE }; /* beside the library's errors
 struct ob_amqp {
     struct ob_broker *broker;
     struct ob_broker_url url;
-    const char *username, *password, *vhost, *exchange, *ca, *cert, *key;
-    bool tls, persistent, mandatory, unroutable_terminal;
+    const char *username, *password, *vhost, *exchange;
+    struct ob_tls tls;
+    bool secure, persistent, mandatory, unroutable_terminal;
     int heartbeat;
     size_t in_flight_max;
     /* the connection */

@@ -127,12 +127,12 @@ static int set_tls(struct ob_amqp *amqp, amqp_socket_t *socket)
     amqp_ssl_socket_set_verify_peer(socket, 1);
     amqp_ssl_socket_set_verify_hostname(socket, 1);
     amqp_ssl_socket_set_ssl_versions(socket, AMQP_TLSv1_2, AMQP_TLSvLATEST);
-    if (amqp->ca)
-        status = amqp_ssl_socket_set_cacert(socket, amqp->ca);
+    if (amqp->tls.ca)
+        status = amqp_ssl_socket_set_cacert(socket, amqp->tls.ca);
     else if (SSL_CTX_set_default_verify_paths(amqp_ssl_socket_get_context(socket)) != 1)
         status = AMQP_STATUS_SSL_ERROR;
-    if (!status && amqp->cert)
-        status = amqp_ssl_socket_set_key(socket, amqp->cert, amqp->key ? amqp->key : amqp->cert);
+    if (!status && amqp->tls.cert)
+        status = amqp_ssl_socket_set_key(socket, amqp->tls.cert, amqp->tls.key);
     return status;
 }
 
@@ -165,14 +165,14 @@ static bool dial_tls(struct ob_amqp *amqp, amqp_socket_t *socket, struct ob_verd
 
 static bool open_socket(struct ob_amqp *amqp, struct ob_verdict *verdict)
 {
-    amqp_socket_t *socket = amqp->tls ? amqp_ssl_socket_new(amqp->state) : amqp_tcp_socket_new(amqp->state);
+    amqp_socket_t *socket = amqp->secure ? amqp_ssl_socket_new(amqp->state) : amqp_tcp_socket_new(amqp->state);
     int status;
     if (!socket)
         return fail(amqp, verdict, AMQP_STATUS_NO_MEMORY);
     ERR_clear_error();
-    if (amqp->tls && (status = set_tls(amqp, socket)))
+    if (amqp->secure && (status = set_tls(amqp, socket)))
         return fail_tls(amqp, verdict, status, true); /* a file of ours */
-    return amqp->tls ? dial_tls(amqp, socket, verdict) : dial(amqp, socket, verdict);
+    return amqp->secure ? dial_tls(amqp, socket, verdict) : dial(amqp, socket, verdict);
 }
 
 /* The library waits for ever when it writes; the kernel does not. */

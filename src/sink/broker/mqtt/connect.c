@@ -65,7 +65,7 @@ bool ob_mqtt_connect(void *self, struct ob_verdict *verdict)
 {
     struct ob_mqtt *mqtt = self;
     struct ob_mqtt_packet said;
-    if (!ob_mqtt_link_open(&mqtt->link, mqtt->broker, &mqtt->url, &mqtt->tls, verdict))
+    if (!ob_mqtt_link_open(&mqtt->link, mqtt->broker, &mqtt->url, mqtt->secure ? &mqtt->tls : NULL, verdict))
         return false;
     ob_mqtt_put_connect(&mqtt->link.out, &mqtt->login);
     bool whole = ob_buf_ok(&mqtt->link.out);

@@ -49,9 +49,8 @@ static int no_passphrase(char *text, int size, int writing, void *ctx)
     return 0;
 }
 
-static bool set_files(SSL_CTX *context, const struct ob_mqtt_tls *tls)
+static bool set_files(SSL_CTX *context, const struct ob_tls *tls)
 {
-    const char *key = tls->key ? tls->key : tls->cert;
     SSL_CTX_set_default_passwd_cb(context, no_passphrase);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
@@ -60,7 +59,7 @@ static bool set_files(SSL_CTX *context, const struct ob_mqtt_tls *tls)
                 : SSL_CTX_set_default_verify_paths(context) != 1)
         return false;
     return !tls->cert || (SSL_CTX_use_certificate_chain_file(context, tls->cert) == 1 &&
-                          SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1);
+                          SSL_CTX_use_PrivateKey_file(context, tls->key, SSL_FILETYPE_PEM) == 1);
 }
 
 /* The certificate must be for this name, or this address. */
@@ -90,7 +89,7 @@ static bool shake_hands(struct ob_mqtt_link *link, struct ob_broker *broker, con
 }
 
 static bool open_tls(struct ob_mqtt_link *link, struct ob_broker *broker, const char *host, const char *place,
-                     const struct ob_mqtt_tls *tls, struct ob_verdict *verdict)
+                     const struct ob_tls *tls, struct ob_verdict *verdict)
 {
     ERR_clear_error();
     link->context = SSL_CTX_new(TLS_client_method());
@@ -110,13 +109,13 @@ static bool open_tls(struct ob_mqtt_link *link, struct ob_broker *broker, const 
 }
 
 bool ob_mqtt_link_open(struct ob_mqtt_link *link, struct ob_broker *broker, const struct ob_broker_url *url,
-                       const struct ob_mqtt_tls *tls, struct ob_verdict *verdict)
+                       const struct ob_tls *tls, struct ob_verdict *verdict)
 {
     char place[OB_PLACE];
     ob_broker_url_place(url, place);
     ob_mqtt_link_init(link);
     link->fd = ob_broker_dial(broker, url, verdict);
-    bool opened = link->fd >= 0 && (!tls->wanted || open_tls(link, broker, url->host, place, tls, verdict));
+    bool opened = link->fd >= 0 && (!tls || open_tls(link, broker, url->host, place, tls, verdict));
     if (!opened)
         ob_mqtt_link_close(link);
     return opened;

@@ -15,15 +15,10 @@ struct ob_mqtt_link {
     bool blocked;         /* TLS wants to write before it can read, or the socket is full */
 };
 
-struct ob_mqtt_tls {
-    bool wanted;
-    const char *ca, *cert, *key; /* files; NULL: none */
-};
-
 void ob_mqtt_link_init(struct ob_mqtt_link *link);
-/* Within what is left of connect_timeout. False after it filled the verdict. */
+/* Within what is left of connect_timeout; tls NULL: unencrypted. False after it filled the verdict. */
 bool ob_mqtt_link_open(struct ob_mqtt_link *link, struct ob_broker *broker, const struct ob_broker_url *url,
-                       const struct ob_mqtt_tls *tls, struct ob_verdict *verdict);
+                       const struct ob_tls *tls, struct ob_verdict *verdict);
 void ob_mqtt_link_close(struct ob_mqtt_link *link);
 /* Both do what can be done without waiting. NULL, or why the connection is over. */
 const char *ob_mqtt_link_read(struct ob_mqtt_link *link, bool *more);

@@ -214,9 +214,7 @@ static const struct outbox_sink_setting settings[] = {
      .doc =
          "without it the broker makes one up; it ends the older of two connections with the same id, so give each relay "
          "its own"},
-    {"tls.ca", OUTBOX_OPTION_FILE, .doc = "file with the authorities to trust instead of the system's"},
-    {"tls.cert", OUTBOX_OPTION_FILE, .doc = "file with our certificate"},
-    {"tls.key", OUTBOX_OPTION_FILE, .doc = "file with its key"},
+    OB_TLS_SETTINGS,
     {"topic", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}",
      .doc = "where messages go: a text, or a template of the message"},
     {"qos", OUTBOX_OPTION_INT, .fallback = "1", .least = 1, .most = 2,
@@ -246,14 +244,13 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     mqtt->login.username = ob_broker_keep(broker, options, "username", &failed);
     mqtt->login.password = ob_broker_keep(broker, options, "password", &failed);
     mqtt->login.client_id = ob_broker_keep(broker, options, "client_id", &failed);
-    mqtt->tls.ca = ob_broker_keep(broker, options, "tls.ca", &failed);
-    mqtt->tls.cert = ob_broker_keep(broker, options, "tls.cert", &failed);
-    mqtt->tls.key = ob_broker_keep(broker, options, "tls.key", &failed);
     mqtt->qos = (int)ob_option_int(options, "qos");
     mqtt->retain = ob_option_bool(options, "retain");
     mqtt->login.keepalive = (uint16_t)(ob_option_int(options, "keepalive") / 1000000);
-    mqtt->tls.wanted = strncmp(url, "mqtts:", 6) == 0;
-    enum outbox_code code = ob_broker_url_parse(&mqtt->url, url, "mqtt mqtts", mqtt->tls.wanted ? 8883 : 1883, err);
+    mqtt->secure = strncmp(url, "mqtts:", 6) == 0;
+    enum outbox_code code = ob_broker_url_parse(&mqtt->url, url, "mqtt mqtts", mqtt->secure ? 8883 : 1883, err);
+    if (!code)
+        code = ob_tls_read(&mqtt->tls, options, &broker->arena, err);
     if (!code && mqtt->url.has_path)
         code = ob_error_set(err, OUTBOX_INVALID, "url has a path, which means nothing here: topic says where to");
     if (!code && mqtt->login.password && !mqtt->login.username)

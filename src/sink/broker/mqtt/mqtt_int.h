@@ -9,7 +9,8 @@ struct ob_mqtt {
     struct ob_broker *broker;
     struct ob_broker_url url;
     struct ob_mqtt_login login;
-    struct ob_mqtt_tls tls;
+    bool secure; /* over TLS */
+    struct ob_tls tls;
     bool retain;
     int qos;
     size_t in_flight_max;

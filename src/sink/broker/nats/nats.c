@@ -30,8 +30,9 @@ struct nats {
     struct ob_broker_url *servers; /* SERVERS of them, in the broker thread's arena */
     int server_count;
     char places[200]; /* their names, as many as fit */
-    const char *username, *password, *token, *credentials, *stream, *domain, *prefix, *ca, *cert, *key, *hostname;
-    bool tls;
+    const char *username, *password, *token, *credentials, *stream, *domain, *prefix, *hostname;
+    struct ob_tls tls;
+    bool secure; /* over TLS */
     int64_t ack_ms;
     /* the connection */
     natsOptions *options;
@@ -177,13 +178,13 @@ static void nats_disconnect(void *self)
 static natsStatus set_tls(struct nats *nats)
 {
     natsStatus status = NATS_OK;
-    if (nats->tls)
+    if (nats->secure)
         status = natsOptions_SetSecure(nats->options, true);
-    if (status == NATS_OK && nats->ca)
-        status = natsOptions_LoadCATrustedCertificates(nats->options, nats->ca);
-    if (status == NATS_OK && nats->cert)
-        status = natsOptions_LoadCertificatesChain(nats->options, nats->cert, nats->key ? nats->key : nats->cert);
-    if (status == NATS_OK && nats->tls) /* else any certificate of a known authority would do */
+    if (status == NATS_OK && nats->tls.ca)
+        status = natsOptions_LoadCATrustedCertificates(nats->options, nats->tls.ca);
+    if (status == NATS_OK && nats->tls.cert)
+        status = natsOptions_LoadCertificatesChain(nats->options, nats->tls.cert, nats->tls.key);
+    if (status == NATS_OK && nats->secure) /* else any certificate of a known authority would do */
         status = natsOptions_SetExpectedHostname(nats->options, nats->hostname);
     return status;
 }
@@ -238,9 +239,9 @@ static natsStatus open_stream(struct nats *nats)
  * that it is known to be answered. */
 static void add_dialled(struct nats *nats, const struct ob_broker_url *server, const struct ob_addresses *found)
 {
-    size_t count = nats->tls ? 1 : found->count;
+    size_t count = nats->secure ? 1 : found->count;
     for (size_t i = 0; i < count && nats->dialled_count < SERVERS; i++) {
-        const char *host = nats->tls ? server->host : found->text[i];
+        const char *host = nats->secure ? server->host : found->text[i];
         bool bare = strchr(host, ':') != NULL;
         snprintf(nats->dialled[nats->dialled_count++], sizeof nats->dialled[0], "%s://%s%s%s:%d", server->scheme,
                  bare ? "[" : "", host, bare ? "]" : "", server->port);
@@ -341,9 +342,7 @@ static const struct outbox_sink_setting settings[] = {
     {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "with username"},
     {"token", OUTBOX_OPTION_TEXT, .secret = true, .doc = "instead of them"},
     {"credentials", OUTBOX_OPTION_TEXT, .doc = "a file with the user's JWT and seed, instead of them"},
-    {"tls.ca", OUTBOX_OPTION_FILE, .doc = "file with the authorities to trust instead of the system's"},
-    {"tls.cert", OUTBOX_OPTION_FILE, .doc = "file with our certificate"},
-    {"tls.key", OUTBOX_OPTION_FILE, .doc = "file with its key"},
+    OB_TLS_SETTINGS,
     {"tls.hostname", OUTBOX_OPTION_TEXT,
      .doc = "what the server's certificate must name; without it, the host of the URL"},
     {"subject", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}",
@@ -364,7 +363,7 @@ static enum outbox_code add_server(struct nats *nats, const char *text, bool *se
         return code;
     if (nats->server_count == SERVERS)
         return ob_error_set(err, OUTBOX_INVALID, "more than %d servers", SERVERS);
-    nats->tls |= strcmp(url.scheme, "tls") == 0;
+    nats->secure |= strcmp(url.scheme, "tls") == 0;
     if (!nats->hostname && !(nats->hostname = ob_arena_strdup(&nats->broker->arena, url.host)))
         return ob_error_nomem(err);
     *several |= strcmp(nats->hostname, url.host) != 0;
@@ -381,7 +380,7 @@ static enum outbox_code read_servers(struct nats *nats, const struct ob_options 
     bool failed = false, several = false;
     const char *text, *hostname = ob_broker_keep(nats->broker, options, "tls.hostname", &failed);
     enum outbox_code code = OUTBOX_OK;
-    nats->tls = nats->ca || nats->cert;
+    nats->secure = nats->tls.ca || nats->tls.cert;
     if (!(nats->servers = ob_arena_alloc(&nats->broker->arena, SERVERS * sizeof *nats->servers)))
         return ob_error_nomem(err);
     for (size_t i = 0; !code && (text = ob_option_next(options, "servers", &i));)
@@ -392,7 +391,7 @@ static enum outbox_code read_servers(struct nats *nats, const struct ob_options 
         return ob_error_nomem(err);
     if (!nats->server_count)
         return ob_error_set(err, OUTBOX_INVALID, "servers is empty");
-    if (nats->tls && several && !hostname)
+    if (nats->secure && several && !hostname)
         return ob_error_set(err, OUTBOX_INVALID,
                             "the servers have several names: tls.hostname must say which one their "
                             "certificates share");
@@ -417,10 +416,10 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     nats->stream = ob_broker_keep(broker, options, "expect_stream", &failed);
     nats->domain = ob_broker_keep(broker, options, "domain", &failed);
     nats->prefix = ob_broker_keep(broker, options, "api_prefix", &failed);
-    nats->ca = ob_broker_keep(broker, options, "tls.ca", &failed);
-    nats->cert = ob_broker_keep(broker, options, "tls.cert", &failed);
-    nats->key = ob_broker_keep(broker, options, "tls.key", &failed);
-    return failed ? ob_error_nomem(err) : read_servers(nats, options, err);
+    if (failed)
+        return ob_error_nomem(err);
+    enum outbox_code code = ob_tls_read(&nats->tls, options, &broker->arena, err);
+    return code ? code : read_servers(nats, options, err);
 }
 
 static const struct ob_broker_driver driver = {

@@ -1,34 +1,10 @@
-/* cmd_config.c - the configuration: is it right, what does it come to, what could it say. Also where the other commands
- * find their store when nobody named one. */
+/* cmd_config.c - the configuration: is it right, what does it come to, what could it say. */
 #include "cli/cli.h"
 
 #include "config/config.h"
 #include "config/sink_ping.h"
-#ifdef HAVE_SINKS
-#include "sink/registry.h"
-#endif
 
 #include <string.h>
-#include <unistd.h>
-
-struct ob_config_input ob_cli_config_input(const struct ob_cli *cli, const char *path)
-{
-    bool found_here;
-    path = ob_config_path(path ? path : cli->args.config, environ, &found_here);
-    return (struct ob_config_input){
-        .path = path,
-        .found_here = found_here,
-        .env = environ,
-        .sets = cli->args.set.items,
-        .set_count = cli->args.set.count,
-        .store = cli->args.store,
-        .schema = cli->args.schema,
-#ifdef HAVE_SINKS
-        .load = ob_sink_load,
-        .at = ob_sink_at,
-#endif
-    };
-}
 
 /* ---- problems ---------------------------------------------------------------------------------------------------- */
 
@@ -212,46 +188,6 @@ static int show_config(struct ob_cli *cli, const struct ob_config *config)
     return OB_EXIT_OK;
 }
 
-static void note_problems(struct ob_cli *cli, const struct ob_config_report *report)
-{
-    for (const struct ob_config_problem *problem = report->first; problem; problem = problem->next) {
-        struct ob_buf line = OB_BUF_INIT;
-        ob_config_problem_text(problem, &line);
-        ob_cli_note(cli, "%s", ob_buf_text(&line));
-        ob_buf_fini(&line);
-    }
-}
-
-/* What went wrong, as one error: the first problem stands for all. */
-static enum outbox_code first_problem(struct ob_cli *cli, enum outbox_code code, const struct ob_config_report *report)
-{
-    const struct ob_config_problem *problem = report->first;
-    struct ob_buf line = OB_BUF_INIT;
-    while (problem && !problem->error)
-        problem = problem->next;
-    if (code == OUTBOX_NOMEM || !problem)
-        return ob_error_nomem(&cli->err);
-    ob_config_problem_text(problem, &line);
-    if (report->errors > 1)
-        ob_buf_printf(&line, " (and %zu more: see outbox validate)", report->errors - 1);
-    ob_error_set(&cli->err, OUTBOX_CONFIG, "%s", ob_buf_text(&line));
-    ob_buf_fini(&line);
-    return OUTBOX_CONFIG;
-}
-
-enum outbox_code ob_cli_config(struct ob_cli *cli, struct ob_config **config)
-{
-    struct ob_config_input input = ob_cli_config_input(cli, NULL);
-    struct ob_config_report report;
-    enum outbox_code code = ob_config_load(&input, config, &report);
-    if (code)
-        code = first_problem(cli, code, &report);
-    else
-        note_problems(cli, &report);
-    ob_config_report_fini(&report);
-    return code;
-}
-
 int cmd_config(struct ob_cli *cli)
 {
     struct ob_config *config = NULL;
@@ -269,27 +205,4 @@ int cmd_config(struct ob_cli *cli)
     int status = show_config(cli, config);
     ob_config_free(config);
     return status;
-}
-
-/* ---- the store of the other commands ----------------------------------------------------------------------------- */
-
-bool ob_cli_find_store(struct ob_cli *cli)
-{
-    struct ob_config_input input = ob_cli_config_input(cli, NULL);
-    struct ob_config_report report;
-    if (cli->url || cli->config)
-        return true;
-    input.stores_only = true;
-    enum outbox_code code = ob_config_load(&input, &cli->config, &report);
-    if (code)
-        first_problem(cli, code, &report);
-    else
-        note_problems(cli, &report);
-    if (!code && cli->config->store_count) {
-        const struct ob_config_store *store = &cli->config->stores[0];
-        cli->url = store->url;
-        cli->schema = cli->schema ? cli->schema : store->schema;
-    }
-    ob_config_report_fini(&report);
-    return !code;
 }

@@ -137,43 +137,7 @@ bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...)
     return false;
 }
 
-/* ---- the store, the actor ---------------------------------------------------------------------------------------- */
-
-bool ob_cli_has_store(struct ob_cli *cli)
-{
-    if (!ob_cli_find_store(cli))
-        return false;
-    if (!cli->url)
-        ob_error_set(&cli->err, OUTBOX_INVALID,
-                     "no store is given; use --store postgresql://USER@HOST/DATABASE or --store sqlite:PATH, set "
-                     "OUTBOX_STORE, or name it in outbox.yaml");
-    else if (cli->args.schema && ob_url_kind(cli->url) == OB_URL_SQLITE)
-        ob_error_set(&cli->err, OUTBOX_INVALID, "SQLite has no schemas: leave --schema out, or name another file");
-    else
-        return true;
-    return false;
-}
-
-bool ob_cli_open(struct ob_cli *cli)
-{
-    if (!ob_cli_has_store(cli))
-        return false;
-    struct ob_open open = {.schema = cli->schema};
-    struct outbox_error err;
-    ob_code code = ob_store_open(cli->url, &open, &cli->store, &err);
-    if (!code)
-        return true;
-    char shown[160];
-    enum ob_url kind = ob_url_kind(cli->url);
-    ob_url_redact(cli->url, shown, sizeof shown);
-    if (kind == OB_URL_UNKNOWN)
-        cli->err = err;
-    else
-        ob_error_set_sqlstate(&cli->err, code, err.sqlstate, "%s: %s%s%s", shown, err.text,
-                              code == OUTBOX_UNREACHABLE && kind == OB_URL_POSTGRES ? "; " : "",
-                              code == OUTBOX_UNREACHABLE && kind == OB_URL_POSTGRES ? ob_code_todo(code) : "");
-    return false;
-}
+/* ---- the actor --------------------------------------------------------------------------------------------------- */
 
 struct ob_actor ob_cli_actor(const struct ob_cli *cli)
 {

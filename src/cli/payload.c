@@ -1,7 +1,50 @@
-/* payload.c - payloads against a JSON Schema, before they are enqueued or without enqueuing them at all. */
+/* payload.c - payloads as they are typed, and against a JSON Schema, before they are enqueued or without enqueuing them. */
 #include "cli/cli.h"
 
+#include "base/limits.h"
 #include "jsonschema/schema.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { PAYLOAD_MAX = OB_LIMIT_MOST_max_payload };
+
+static bool read_all(FILE *file, struct ob_buf *buf)
+{
+    for (;;) {
+        char *room = ob_buf_reserve(buf, 65536);
+        if (!room)
+            return false;
+        size_t len = fread(room, 1, 65536, file);
+        ob_buf_added(buf, len);
+        if (len == 0)
+            return !ferror(file);
+        if (buf->len > PAYLOAD_MAX) {
+            errno = EFBIG;
+            return false;
+        }
+    }
+}
+
+ob_code ob_cli_payload(const char *word, struct ob_buf *buf, struct outbox_error *err)
+{
+    if (word[0] != '@' && strcmp(word, "-") != 0) {
+        ob_buf_puts(buf, word);
+        return ob_buf_ok(buf) ? OUTBOX_OK : ob_error_nomem(err);
+    }
+    FILE *file = word[0] == '@' ? fopen(word + 1, "rb") : stdin;
+    bool ok = file && read_all(file, buf);
+    int reason = errno;
+    if (file && file != stdin)
+        fclose(file);
+    if (ok && buf->len == 0)
+        return ob_error_set(err, OUTBOX_INVALID, "the payload from %s is empty; JSON null is a payload: null",
+                            word[0] == '@' ? word + 1 : "stdin");
+    if (ok)
+        return OUTBOX_OK;
+    return ob_error_set(err, OUTBOX_INVALID, "cannot read the payload from %s: %s", word[0] == '@' ? word + 1 : "stdin",
+                        strerror(reason));
+}
 
 static bool check(struct ob_cli *cli, const struct ob_buf *payload, struct ob_jsonschema_fault *fault)
 {

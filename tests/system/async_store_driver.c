@@ -1,4 +1,4 @@
-/* async_store_driver.c - the helper of test_line.py: keeps a line busy until its input ends.
+/* async_store_driver.c - the helper of test_async_store.py: keeps an async store busy until its input ends.
  *
  *     async_store_driver URL TIMEOUT_MS
  *

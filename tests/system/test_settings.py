@@ -76,14 +76,43 @@ FIXED = {"search_path", "row_security", "standard_conforming_strings", "DateStyl
          "extra_float_digits", "array_nulls", "transform_null_equals"}
 
 
+# Once a message these would cost more than they are worth: test_enqueue_writes_the_same.
+NOT_OF_ENQUEUE = {"DateStyle", "IntervalStyle", "TimeZone", "bytea_output", "extra_float_digits", "array_nulls",
+                  "transform_null_equals"}
+
+
 def test_what_others_call_is_fixed(db):
     """S3: every function that a role may call, and every SECURITY DEFINER one, fixes all that a text's meaning depends on."""
     rows = db.sql("SELECT p.proname, ARRAY(SELECT split_part(c, '=', 1) FROM unnest(p.proconfig) c) FROM pg_proc p WHERE "
                   "p.pronamespace = 'outbox'::regnamespace AND (p.prosecdef OR EXISTS (SELECT FROM aclexplode(p.proacl) a "
                   "WHERE a.grantee <> p.proowner AND pg_get_userbyid(a.grantee) NOT IN ('outbox_owner', 'outbox_api')))")
     assert len(rows) > 40
-    loose = {name for name, settings in rows if FIXED - set(settings or [])}
-    assert loose == {"ack", "nack", "release", "doorbell_class", "doorbell_channel", "uuid_at", "like_of"}, "these depend on no setting"
+    loose = {name: FIXED - set(settings or []) for name, settings in rows if FIXED - set(settings or [])}
+    assert loose.pop("enqueue") == loose.pop("enqueue_bytes") == NOT_OF_ENQUEUE
+    assert set(loose) == {"ack", "nack", "release", "doorbell_class", "doorbell_channel", "uuid_at", "like_of"}, "these depend on no setting"
+
+
+EVERYTHING = ("key => 'k', tenant_id => '0a0b0c0d-1111-4222-8333-444444444444', dedupe_key => '0a0b0c0d-1111-4222-8333-444444444444/%d', "
+              "namespace => 'n', subject => 's', recipient => 'r', headers => '{\"a\": \"\u00fc\"}', priority => 7, "
+              "deliver_after => '2030-02-03 04:05:06.789+00', expires_at => '2101-03-02 01:00:00+00', max_attempts => 3, "
+              "correlation_id => 'c'")
+WRITTEN = ("SELECT to_jsonb(m) - '{id,created_at,dedupe_key,seq}'::text[], to_jsonb(q) - '{id,seq,sid,shard}'::text[], q.shard = q.sid % 16, "
+           "md5(d.digest::text) <> '' FROM outbox.message m JOIN outbox.queue q USING (id) JOIN outbox.dedupe d USING (id) ORDER BY m.seq")
+
+
+def test_enqueue_writes_the_same(db):
+    """V8 M2: what enqueue and enqueue_bytes write depends on none of the settings that they do not fix."""
+    calls = ["SELECT created FROM outbox.enqueue('t', '{\"a\": [1.10, null, \"x\"]}'::jsonb, " + EVERYTHING + ")",
+             "SELECT created FROM outbox.enqueue_bytes('t', decode('28b52ffd240161', 'hex'), encoding => 'zstd', " + EVERYTHING + ")"]
+    for number, call in enumerate(calls):
+        with db.connect(autocommit=True) as conn:
+            assert conn.execute(call % (2 * number)).fetchone() == (True,)
+        with hostile(db, **HARMLESS) as conn:
+            assert conn.execute(call % (2 * number + 1)).fetchone() == (True,)
+            assert conn.execute(call % (2 * number)).fetchone() == (False,)
+    rows = db.sql(WRITTEN)
+    assert len(rows) == 4 and rows[0] == rows[1] and rows[2] == rows[3]
+    assert rows[0][2] is True
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])

@@ -213,18 +213,34 @@ begin
 end
 $$;
 
--- Step 1. Of one priority no probe gives more than its share of the batch, so that no shard or topic starves another.
--- The arrays run in parallel, a row each; the flags say whether any row has a key, has none, is at its end, was lost, or is to
--- go alone (see 005_claim.sql); bytes: of all payloads.
-create type @schema@.locked as (tids tid[], probes int[], dues timestamptz[], keyed boolean, loose boolean, dying boolean,
-    expired boolean, alone boolean, bytes bigint);
+-- The two judgements on a row of the queue, each in one place. They are inlined, and cost no call.
+--
+-- At its end: no attempts are left under this claim, or it has expired.
+create function @schema@.is_exhausted(spent int, max_attempts int, attempts_limit int, expires_at timestamptz, v_now timestamptz)
+    returns boolean
+    language sql immutable
+as $$
+    select spent >= least(max_attempts, attempts_limit) or coalesce(expires_at <= v_now, false)
+$$;
+-- Suspect: every attempt was lost with its worker, and one is left. See Suspects in 005_claim.sql.
+create function @schema@.is_suspect(spent int, max_attempts int, attempts_limit int, lost int, until timestamptz) returns boolean
+    language sql immutable
+as $$
+    select spent = least(max_attempts, attempts_limit) - 1 and spent > 0 and lost + (until is not null)::int >= spent
+$$;
 
-create function @schema@.together(a @schema@.locked, b @schema@.locked) returns @schema@.locked
+-- Step 1. Of one priority no probe gives more than its share of the batch, so that no shard or topic starves another.
+-- The arrays run in parallel, a row each; the flags say whether any row has a key, has none, is exhausted, has a lease that
+-- ended, or is suspect; bytes: of all payloads.
+create type @schema@.locked as (tids tid[], probes int[], dues timestamptz[], keyed boolean, loose boolean, exhausted boolean,
+    expired boolean, suspect boolean, bytes bigint);
+
+create function @schema@.merge_locked(a @schema@.locked, b @schema@.locked) returns @schema@.locked
     language sql immutable
 as $$
     select a.tids || b.tids, a.probes || b.probes, a.dues || b.dues, coalesce(a.keyed or b.keyed, a.keyed, b.keyed),
-           coalesce(a.loose or b.loose, a.loose, b.loose), coalesce(a.dying or b.dying, a.dying, b.dying),
-           coalesce(a.expired or b.expired, a.expired, b.expired), coalesce(a.alone or b.alone, a.alone, b.alone),
+           coalesce(a.loose or b.loose, a.loose, b.loose), coalesce(a.exhausted or b.exhausted, a.exhausted, b.exhausted),
+           coalesce(a.expired or b.expired, a.expired, b.expired), coalesce(a.suspect or b.suspect, a.suspect, b.suspect),
            coalesce(a.bytes, 0) + coalesce(b.bytes, 0)
 $$;
 
@@ -239,8 +255,9 @@ declare
     got @schema@.locked;
 begin
     select array_agg(c.tid), null, null, bool_or(c.sid is not null), bool_or(c.sid is null),
-           bool_or(c.spent >= c.ceiling or c.expires_at <= v_now), bool_or(c.until is not null),
-           bool_or(c.spent = c.ceiling - 1 and c.spent > 0 and c.lost + (c.until is not null)::int >= c.spent), sum(c.bytes)
+           bool_or(@schema@.is_exhausted(c.spent, c.max_attempts, attempts_limit, c.expires_at, v_now)),
+           bool_or(c.until is not null), bool_or(@schema@.is_suspect(c.spent, c.max_attempts, attempts_limit, c.lost, c.until)),
+           sum(c.bytes)
       into got
       from (select c.*
               from (select t.tenant, array_agg(row (t.tenant, t.lane, t.prio, t.shard, t.low)::@schema@.turn
@@ -252,7 +269,7 @@ begin
                    lateral (select c.*
                               from unnest(l.turns) t,
                                    lateral (select q.ctid as tid, q.sid, q.until, q.spent, q.lost, q.bytes, q.expires_at,
-                                                   least(q.max_attempts, attempts_limit) as ceiling
+                                                   q.max_attempts
                                               from @schema@.queue q
                                              where q.tenant_id = t.tenant and q.tenant_id between t.tenant and t.tenant
                                                and q.lane = t.lane and q.prio = t.prio and q.shard = t.shard and not q.parked
@@ -266,7 +283,8 @@ begin
 end
 $$;
 
--- The rest, without the rows that are taken already. The three ways differ in the index that they go by.
+-- The rest, without the rows that are taken already. The three statements differ in the index that they go by; in one, the
+-- server would prepare all three with every call, which costs a small claim a tenth more.
 create function @schema@.lock_due(marks @schema@.mark[], s @schema@.scope, tenant uuid, taken tid[], most int,
     attempts_limit int, v_now timestamptz)
     returns @schema@.locked
@@ -279,15 +297,16 @@ declare
 begin
     if tenant is not null then
         select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.sid is not null), bool_or(c.sid is null),
-               bool_or(c.spent >= c.ceiling or c.expires_at <= v_now), bool_or(c.until is not null),
-               bool_or(c.spent = c.ceiling - 1 and c.spent > 0 and c.lost + (c.until is not null)::int >= c.spent), sum(c.bytes)
+               bool_or(@schema@.is_exhausted(c.spent, c.max_attempts, attempts_limit, c.expires_at, v_now)),
+               bool_or(c.until is not null),
+               bool_or(@schema@.is_suspect(c.spent, c.max_attempts, attempts_limit, c.lost, c.until)), sum(c.bytes)
           into got
           from (select c.*, p.probe
                   from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
                                ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
                           from unnest(marks) with ordinality m where m.low <= v_now order by m.ordinality) p,
                        lateral (select q.ctid as tid, q.due, q.sid, q.until, q.spent, q.lost, q.bytes, q.expires_at,
-                                       least(q.max_attempts, attempts_limit) as ceiling
+                                       q.max_attempts
                                   from @schema@.queue q
                                  where q.tenant_id = tenant and q.lane = p.lane and q.prio = p.prio
                                    and q.shard = p.shard and not q.parked
@@ -298,15 +317,16 @@ begin
                  limit most) c;
     elsif marks[1].lane is not null then
         select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.sid is not null), bool_or(c.sid is null),
-               bool_or(c.spent >= c.ceiling or c.expires_at <= v_now), bool_or(c.until is not null),
-               bool_or(c.spent = c.ceiling - 1 and c.spent > 0 and c.lost + (c.until is not null)::int >= c.spent), sum(c.bytes)
+               bool_or(@schema@.is_exhausted(c.spent, c.max_attempts, attempts_limit, c.expires_at, v_now)),
+               bool_or(c.until is not null),
+               bool_or(@schema@.is_suspect(c.spent, c.max_attempts, attempts_limit, c.lost, c.until)), sum(c.bytes)
           into got
           from (select c.*, p.probe
                   from (select m.lane, m.prio, m.shard, m.low, m.ordinality::int as probe,
                                ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
                           from unnest(marks) with ordinality m where m.low <= v_now order by m.ordinality) p,
                        lateral (select q.ctid as tid, q.due, q.sid, q.until, q.spent, q.lost, q.bytes, q.expires_at,
-                                       least(q.max_attempts, attempts_limit) as ceiling
+                                       q.max_attempts
                                   from @schema@.queue q
                                  where q.lane = p.lane and q.prio = p.prio and q.shard = p.shard and not q.parked
                                    and q.due between p.low and v_now and (q.until is null or q.until <= v_now)
@@ -316,15 +336,16 @@ begin
                  limit most) c;
     elsif cardinality(marks) > 0 then
         select array_agg(c.tid), array_agg(c.probe), array_agg(c.due), bool_or(c.sid is not null), bool_or(c.sid is null),
-               bool_or(c.spent >= c.ceiling or c.expires_at <= v_now), bool_or(c.until is not null),
-               bool_or(c.spent = c.ceiling - 1 and c.spent > 0 and c.lost + (c.until is not null)::int >= c.spent), sum(c.bytes)
+               bool_or(@schema@.is_exhausted(c.spent, c.max_attempts, attempts_limit, c.expires_at, v_now)),
+               bool_or(c.until is not null),
+               bool_or(@schema@.is_suspect(c.spent, c.max_attempts, attempts_limit, c.lost, c.until)), sum(c.bytes)
           into got
           from (select c.*, p.probe
                   from (select m.prio, m.shard, m.low, coalesce(m.high, v_now) as high, m.ordinality::int as probe,
                                ceil(most / least(count(*) over (partition by m.prio), 8.0))::int as share
                           from unnest(marks) with ordinality m where m.low <= v_now order by m.ordinality) p,
                        lateral (select q.ctid as tid, q.due, q.sid, q.until, q.spent, q.lost, q.bytes, q.expires_at,
-                                       least(q.max_attempts, attempts_limit) as ceiling
+                                       q.max_attempts
                                   from @schema@.queue q
                                  where q.prio = p.prio and q.shard = p.shard and not q.parked
                                    and q.due between p.low and p.high and (q.until is null or q.until <= v_now)
@@ -358,7 +379,7 @@ begin
           left join (select g.probe, count(*), max(g.due) as due from unnest(got.probes, got.dues) g(probe, due)
                       group by g.probe) g on g.probe = m.ordinality;
         if more then
-            got := @schema@.together(got, @schema@.lock_due(marks, s, tenant, taken || got.tids,
+            got := @schema@.merge_locked(got, @schema@.lock_due(marks, s, tenant, taken || got.tids,
                 most - cardinality(got.tids), attempts_limit, v_now));
         end if;
     end if;
@@ -382,7 +403,7 @@ begin
              order by m.prio desc offset 1) l;
     foreach level in array coalesce(levels, '{}') loop
         exit when coalesce(cardinality(got.tids), 0) >= most;
-        got := @schema@.together(got, @schema@.lock_due(array(
+        got := @schema@.merge_locked(got, @schema@.lock_due(array(
             select row (m.lane, m.prio, m.shard, case when m.prio = level then m.low else 'infinity' end, m.high)::@schema@.mark
               from unnest(marks) with ordinality m order by m.ordinality), s, null, got.tids,
             least(ceil(most::numeric / cardinality(levels))::int, most - coalesce(cardinality(got.tids), 0)), attempts_limit,

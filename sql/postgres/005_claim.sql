@@ -128,6 +128,9 @@ begin
 end
 $$;
 
+-- A locked row that has a key.
+create type @schema@.keyed_row as (tid tid, sid bigint, seq bigint, spent int, exhausted boolean);
+
 -- Steps 2 and 3, for rows that have a key. take and die are added to; the rest of the rows is parked. crowd: how many
 -- keys these have. runs: of some key more than one was taken.
 create function @schema@.order_keys(tids tid[], s @schema@.scope, most int, run int, prefetch boolean,
@@ -137,18 +140,19 @@ create function @schema@.order_keys(tids tid[], s @schema@.scope, most int, run 
 as $$
 #variable_conflict use_column
 declare
-    h record; -- the rows held, in parallel arrays
+    v_rows @schema@.keyed_row[];
+    v_more @schema@.keyed_row[];
     k record; -- their keys
     ready bigint[];
-    more record;
+    v_blocked tid[];
 begin
     parked := 0;
     crowd := 0;
     extended := false;
     runs := false;
-    select array_agg(q.ctid) as tids, array_agg(q.sid) as sids, array_agg(q.seq) as seqs, array_agg(q.spent) as spents,
-           array_agg(q.spent >= least(q.max_attempts, attempts_limit) or coalesce(q.expires_at <= v_now, false)) as dyings
-      into h
+    select array_agg(row (q.ctid, q.sid, q.seq, q.spent, @schema@.is_exhausted(q.spent, q.max_attempts, attempts_limit,
+               q.expires_at, v_now))::@schema@.keyed_row)
+      into v_rows
       from @schema@.queue q where q.ctid = any (tids) and q.sid is not null;
 
     -- The keys whose first locked row is their first unsettled one. A row out under this very worker counts as taken
@@ -156,79 +160,66 @@ begin
     select array_agg(f.sid) as ready, array_agg(f.sid) filter (where f.lone) as lone,
            array_agg(f.tid) filter (where f.lone) as tids
       into k
-      from (select g.sid, min(g.seq) as seq, max(g.tid) as tid, count(*) = 1 and not bool_or(g.dying) as lone
-              from unnest(h.tids, h.sids, h.seqs, h.dyings) g(tid, sid, seq, dying) group by g.sid) f
+      from (select g.sid, min(g.seq) as seq, max(g.tid) as tid, count(*) = 1 and not bool_or(g.exhausted) as lone
+              from unnest(v_rows) g group by g.sid) f
      where not exists (select from @schema@.queue p where p.sid = f.sid and p.seq = f.seq - 1
                         and not coalesce(prefetch and p.holder = worker and p.until > v_now, false));
     ready := k.ready;
 
     -- Nearly always all are lone, and nothing is left to do. Where the batch has room for runs, they may be longer.
-    if k.lone is not null and (run = 1 or cardinality(h.tids) >= most) then
+    if k.lone is not null and (run = 1 or cardinality(v_rows) >= most) then
         take := take || k.tids;
         most := most - cardinality(k.tids);
-        if cardinality(k.tids) = cardinality(h.tids) then
+        if cardinality(k.tids) = cardinality(v_rows) then
             return;
         end if;
-        select array_agg(g.tid) as tids, array_agg(g.sid) as sids, array_agg(g.seq) as seqs, array_agg(g.spent) as spents,
-               array_agg(g.dying) as dyings
-          into h
-          from unnest(h.tids, h.sids, h.seqs, h.spents, h.dyings) g(tid, sid, seq, spent, dying)
-         where g.sid not in (select unnest(k.lone));
+        v_rows := array(select row (g.tid, g.sid, g.seq, g.spent, g.exhausted)::@schema@.keyed_row from unnest(v_rows) g
+                       where g.sid not in (select unnest(k.lone)));
         ready := array(select r from unnest(ready) r where r not in (select unnest(k.lone)));
     end if;
 
     -- A key whose first row is not among them but free comes in with that row: woken, it may be due after those behind it.
     -- One probe of bounded length a key.
-    if cardinality(h.tids) > 0 then
-        select array_agg(q.tid) as tids, array_agg(q.sid) as sids, array_agg(q.seq) as seqs, array_agg(q.spent) as spents,
-               array_agg(q.dying) as dyings
-          into more
-          from (select g.sid, min(g.seq) as seq from unnest(h.sids, h.seqs) g(sid, seq)
+    if cardinality(v_rows) > 0 then
+        select array_agg(row (q.tid, q.sid, q.seq, q.spent, q.exhausted)::@schema@.keyed_row)
+          into v_more
+          from (select g.sid, min(g.seq) as seq from unnest(v_rows) g
                  where (g.sid in (select unnest(ready))) is not true group by g.sid) b,
                lateral (select q.seq from @schema@.queue q where q.sid = b.sid and q.seq between b.seq - 64 and b.seq - 1
                          order by q.sid, q.seq limit 1) f,
-               lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.spent >= least(q.max_attempts, attempts_limit)
-                               or coalesce(q.expires_at <= v_now, false) as dying
+               lateral (select q.ctid as tid, q.sid, q.seq, q.spent, @schema@.is_exhausted(q.spent, q.max_attempts,
+                               attempts_limit, q.expires_at, v_now) as exhausted
                           from @schema@.queue q
                          where q.sid = b.sid and q.seq = f.seq
                            and not q.held and (s.open or @schema@.allows(s, q.lane))
                            and (q.parked or q.due <= v_now) and (q.until is null or q.until <= v_now)
                            and not exists (select from @schema@.queue p where p.sid = q.sid and p.seq = q.seq - 1)
                            for update skip locked) q;
-        if more.tids is not null then
+        if v_more is not null then
             extended := true;
-            ready := ready || more.sids;
-            h.tids := h.tids || more.tids;
-            h.sids := h.sids || more.sids;
-            h.seqs := h.seqs || more.seqs;
-            h.spents := h.spents || more.spents;
-            h.dyings := h.dyings || more.dyings;
+            ready := ready || array(select m.sid from unnest(v_more) m);
+            v_rows := v_rows || v_more;
         end if;
     end if;
 
     -- Where the batch has room, their runs go on into rows that were parked, within the lanes asked for: a key may span
     -- topics.
-    if run > 1 and cardinality(h.tids) < most and cardinality(ready) > 0 then
-        select array_agg(q.tid) as tids, array_agg(q.sid) as sids, array_agg(q.seq) as seqs, array_agg(q.spent) as spents,
-               array_agg(q.dying) as dyings
-          into more
-          from (select g.sid, max(g.seq) as seq from unnest(h.sids, h.seqs) g(sid, seq)
+    if run > 1 and cardinality(v_rows) < most and cardinality(ready) > 0 then
+        select array_agg(row (q.tid, q.sid, q.seq, q.spent, q.exhausted)::@schema@.keyed_row)
+          into v_more
+          from (select g.sid, max(g.seq) as seq from unnest(v_rows) g
                  where (g.sid in (select unnest(ready))) is true group by g.sid) l, -- hashed, unlike any ()
-               lateral (select q.ctid as tid, q.sid, q.seq, q.spent, q.spent >= least(q.max_attempts, attempts_limit)
-                               or coalesce(q.expires_at <= v_now, false) as dying
+               lateral (select q.ctid as tid, q.sid, q.seq, q.spent, @schema@.is_exhausted(q.spent, q.max_attempts,
+                               attempts_limit, q.expires_at, v_now) as exhausted
                           from @schema@.queue q
                          where q.sid = l.sid and q.seq > l.seq
-                           and q.seq <= l.seq + least(run, (most - cardinality(h.tids)) / cardinality(ready) + 1)
+                           and q.seq <= l.seq + least(run, (most - cardinality(v_rows)) / cardinality(ready) + 1)
                            and not q.held and (s.open or @schema@.allows(s, q.lane))
                            and (q.parked or q.due <= v_now) and (q.until is null or q.until <= v_now)
                          order by q.seq
                            for update skip locked) q;
-        extended := extended or more.tids is not null;
-        h.tids := h.tids || more.tids;
-        h.sids := h.sids || more.sids;
-        h.seqs := h.seqs || more.seqs;
-        h.spents := h.spents || more.spents;
-        h.dyings := h.dyings || more.dyings;
+        extended := extended or v_more is not null;
+        v_rows := v_rows || v_more;
     end if;
 
     -- The run: consecutive, to the first that is at its end. A message on its way again goes alone. Rows leave from the
@@ -240,21 +231,20 @@ begin
       into take, die, runs
       from (select r.*, row_number() over (order by r.stop, r.place, r.tid) as n
               from (select g.tid, g.sid, g.seq, row_number() over w as place, min(g.seq) over w as first_seq,
-                           bool_or(g.dying) over w as stop, first_value(g.spent) over w as first_spent
-                      from unnest(h.tids, h.sids, h.seqs, h.spents, h.dyings) g(tid, sid, seq, spent, dying)
+                           bool_or(g.exhausted) over w as stop, first_value(g.spent) over w as first_spent
+                      from unnest(v_rows) g
                      where (g.sid in (select unnest(ready))) is true
                     window w as (partition by g.sid order by g.seq)) r
              where r.seq = r.first_seq + r.place - 1 and r.place <= case when r.first_spent > 0 then 1 else run end) o;
 
     -- What is left waits for its predecessor. First all locks, then the update: a row changed by the same statement
     -- cannot be locked any more. Who prefetches comes back for the rest of its own keys.
-    select array_agg(g.tid) as tids, count(distinct g.sid) as crowd into more
-      from unnest(h.tids, h.sids, h.seqs) g(tid, sid, seq),
+    select array_agg(g.tid), count(distinct g.sid) into v_blocked, crowd
+      from unnest(v_rows) g,
            lateral (select from @schema@.queue p where p.sid = g.sid and p.seq = g.seq - 1
                        for update skip locked) locked_predecessor
      where g.tid not in (select unnest(take || die)) and not (prefetch and g.sid = any (coalesce(ready, '{}')));
-    crowd := more.crowd;
-    update @schema@.queue q set parked = true where q.ctid = any (more.tids) and not q.parked;
+    update @schema@.queue q set parked = true where q.ctid = any (v_blocked) and not q.parked;
     get diagnostics parked = row_count;
 end
 $$;
@@ -334,9 +324,8 @@ declare
     r record;
 begin
     with r as (
-        select q.ctid as tid, q.sid, q.seq, q.bytes, q.prio, q.due, q.spent > 0
-                   and q.spent = least(q.max_attempts, attempts_limit) - 1
-                   and q.lost + (q.until is not null)::int >= q.spent as alone
+        select q.ctid as tid, q.sid, q.seq, q.bytes, q.prio, q.due, @schema@.is_suspect(q.spent, q.max_attempts,
+                   attempts_limit, q.lost, q.until) as suspect
           from @schema@.queue q where q.ctid = any (take)
     ), g as (
         select r.*, case when r.sid is null then r.prio else max(r.prio) over run end as run_prio,
@@ -345,13 +334,13 @@ begin
     ), o as (
         select g.*, row_number() over (order by g.run_prio desc, g.run_due, g.sid, g.seq, g.tid) as n from g
     ), k as (
-        select o.*, case when o.sid is null then o.alone
-                         else bool_or(o.alone) over (partition by o.sid order by o.seq) end as behind,
+        select o.*, case when o.sid is null then o.suspect
+                         else bool_or(o.suspect) over (partition by o.sid order by o.seq) end as behind,
                o.sid is null or row_number() over (partition by o.sid order by o.seq) = 1 as first
           from o
     ), b as (
         select k.tid, k.n, k.behind, sum(k.bytes) filter (where not k.behind) over (order by k.n) as bytes,
-               count(*) filter (where not k.behind) over (order by k.n) as place, k.alone and k.first as single
+               count(*) filter (where not k.behind) over (order by k.n) as place, k.suspect and k.first as single
           from k
     )
     select array_agg(b.tid order by b.n) filter (where not b.behind and (max_bytes is null or b.bytes <= max_bytes
@@ -360,6 +349,132 @@ begin
       into r from b;
     alone := r.single is not null and (single or r.tids is null);
     kept := case when alone then r.single else coalesce(r.tids, '{}') end;
+end
+$$;
+
+-- The arguments of a claim.
+create function @schema@.check_claim(worker text, "limit" int, lease interval, max_attempts int, run int, retry_base interval,
+    retry_cap interval, max_bytes bigint) returns boolean
+    language plpgsql immutable
+as $$
+begin
+    if coalesce(octet_length(worker), 0) not between @worker_min@ and @worker_max@ then
+        raise exception '"worker" has % bytes', coalesce(octet_length(worker), 0) using errcode = 'OB001',
+            hint = 'Give a name of @worker_range@ that tells this worker from the others.';
+    end if;
+    return @schema@.check_range('limit', "limit", @claim_min@, @claim_max@, '', '@claim_range@')
+        and @schema@.check_range('lease', extract(epoch from lease)::numeric, @lease_min_s@, @lease_max_s@, ' s',
+                '@lease_range@')
+        and @schema@.check_range('run', run, @run_min@, @run_max@, '', '@run_range@')
+        and (max_bytes is null or @schema@.check_range('max_bytes', max_bytes, 1, 9223372036854775807, '', '1 or more'))
+        and (max_attempts is null or @schema@.check_range('max_attempts', max_attempts, @max_attempts_min@,
+                @max_attempts_max@, '', '@max_attempts_range@'))
+        and (retry_base is null or @schema@.check_range('retry_base', extract(epoch from retry_base)::numeric,
+                @retry_base_min_s@, @retry_base_max_s@, ' s', '@retry_base_range@'))
+        and (retry_cap is null or @schema@.check_range('retry_cap', extract(epoch from retry_cap)::numeric,
+                @retry_cap_min_s@, @retry_cap_max_s@, ' s', '@retry_cap_range@'));
+end
+$$;
+
+-- Of locked rows without a key: which can be taken, and which are exhausted.
+create function @schema@.split_exhausted(tids tid[], attempts_limit int, v_now timestamptz, out take tid[], out die tid[])
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    select coalesce(array_agg(q.ctid) filter (where not x.exhausted), '{}'),
+           coalesce(array_agg(q.ctid) filter (where x.exhausted), '{}')
+      into take, die
+      from @schema@.queue q,
+           lateral (select @schema@.is_exhausted(q.spent, q.max_attempts, attempts_limit, q.expires_at, v_now) as exhausted) x
+     where q.ctid = any (tids) and q.sid is null;
+end
+$$;
+
+-- Where the next claim goes on. Where rows were stepped over, the mark is behind what has been looked at; where some were left
+-- (left_rows), before them. last_probe: the last that found any, where probes were bounded.
+create function @schema@.next_marks(marks @schema@.mark[], got @schema@.locked, width int, last_probe int, left_rows tid[],
+    v_wide boolean) returns @schema@.mark[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    return array(
+        select row (m.lane, m.prio, m.shard, least(greatest(m.low, g.due, case when m.high is not null
+                       and (cardinality(got.tids) < width and coalesce(g.count, 0) <= width / 8
+                            or g.count is null and m.ordinality < last_probe) then m.high + interval '1 us' end), l.due),
+                       null)::@schema@.mark as mark
+          from unnest(marks) with ordinality m
+          left join (select g.probe, max(g.due) as due, count(*) from unnest(got.probes, got.dues) g(probe, due)
+                      group by g.probe) g on g.probe = m.ordinality
+          left join (select case when not v_wide then q.lane end as lane, q.prio, q.shard, min(q.due) as due
+                       from @schema@.queue q where q.ctid = any (left_rows) group by 1, 2, 3) l
+              on l.prio = m.prio and l.shard = m.shard and l.lane is not distinct from m.lane
+         order by m.prio desc, greatest(m.low, g.due));
+end
+$$;
+
+-- The retry policy that settle will use is the one of now, whatever is configured meanwhile (M21): in milliseconds; by_lane:
+-- those of namespaces that have their own, as {lane: [base, cap]}, null for the default.
+create function @schema@.retry_policy(take tid[], retry_base interval, retry_cap interval, out base int, out cap int,
+    out by_lane jsonb)
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    select extract(epoch from coalesce(retry_policy.retry_base, n.retry_base)) * 1000,
+           extract(epoch from coalesce(retry_policy.retry_cap, n.retry_cap)) * 1000
+      into base, cap from @schema@.namespace n where n.name = '*';
+    if (retry_policy.retry_base is null or retry_policy.retry_cap is null) and exists (select from @schema@.namespace n
+            where n.name <> '*' and (n.retry_base is not null or n.retry_cap is not null)) then
+        select jsonb_object_agg(l.id, jsonb_build_array(
+                   case when retry_policy.retry_base is null then extract(epoch from n.retry_base) * 1000 end::int,
+                   case when retry_policy.retry_cap is null then extract(epoch from n.retry_cap) * 1000 end::int))
+          into by_lane
+          from (select distinct q.lane from @schema@.queue q where q.ctid = any (take)) t
+          join @schema@.lane l on l.id = t.lane
+          join @schema@.namespace n on n.name = l.namespace
+         where n.retry_base is not null or n.retry_cap is not null;
+    end if;
+end
+$$;
+
+create function @schema@.policy_for(by_lane jsonb, lane bigint, which int, fallback int) returns int
+    language sql immutable
+as $$
+    select case when by_lane is null then fallback else coalesce((by_lane -> lane::text ->> which)::int, fallback) end
+$$;
+
+-- What goes first, out of the order of priority and age: see Turns in 004_find.sql. most: of how many rows the batch is made.
+create function @schema@.lock_fairly(marks @schema@.mark[], s @schema@.scope, most int, attempts_limit int, v_now timestamptz,
+    inout memory @schema@.memory, out got @schema@.locked)
+    language plpgsql
+as $$
+declare
+    v_share int := most / 16;
+    v_start timestamptz;
+    v_turns @schema@.turn[];
+begin
+    if not coalesce(memory.full, false) then
+        memory.low_at := v_now;
+    elsif v_share = 0 and v_now >= memory.low_at + interval '1 s' then
+        v_share := 1;
+    end if;
+    if v_share > 0 and marks[1].prio <> marks[cardinality(marks)].prio then
+        got := @schema@.lock_lower(marks, s, v_share, attempts_limit, v_now);
+        memory.low_at := v_now;
+    end if;
+    v_share := least(greatest(most / 2, 1), most - coalesce(cardinality(got.tids), 0));
+    if v_share > 0 and coalesce(memory.full, true) and v_now >= coalesce(memory.turn_at, '-infinity') then
+        v_start := clock_timestamp();
+        v_turns := @schema@.turns(memory.turn, v_share, 500, v_now);
+        memory.turn_at := v_now + greatest(least((clock_timestamp() - v_start) * 20, '2 s'), case when most = 1
+            or v_turns[1].tenant is not distinct from v_turns[cardinality(v_turns)].tenant then interval '0.5 s' end);
+        if cardinality(v_turns) > 0 then
+            got := @schema@.merge_locked(got, @schema@.lock_turns(v_turns, s, got.tids, v_share, attempts_limit, v_now));
+        end if;
+        memory.turn := v_turns[cardinality(v_turns)];
+    end if;
 end
 $$;
 
@@ -402,9 +517,8 @@ declare
     v_walked_on boolean := false;
     v_last int;              -- the last probe that gave any
     v_read bigint;
-    v_turns @schema@.turn[];
-    v_first @schema@.locked; -- what is taken by turns
-    v_share int;
+    v_fair record;
+    v_first @schema@.locked; -- what is taken out of order, to be fair
     v_depth int;
     v_width int; -- how many rows are looked for
     v_crowd int;
@@ -420,9 +534,7 @@ declare
     v_sweep boolean;
     v_swept timestamptz;
     v_walked bigint;
-    v_base int;
-    v_cap int;
-    v_policies jsonb;
+    v_policy record;
     v_parked int;
     v_extended boolean;
     v_runs boolean;
@@ -432,21 +544,7 @@ declare
     v_plain boolean; -- no runs, so there is nothing to keep together
 begin
     v_fine := @schema@.check_isolation()
-        and @schema@.check_range('limit', "limit", @claim_min@, @claim_max@, '', '@claim_range@')
-        and @schema@.check_range('lease', extract(epoch from lease)::numeric, @lease_min_s@, @lease_max_s@, ' s',
-                '@lease_range@')
-        and @schema@.check_range('run', run, @run_min@, @run_max@, '', '@run_range@')
-        and (max_bytes is null or @schema@.check_range('max_bytes', max_bytes, 1, 9223372036854775807, '', '1 or more'))
-        and (claim.max_attempts is null or @schema@.check_range('max_attempts', claim.max_attempts, @max_attempts_min@,
-                @max_attempts_max@, '', '@max_attempts_range@'))
-        and (retry_base is null or @schema@.check_range('retry_base', extract(epoch from retry_base)::numeric,
-                @retry_base_min_s@, @retry_base_max_s@, ' s', '@retry_base_range@'))
-        and (retry_cap is null or @schema@.check_range('retry_cap', extract(epoch from retry_cap)::numeric,
-                @retry_cap_min_s@, @retry_cap_max_s@, ' s', '@retry_cap_range@'));
-    if coalesce(octet_length(worker), 0) not between @worker_min@ and @worker_max@ then
-        raise exception '"worker" has % bytes', coalesce(octet_length(worker), 0) using errcode = 'OB001',
-            hint = 'Give a name of @worker_range@ that tells this worker from the others.';
-    end if;
+        and @schema@.check_claim(worker, "limit", lease, claim.max_attempts, run, retry_base, retry_cap, max_bytes);
     if cardinality(only_namespaces) is distinct from cardinality(only_topics)
             or cardinality(skip_namespaces) is distinct from cardinality(skip_topics)
             or cardinality(rule_namespaces) is distinct from cardinality(rule_topics)
@@ -543,28 +641,9 @@ begin
 
         v_first := null;
         if tenant is null and v_round = 1 then
-            v_share := v_width / 16;
-            if not coalesce(v_memory.full, false) then
-                v_memory.low_at := v_now;
-            elsif v_share = 0 and v_now >= v_memory.low_at + interval '1 s' then
-                v_share := 1;
-            end if;
-            if v_share > 0 and v_marks[1].prio <> v_marks[cardinality(v_marks)].prio then
-                v_first := @schema@.lock_lower(v_marks, v_scope, v_share, claim.max_attempts, v_now);
-                v_memory.low_at := v_now;
-            end if;
-            v_share := least(greatest(v_width / 2, 1), v_width - coalesce(cardinality(v_first.tids), 0));
-            if v_share > 0 and coalesce(v_memory.full, true) and v_now >= coalesce(v_memory.turn_at, '-infinity') then
-                v_swept := clock_timestamp();
-                v_turns := @schema@.turns(v_memory.turn, v_share, 500, v_now);
-                v_memory.turn_at := v_now + greatest(least((clock_timestamp() - v_swept) * 20, '2 s'), case when v_width = 1
-                    or v_turns[1].tenant is not distinct from v_turns[cardinality(v_turns)].tenant then interval '0.5 s' end);
-                if cardinality(v_turns) > 0 then
-                    v_first := @schema@.together(v_first, @schema@.lock_turns(v_turns, v_scope, v_first.tids, v_share,
-                        claim.max_attempts, v_now));
-                end if;
-                v_memory.turn := v_turns[cardinality(v_turns)];
-            end if;
+            v_fair := @schema@.lock_fairly(v_marks, v_scope, v_width, claim.max_attempts, v_now, v_memory);
+            v_memory := v_fair.memory;
+            v_first := v_fair.got;
         end if;
 
         v_read := case when v_wide and not v_scope.open then @schema@.entries_read() end;
@@ -574,7 +653,7 @@ begin
             v_last := (select max(p) from unnest(v_got.probes) p);
         end if;
         if v_first.tids is not null then
-            v_got := @schema@.together(v_got, v_first);
+            v_got := @schema@.merge_locked(v_got, v_first);
         end if;
         v_count := cardinality(v_got.tids);
         v_memory.stepped := v_read is not null and (v_bounded and v_count < v_width
@@ -590,14 +669,8 @@ begin
         v_take := v_got.tids;
         if v_got.keyed and not v_got.loose then
             v_take := '{}';
-        elsif v_got.keyed or v_got.dying then
-            select coalesce(array_agg(q.ctid) filter (where not x.dying), '{}'),
-                   coalesce(array_agg(q.ctid) filter (where x.dying), '{}')
-              into v_take, v_die
-              from @schema@.queue q,
-                   lateral (select q.spent >= least(q.max_attempts, claim.max_attempts)
-                                or coalesce(q.expires_at <= v_now, false) as dying) x
-             where q.ctid = any (v_got.tids) and q.sid is null;
+        elsif v_got.keyed or v_got.exhausted then
+            select e.take, e.die into v_take, v_die from @schema@.split_exhausted(v_got.tids, claim.max_attempts, v_now) e;
         end if;
         v_extended := false;
         v_runs := false;
@@ -617,37 +690,20 @@ begin
                             m.high)::@schema@.mark
                   from unnest(v_marks) with ordinality m order by m.ordinality),
                 v_scope, null, v_got.tids, "limit" - v_found, claim.max_attempts, v_now);
-            select v_take || coalesce(array_agg(q.ctid) filter (where not x.dying), '{}'),
-                   v_die || coalesce(array_agg(q.ctid) filter (where x.dying), '{}')
-              into v_take, v_die
-              from @schema@.queue q,
-                   lateral (select q.spent >= least(q.max_attempts, claim.max_attempts)
-                                or coalesce(q.expires_at <= v_now, false) as dying) x
-             where q.ctid = any (v_more.tids);
-            v_got := @schema@.together(v_got, v_more);
+            select v_take || e.take, v_die || e.die into v_take, v_die
+              from @schema@.split_exhausted(v_more.tids, claim.max_attempts, v_now) e;
+            v_got := @schema@.merge_locked(v_got, v_more);
         end if;
         v_all := null;
-        if v_got.alone or v_got.bytes > max_bytes or (v_extended and max_bytes is not null) then
+        if v_got.suspect or v_got.bytes > max_bytes or (v_extended and max_bytes is not null) then
             v_all := v_take;
             select f.kept, f.alone into v_take, v_memory.alone
               from @schema@.fit(v_all, max_bytes, not coalesce(v_memory.alone, false), claim.max_attempts) f;
             v_left := cardinality(v_take) < cardinality(v_all);
         end if;
         if tenant is null and (v_count > 0 or v_bounded) then
-            -- Where rows were stepped over, the mark is behind what has been looked at; where some were left, before them.
-            v_memory.marks := array(
-                select row (m.lane, m.prio, m.shard, least(greatest(m.low, g.due, case when m.high is not null
-                               and (v_count < v_width and coalesce(g.count, 0) <= v_width / 8
-                                    or g.count is null and m.ordinality < v_last) then m.high + interval '1 us' end), l.due),
-                               null)::@schema@.mark as mark
-                  from unnest(v_marks) with ordinality m
-                  left join (select g.probe, max(g.due) as due, count(*) from unnest(v_got.probes, v_got.dues) g(probe, due)
-                              group by g.probe) g on g.probe = m.ordinality
-                  left join (select case when not v_wide then q.lane end as lane, q.prio, q.shard, min(q.due) as due
-                               from @schema@.queue q
-                              where v_left and q.ctid = any (v_all) and q.ctid <> all (v_take) group by 1, 2, 3) l
-                      on l.prio = m.prio and l.shard = m.shard and l.lane is not distinct from m.lane
-                 order by m.prio desc, greatest(m.low, g.due));
+            v_memory.marks := @schema@.next_marks(v_marks, v_got, v_width, v_last, case when v_left
+                then array(select a from unnest(v_all) a where a <> all (v_take)) end, v_wide);
         end if;
         if v_got.expired or v_extended then
             perform @schema@.record_lost(v_take || v_die, v_now);
@@ -702,21 +758,7 @@ begin
         return;
     end if;
 
-    -- The policy that settle will use is the one of now, whatever is configured meanwhile (M21).
-    select extract(epoch from coalesce(claim.retry_base, n.retry_base)) * 1000,
-           extract(epoch from coalesce(claim.retry_cap, n.retry_cap)) * 1000
-      into v_base, v_cap from @schema@.namespace n where n.name = '*';
-    if (claim.retry_base is null or claim.retry_cap is null) and exists (select from @schema@.namespace n
-            where n.name <> '*' and (n.retry_base is not null or n.retry_cap is not null)) then
-        select jsonb_object_agg(l.id, jsonb_build_array(
-                   case when claim.retry_base is null then extract(epoch from n.retry_base) * 1000 end::int,
-                   case when claim.retry_cap is null then extract(epoch from n.retry_cap) * 1000 end::int))
-          into v_policies
-          from (select distinct q.lane from @schema@.queue q where q.ctid = any (v_take)) t
-          join @schema@.lane l on l.id = t.lane
-          join @schema@.namespace n on n.name = l.namespace
-         where n.retry_base is not null or n.retry_cap is not null;
-    end if;
+    v_policy := @schema@.retry_policy(v_take, claim.retry_base, claim.retry_cap);
     v_plain := not (v_runs or v_extended);
     -- Step 5. With many partitions the plan is made for this batch: see spans_of. What v_plain rules out is not in it.
     if exists (select from @schema@.period offset 48) then
@@ -727,10 +769,8 @@ begin
                 update @schema@.queue q
                    set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
                        spent = q.spent + 1, lost = q.lost + (q.until is not null)::int, ceiling = least(q.max_attempts, claim.max_attempts),
-                       retry_base = case when v_policies is null then v_base
-                               else coalesce((v_policies -> q.lane::text ->> 0)::int, v_base) end,
-                       retry_cap = case when v_policies is null then v_cap
-                               else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end, parked = false
+                       retry_base = @schema@.policy_for(v_policy.by_lane, q.lane, 0, v_policy.base),
+                       retry_cap = @schema@.policy_for(v_policy.by_lane, q.lane, 1, v_policy.cap), parked = false
                  where q.ctid = any (v_take)
                 returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.retry_base, q.retry_cap, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
             ), sorted as (
@@ -751,17 +791,16 @@ begin
                                  select * from @schema@.message_kept x where x.id = q.id limit 1) m;
         return;
     end if;
-    -- Only a batch with runs pays for keeping each together, and only a parked row for a change of the index.
+    -- The same twice more, without spans, and without runs: spans in the plan cost a claim a tenth more, where they are not
+    -- needed, and only a batch with runs pays for keeping each together.
     if v_plain then
         return query
             with leased as (
                 update @schema@.queue q
                    set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
                        spent = q.spent + 1, lost = q.lost + (q.until is not null)::int, ceiling = least(q.max_attempts, claim.max_attempts),
-                       retry_base = case when v_policies is null then v_base
-                           else coalesce((v_policies -> q.lane::text ->> 0)::int, v_base) end,
-                       retry_cap = case when v_policies is null then v_cap
-                           else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end
+                       retry_base = @schema@.policy_for(v_policy.by_lane, q.lane, 0, v_policy.base),
+                       retry_cap = @schema@.policy_for(v_policy.by_lane, q.lane, 1, v_policy.cap)
                  where q.ctid = any (v_take)
                 returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.retry_base, q.retry_cap, q.redriven, q.until, q.prio, q.due, q.sid
             ), sorted as (
@@ -783,10 +822,8 @@ begin
             update @schema@.queue q
                set until = v_now + lease, since = v_now, holder = worker, attempts = q.attempts + 1,
                    spent = q.spent + 1, lost = q.lost + (q.until is not null)::int, ceiling = least(q.max_attempts, claim.max_attempts),
-                   retry_base = case when v_policies is null then v_base
-                           else coalesce((v_policies -> q.lane::text ->> 0)::int, v_base) end,
-                   retry_cap = case when v_policies is null then v_cap
-                           else coalesce((v_policies -> q.lane::text ->> 1)::int, v_cap) end, parked = false
+                   retry_base = @schema@.policy_for(v_policy.by_lane, q.lane, 0, v_policy.base),
+                   retry_cap = @schema@.policy_for(v_policy.by_lane, q.lane, 1, v_policy.cap), parked = false
              where q.ctid = any (v_take)
             returning q.ctid, q.id, q.attempts, q.spent, q.lost, q.deferred, q.ceiling, q.retry_base, q.retry_cap, q.redriven, q.until, q.prio, q.due, q.sid, q.seq
         ), sorted as (

@@ -45,6 +45,28 @@ static void defaults(void **state)
     assert_int_equal(config->sinks[0].delivery.max_attempts, 0);
 }
 
+/* V9 V11: what a route says of attempts and waits goes over what its sink says; the rest is the sink's. */
+static void patience_of_a_route(void **state)
+{
+    struct fixture *fx = *state;
+    const struct ob_config *config =
+        fx_good(fx, "sinks: {a: {kind: null, max_attempts: 9, retry: {base: 3s, cap: 1m}}}\n"
+                    "routes: [{topic: x, sink: a, max_attempts: 4, retry: {base: 2s}}, {topic: y, sink: a},\n"
+                    "         {sink: a, retry: {policy: list, delays: [1s, 5s]}}]\n");
+    const struct ob_patience *own = &config->routes[0].patience, *none = &config->routes[1].patience,
+                             *list = &config->routes[2].patience;
+    assert_int_equal(own->max_attempts, 4);
+    assert_int_equal(own->retry.base_us, 2000000);
+    assert_int_equal(own->retry.cap_us, 60000000);
+    assert_int_equal(none->max_attempts, 9);
+    assert_int_equal(none->retry.base_us, 3000000);
+    assert_int_equal(list->retry.kind, OB_RETRY_LIST);
+    assert_int_equal(list->retry.list_us[1], 5000000);
+    assert_int_equal(ob_retry_within(&none->retry, 1, 1).base_us, 3000000);
+    assert_int_equal(ob_retry_within(&(struct ob_retry){0}, 7000000, 9000000).cap_us, 9000000);
+    assert_int_equal(ob_retry_within(&(struct ob_retry){.base_us = 8000000}, 1, 2000000).cap_us, 8000000);
+}
+
 /* V11: every kind of value of the file reaches its field. */
 static void all_kinds(void **state)
 {
@@ -420,10 +442,21 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FX_TEST(defaults),       FX_TEST(all_kinds),       FX_TEST(patience_of_an_adapter), FX_TEST(precedence),
-        FX_TEST(every_variable), FX_TEST(references),      FX_TEST(dollar_signs),           FX_TEST(secrets),
-        FX_TEST(stores),         FX_TEST(adapter_options), FX_TEST(loose_adapter),          FX_TEST(differences),
-        FX_TEST(sample),         FX_TEST(no_memory),
+        FX_TEST(defaults),
+        FX_TEST(all_kinds),
+        FX_TEST(patience_of_an_adapter),
+        FX_TEST(precedence),
+        FX_TEST(patience_of_a_route),
+        FX_TEST(every_variable),
+        FX_TEST(references),
+        FX_TEST(dollar_signs),
+        FX_TEST(secrets),
+        FX_TEST(stores),
+        FX_TEST(adapter_options),
+        FX_TEST(loose_adapter),
+        FX_TEST(differences),
+        FX_TEST(sample),
+        FX_TEST(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

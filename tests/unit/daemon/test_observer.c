@@ -147,6 +147,17 @@ static void test_left_alone_once(void **state)
     assert_int_equal(count_lines("level=warn msg=\"sink is left alone\""), 2);
 }
 
+/* V12 S10: a sink that could not try for want of descriptors is told, once in a while; a probe that went back is not that. */
+static void test_starved(void **state)
+{
+    (void)state;
+    NOTE(.kind = OB_NOTE_ENDED, .outcome = OUTBOX_RELEASED, .latency_us = 5, .delay_us = 1000, .code = "http_401");
+    assert_int_equal(count_lines("descriptors or memory"), 0);
+    for (int i = 0; i < 3; i++)
+        NOTE(.kind = OB_NOTE_ENDED, .outcome = OUTBOX_RELEASED, .delay_us = 1000, .starved = true);
+    assert_int_equal(count_lines("descriptors or memory"), 1);
+}
+
 /* V12: as JSON, a log line is a document. */
 static void test_json(void **state)
 {
@@ -260,6 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_lines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_left_alone_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_starved, setup, teardown),
         cmocka_unit_test_setup_teardown(test_json, setup, teardown),
         cmocka_unit_test_setup_teardown(test_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ticks, setup, teardown),

@@ -96,9 +96,9 @@ def test_bulk_mixes_everything(db, conn):
     rows = db.sql("SELECT namespace, topic, payload, body, content_type, headers, priority, max_attempts, "
                   "tenant_id::text, subject, next_attempt_at > now() + interval '1 year', expires_at IS NOT NULL FROM "
                   "outbox.messages ORDER BY namespace, topic, priority DESC")
-    assert rows == [("default", "a", {"x": [1, None]}, None, None, {"h": "v"}, 9, 5, None, None, False, False),
+    assert rows == [("default", "a", {"x": [1, None]}, None, None, {"h": "v"}, 9, 15, None, None, False, False),
                     ("default", "a", "z", None, None, None, 4, 2, tenant, "s", True, True),
-                    ("n", "b", None, b"\x00\xff", "a/b", None, 4, 5, None, None, False, False)]
+                    ("n", "b", None, b"\x00\xff", "a/b", None, 4, 15, None, None, False, False)]
 
 
 # ---- side by side ----------------------------------------------------------------------------------------------------

@@ -146,6 +146,7 @@ def live(witness, box, raw):
     witness.run("send", "send", "behind", "2", "--key", "k", *on)
     box.worker("claim")
     raw("damaged")
+    raw("limited")  # a sink's limit of attempts holds
     look(witness, box)
     raw("stuck")  # the lease is over, and another worker takes it: lost
     witness.run("status", "status", *on)
@@ -260,6 +261,8 @@ def live_on_sqlite(witness, folder):
         with sqlite3.connect(folder / "shop.db") as conn:
             if what == "stuck":
                 conn.execute("UPDATE outbox_queue SET until = 1 WHERE until IS NOT NULL")
+            elif what == "limited":
+                conn.execute("UPDATE outbox_queue SET by_sink = 1")
             else:
                 conn.execute("INSERT INTO outbox (topic, payload, encoding) VALUES ('damaged', ?, 'zstd')", (FRAME[:-3],))
     return box, raw
@@ -279,6 +282,8 @@ def live_on_postgresql(witness, server):
     def raw(what):
         if what == "stuck":
             db.sql("update outbox.queue set until = now() - interval '1 min' where until is not null")
+        elif what == "limited":
+            db.sql("update outbox.queue set by_sink = true")
         else:
             db.sql("select outbox.enqueue_bytes('damaged', %s, null, encoding => 'zstd')", FRAME[:-3])
     return box, raw

@@ -26,7 +26,7 @@
 -- the others hold, and is parked and woken in vain. So a claimer that found many keys blocked and may take runs looks for fewer
 -- keys and takes more of each, until a batch is not filled that way.
 --
--- Alone. A message whose attempts were all lost may be what takes its worker down, or was just near to it. Its last attempt
+-- Suspects. A message whose attempts were all lost may be what takes its worker down, or was just near to it. Its last attempt
 -- is made in a batch of its own, so that nobody dies in company. Such batches and others take turns.
 --
 -- Bytes. A batch ends before the payloads are more than max_bytes; the first is taken whatever its size. What does not fit
@@ -36,9 +36,10 @@
 -- dear: the last sweep, which took so long, walked over many dead entries. full: the last claim took all it could. depth: of how many of a key a batch is to be made, where there are as many.
 -- low_at: since when no lower priority had its turn; turn_at: when tenants have theirs, beginning after turn. wide_until: so
 -- long it is not asked whether many lanes have rows. stepped: the last claim met many rows that it may not take.
--- walking: it did not come to their end. alone: the last batch was of one that goes alone.
+-- walking: it did not come to their end. suspect: the last batch was one suspect message.
 create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, dear boolean, busy boolean, "full" boolean,
-    depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, wide_until timestamptz, stepped boolean, walking boolean, alone boolean,
+    depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, wide_until timestamptz, stepped boolean, walking boolean,
+    suspect boolean,
     marks @schema@.mark[]);
 
 -- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md. stream: where seq counts; a
@@ -314,9 +315,9 @@ begin
 end
 $$;
 
--- Of what a claim would take, in the order it hands out, as much as may go together: see Alone and Bytes. single: it is the
--- turn of one that goes alone. A key is cut at its end only.
-create function @schema@.fit(take tid[], max_bytes bigint, single boolean, attempts_limit int, out kept tid[], out alone boolean)
+-- Of what a claim would take, in the order it hands out, as much as may go together: see Suspects and Bytes. single: it is the
+-- turn of a suspect. A key is cut at its end only.
+create function @schema@.fit(take tid[], max_bytes bigint, single boolean, attempts_limit int, out kept tid[], out suspect boolean)
     language plpgsql
 as $$
 #variable_conflict use_column
@@ -347,8 +348,8 @@ begin
                or b.place = 1)) as tids,
            (array_agg(b.tid order by b.n) filter (where b.single))[1:1] as single
       into r from b;
-    alone := r.single is not null and (single or r.tids is null);
-    kept := case when alone then r.single else coalesce(r.tids, '{}') end;
+    suspect := r.single is not null and (single or r.tids is null);
+    kept := case when suspect then r.single else coalesce(r.tids, '{}') end;
 end
 $$;
 
@@ -697,8 +698,8 @@ begin
         v_all := null;
         if v_got.suspect or v_got.bytes > max_bytes or (v_extended and max_bytes is not null) then
             v_all := v_take;
-            select f.kept, f.alone into v_take, v_memory.alone
-              from @schema@.fit(v_all, max_bytes, not coalesce(v_memory.alone, false), claim.max_attempts) f;
+            select f.kept, f.suspect into v_take, v_memory.suspect
+              from @schema@.fit(v_all, max_bytes, not coalesce(v_memory.suspect, false), claim.max_attempts) f;
             v_left := cardinality(v_take) < cardinality(v_all);
         end if;
         if tenant is null and (v_count > 0 or v_bounded) then

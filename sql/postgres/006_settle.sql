@@ -95,7 +95,7 @@ begin
            array_agg(case when q.expires_at <= v_now then format('expired at %s', q.expires_at) else a.error end)
       into ids, reasons, codes, errors
       from @schema@.queue q
-      left join lateral (select a.code, a.error from @schema@.attempt a
+      left join lateral (select a.code, a.error from @schema@.attempt_stored a
                           where a.message_id = q.id and @schema@.within(a.message_id, v_spans.low, v_spans.high)
                           order by a.attempt_no desc limit 1) a on true
      where q.ctid = any (tids);

@@ -430,3 +430,16 @@ def test_who_may_purge(db, conn):
         if group == "relay":
             assert ("drop", "message_" + suffix, 0) in steps
     assert view(db) == [("waits", "pending")]
+
+
+def test_a_death_at_a_claim_knows_kept_attempts(db):
+    """M12 V9: a message that a claim finds without attempts left dies with the code and error of its last attempt, also where
+    retention has put that aside."""
+    db.sql("SELECT outbox.enqueue('t', '1')")
+    token = db.sql("SELECT id, token FROM outbox.claim('w', 1)")[0]
+    db.sql("SELECT * FROM outbox.nack(%s, %s, %s, %s, %s)", [token[0]], [token[1]], ["it is closed"], ["c503"], ["0 s"])
+    with db.connect(autocommit=True) as conn:
+        conn.execute("SET session_replication_role = replica")
+        conn.execute("WITH moved AS (DELETE FROM outbox.attempt RETURNING *) INSERT INTO outbox.attempt_kept SELECT * FROM moved")
+    assert db.sql("SELECT count(*) FROM outbox.claim('w', 1, max_attempts => 1)") == [(0,)]
+    assert db.sql("SELECT reason, code, error FROM outbox.dead") == [("attempts", "c503", "it is closed")]

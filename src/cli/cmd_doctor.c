@@ -309,7 +309,7 @@ int cmd_doctor(struct ob_cli *cli)
     struct ob_config *config = NULL;
     struct ob_config_report report;
     input.partial = true;
-    enum outbox_code code = ob_config_load(&input, &config, &report);
+    (void)!ob_config_load(&input, &config, &report); /* what is wrong is in the report */
     signal(SIGPIPE, SIG_IGN);
     ob_json_init(&exam.json, &exam.buf);
     ob_json_object(&exam.json);
@@ -318,7 +318,7 @@ int cmd_doctor(struct ob_cli *cli)
     if (config)
         examine_config(&exam, &input, config, &report);
     ob_config_report_fini(&report);
-    code = config ? examine(&exam, config) : ob_error_nomem(&cli->err);
+    enum outbox_code code = config ? examine(&exam, config) : ob_error_nomem(&cli->err);
     ob_json_end(&exam.json);
     ob_json_key(&exam.json, "ok"), ob_json_bool(&exam.json, exam.bad == 0);
     ob_json_count(&exam.json, "errors", exam.bad);

@@ -140,7 +140,7 @@ bool ob_config_file_ref(struct ob_loader *ld, const char *written, const struct 
 {
     const char *path = ob_config_beside(ld, written + strlen("file:")), *wrong;
     size_t len;
-    struct stat stat;
+    struct stat stat = {0};
     char *content = ob_config_slurp(ld, path, SECRET_MOST, &len, &stat, &wrong);
     if (!content) {
         ob_loader_problem(ld, true, place, key, NULL, NULL, "cannot read %s: %s", path, wrong);

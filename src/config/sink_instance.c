@@ -83,7 +83,7 @@ static bool names_file(const struct outbox_sink_ops *ops, const struct outbox_si
 static struct stamp stamp_of(const struct outbox_sink_ops *ops, const struct outbox_sink_option *option)
 {
     struct stat file;
-    if (!names_file(ops, option) || stat(option->value, &file) || !S_ISREG(file.st_mode))
+    if (!option->value || !names_file(ops, option) || stat(option->value, &file) || !S_ISREG(file.st_mode))
         return (struct stamp){.there = false};
     return (struct stamp){true, file.st_dev, file.st_ino, file.st_size, file.st_mtim};
 }

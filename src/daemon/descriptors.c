@@ -44,9 +44,9 @@ static int most_connections(const struct ob_config_sink *sink)
     for (size_t i = 0; sink->ops && sink->ops->connections && i < sink->option_count; i++) {
         if (strcmp(sink->options[i].name, sink->ops->connections) != 0 || !sink->options[i].value)
             continue;
-        int allowed = atoi(sink->options[i].value);
+        long allowed = strtol(sink->options[i].value, NULL, 10);
         if (allowed > 0 && allowed < most)
-            return allowed;
+            return (int)allowed;
     }
     return most;
 }

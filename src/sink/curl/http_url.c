@@ -32,7 +32,8 @@ static void place_fini(struct ob_http_place *place)
 
 static int hex(char digit)
 {
-    const char *digits = "0123456789abcdef", *at = memchr(digits, digit | 0x20, 16);
+    static const char digits[] = "0123456789abcdef";
+    const char *at = memchr(digits, digit | 0x20, sizeof digits - 1);
     return at && digit > ' ' ? (int)(at - digits) : -1;
 }
 

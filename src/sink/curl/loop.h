@@ -47,7 +47,7 @@ struct ob_curl_call {
  * for headers and the handshake. */
 static inline uint64_t ob_curl_answer_most(uint64_t content)
 {
-    return 2 * content + 128 * 1024;
+    return 2 * content + UINT64_C(128) * 1024;
 }
 
 /* guard is borrowed. */

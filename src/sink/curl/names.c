@@ -249,7 +249,9 @@ static struct ob_curl_name *name_of(struct ob_curl_names *names, const char *tex
         curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK && !is_address(host)) {
         curl_url_get(url, CURLUPART_SCHEME, &scheme, 0);
         CURLUcode code = curl_url_get(url, CURLUPART_PORT, &port, proxy ? 0 : CURLU_DEFAULT_PORT);
-        int number = code == CURLUE_OK ? atoi(port) : scheme && strcmp(scheme, "https") == 0 ? 443 : 1080;
+        int number = code == CURLUE_OK                        ? (int)strtol(port, NULL, 10)
+                     : scheme && strcmp(scheme, "https") == 0 ? 443
+                                                              : 1080;
         name = name_get(names, host, number);
         *ok = name != NULL;
     }

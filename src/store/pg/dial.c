@@ -114,7 +114,8 @@ static bool read_places(struct ob_pg_dial *dial, const PQconninfoOption *options
     const char *host = value_of(options, "host"), *hostaddr = value_of(options, "hostaddr"),
                *port = value_of(options, "port"), *timeout = value_of(options, "connect_timeout");
     size_t count = *hostaddr ? count_of(hostaddr) : count_of(host), ports = count_of(port);
-    dial->seconds = atoi(timeout) > 0 ? atoi(timeout) : CONNECT_SECONDS;
+    long seconds = strtol(timeout, NULL, 10);
+    dial->seconds = seconds <= 0 ? CONNECT_SECONDS : seconds < INT32_MAX ? (int)seconds : INT32_MAX;
     if ((!*host && !*hostaddr) || (*host && *hostaddr && count_of(host) != count) || (ports != 1 && ports != count))
         return true;
     if (!(dial->places = ob_calloc(count, sizeof *dial->places)))

@@ -93,7 +93,8 @@ struct change {
 static ob_code check(struct change *change, struct outbox_error *err)
 {
     char range[64];
-    size_t len = change->name_space ? strlen(change->name_space) : 0;
+    const char *space = change->name_space ? change->name_space : "";
+    size_t len = strlen(space);
     const struct setting *setting = find(change->name);
     if (strcmp(change->name, "doorbell") == 0 || strcmp(change->name, "partition_width") == 0)
         return ob_error_set(err, OUTBOX_UNSUPPORTED, "the setting \"%s\" has no meaning on SQLite", change->name);
@@ -103,11 +104,11 @@ static ob_code check(struct change *change, struct outbox_error *err)
             "there is no setting \"%.64s\"; there are dedupe_scope, order_scope, tenant_prefix, on_dead, "
             "max_payload, max_attempts, retry_base, retry_cap, retention, attempt_retention",
             change->name);
-    if (!ob_limit_allows(OB_LIMIT_namespace, (int64_t)len) || !ob_utf8_valid(change->name_space, len))
+    if (!ob_limit_allows(OB_LIMIT_namespace, (int64_t)len) || !ob_utf8_valid(space, len))
         return ob_error_set(err, OUTBOX_INVALID, "the namespace has %zu bytes; it takes %s of UTF-8", len,
                             ob_limit_range(OB_LIMIT_namespace, range));
-    bool all = len == 1 && change->name_space[0] == '*';
-    if (!all && strpbrk(change->name_space, " \t\r\n*?"))
+    bool all = len == 1 && space[0] == '*';
+    if (!all && strpbrk(space, " \t\r\n*?"))
         return ob_error_set(err, OUTBOX_INVALID,
                             "the namespace is \"%s\"; namespaces have no spaces, no \"*\" and no \"?\"",
                             change->name_space);

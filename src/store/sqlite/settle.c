@@ -297,8 +297,8 @@ static ob_code back(struct ob_sqlite_store *store, struct settle *settle, const 
     bool again;
     ob_code code = is_again(store, held, item, &again, err);
     if (!code && !again && item->outcome != OUTBOX_RELEASED)
-        code = record(store, settle, held, item, item->outcome == OUTBOX_SILENT ? OUTBOX_UNKNOWN : item->outcome, spent,
-                      err);
+        code = record(store, settle, held, item, item->outcome == OUTBOX_SILENT ? OUTBOX_UNKNOWN : (int)item->outcome,
+                      spent, err);
     /* A row of a key is parked here and, when it is the first, woken at the end. */
     if (!code)
         code = ob_sqlite_run(store, OB_SQLITE_back,

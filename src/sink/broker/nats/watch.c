@@ -32,7 +32,7 @@ enum { ALLOWED = 262144, ALLOWED_EACH = 4096, ALLOWED_SECOND = 16384 };
 
 static int local_port(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &len) != 0)
         return -1;
@@ -54,7 +54,7 @@ static int find_socket(int port)
     DIR *folder = opendir("/proc/self/fd");
     int found = -1;
     for (struct dirent *entry; folder && found < 0 && (entry = readdir(folder));) {
-        int fd = atoi(entry->d_name);
+        int fd = (int)strtol(entry->d_name, NULL, 10);
         if (fd <= 2 || local_port(fd) != port || !is_connected(fd))
             continue;
         found = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -147,7 +147,7 @@ static void each_peer(struct ob_nats_guard *guard, void (*call)(struct ob_nats_g
 {
     DIR *folder = opendir("/proc/self/fd");
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        int fd = atoi(entry->d_name);
+        int fd = (int)strtol(entry->d_name, NULL, 10);
         if (fd > 2 && is_peer(fd, guard))
             call(guard, fd);
     }

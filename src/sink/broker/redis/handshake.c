@@ -1,6 +1,7 @@
 /* handshake.c - what is said to Redis before the first message. Waits for each reply. */
 #include "sink/broker/redis/redis_int.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ static redisReply *ask(struct ob_redis *redis, struct ob_verdict *verdict, int a
     char text[200];
     int done = 0;
     bool in_time = true;
+    assert(context);
     if (redisAppendCommandArgv(context, argc, argv, NULL) != REDIS_OK) {
         ob_verdict_shortage(verdict);
         return NULL;

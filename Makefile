@@ -27,8 +27,8 @@ build-clang: build-clang/build.ninja ## the same with clang
 build-asan: build-asan/build.ninja ## the same with the address and undefined-behaviour sanitizers
 	@ninja -j$(JOBS) -C build-asan
 
-build-tsan: build-tsan/build.ninja ## the same with the thread sanitizer
-	@ninja -j$(JOBS) -C build-tsan
+build-tsan: build-tsan/build.ninja ## what has threads with the thread sanitizer
+	@ninja -j$(JOBS) -C build-tsan tsan-programs
 
 build/build.ninja:
 	tools/deps build
@@ -74,7 +74,7 @@ asan: ## the C tests under the address and undefined-behaviour sanitizers
 	@tools/deps test
 	@tools/test --flavour asan
 
-tsan: ## the C tests under the thread sanitizer
+tsan: ## the tests of what has threads under the thread sanitizer
 	@tools/deps test
 	@tools/test --flavour tsan
 

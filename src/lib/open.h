@@ -31,6 +31,6 @@ ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_
 
 /* An async store for the same URLs, see core/async_store.h. It connects with its first request. Close it with ops->close. */
 ob_code ob_async_store_open(const struct ob_async_store_options *options, struct ob_async_store **async,
-                     struct outbox_error *err) OUTBOX_MUST_CHECK;
+                            struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 #endif

@@ -110,6 +110,9 @@ class PytestJob(Job):
                 on_result(result)
 
 
+# Python tests that the thread sanitizer watches: threads of brokers, of mail connections, of admin and maintenance.
+THREADED = ("sink/test_redis.py", "sink/test_smtp_goodbye.py", "system/test_admin.py", "system/test_reload.py")
+
 # What make check leaves out: servers that take long to start, long stories, loops for minutes.
 QUICK = ("check/", "unit/", "sim/", "contract/", "isolation/", "tools/test_checks", "tools/test_runner", "system/test_cli",
          "system/test_config", "system/test_examples_docs", "system/test_statements", "system/test_rights.py", "system/test_relay.py", "sink/test_render",
@@ -134,20 +137,30 @@ def check_jobs():
     jobs = [CommandJob("check/" + name[6:], [os.path.join(ROOT, "tools", name)]) for name in names]
     jobs.append(CommandJob("fuzz/seconds", [os.path.join(ROOT, "tools", "fuzz"), "--seconds", "3"]))
     jobs.append(CommandJob("check/docs", [os.path.join(ROOT, "tools", "gen-docs"), "--check"]))
+    jobs.append(CommandJob("check/layout", [os.path.join(ROOT, "tools", "lint"), "layout"]))
+    jobs += [CommandJob("lint/" + name, [os.path.join(ROOT, "tools", "lint"), name]) for name in ("tidy", "cppcheck")]
     return jobs
 
 
+def launcher(flavour):
+    """What a program is started with. Where the kernel scatters addresses widely, those of gcc's thread sanitizer are taken."""
+    calm = ["setarch", "-R"]
+    if flavour == "tsan" and subprocess.run([*calm, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+        return calm
+    return []
+
+
 def program_jobs(flavour):
-    """The test programs of one build, as meson lists them; in a sanitizer build only those of the suite asan."""
+    """The test programs of one build, as meson lists them; in a sanitizer build only those of the suite of its name."""
     build = os.path.join(ROOT, FLAVOURS[flavour])
     done = subprocess.run(["meson", "introspect", "--tests", build], stdout=subprocess.PIPE, check=True)
     jobs = []
     for test in json.loads(done.stdout):
         suites = {suite.split(":")[-1] for suite in test["suite"]}
-        if flavour in SLOWER and "asan" not in suites:
+        if flavour in SLOWER and flavour not in suites:
             continue
         name = test["name"] + (" [%s]" % flavour if flavour in SLOWER else "")
-        job = TapJob(name, test["cmd"], {**test["env"], "OUTBOX_BUILD": FLAVOURS[flavour]})
+        job = TapJob(name, launcher(flavour) + test["cmd"], {**test["env"], "OUTBOX_BUILD": FLAVOURS[flavour]})
         job.timeout = max(test["timeout"], 1) * SLOWER.get(flavour, 1)
         job.alone = not test["is_parallel"]
         job.needs_server = "pg" in suites
@@ -157,12 +170,18 @@ def program_jobs(flavour):
     return jobs
 
 
-def pytest_jobs():
-    """One job per file. `pytest.mark.alone` anywhere in a file makes the file run alone."""
+def pytest_jobs(flavour="gcc"):
+    """One job per file; of the thread sanitizer only those of programs with threads. `pytest.mark.alone` anywhere in a file
+    makes the file run alone."""
     jobs = []
     for path in sorted(glob.glob(os.path.join(ROOT, "tests", "*", "**", "test_*.py"), recursive=True)):
         relative = os.path.relpath(path, ROOT)
-        job = PytestJob(os.path.relpath(relative, "tests"), relative)
+        name = os.path.relpath(relative, "tests")
+        if flavour == "tsan" and name not in THREADED:
+            continue
+        env = {**SANITIZER_ENV, "OUTBOX_BUILD": FLAVOURS[flavour]} if flavour == "tsan" else {}
+        job = PytestJob(name + (" [tsan]" if flavour == "tsan" else ""), relative, env)
+        job.command = launcher(flavour) + job.command
         with open(path) as file:
             job.alone = bool(re.search(r"\bmark\.alone\b", file.read()))
         jobs.append(job)

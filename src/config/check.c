@@ -140,14 +140,20 @@ static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
     }
 }
 
+static bool same_retry(const struct ob_retry *a, const struct ob_retry *b)
+{
+    return a->kind == b->kind && a->base_us == b->base_us && a->cap_us == b->cap_us && a->jitter_low == b->jitter_low &&
+           a->jitter_high == b->jitter_high && a->after_cap_us == b->after_cap_us && a->list_count == b->list_count &&
+           memcmp(a->list_us, b->list_us, sizeof a->list_us) == 0;
+}
+
 /* What a route has from its sink was checked with the sink. */
 static void check_patience(struct ob_loader *ld, size_t i)
 {
     const struct ob_config_route *route = &ld->config->routes[i];
     char path[40];
     snprintf(path, sizeof path, "routes[%zu]", i);
-    if (route->sink >= 0 && memcmp(&route->patience.retry, &ld->config->sinks[route->sink].delivery.retry,
-                                   sizeof route->patience.retry) != 0)
+    if (route->sink >= 0 && !same_retry(&route->patience.retry, &ld->config->sinks[route->sink].delivery.retry))
         check_retry(ld, &route->patience.retry, path, route->line);
 }
 

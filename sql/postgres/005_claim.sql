@@ -48,7 +48,7 @@ create type @schema@.delivery as (id uuid, token bigint, namespace text, topic t
     dedupe_key text, subject text, recipient text, headers jsonb, correlation_id text, payload jsonb, body bytea,
     content_type text, priority int, attempt int, spent int, max_attempts int, redriven boolean, created_at timestamptz,
     claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz, place tid,
-    encoding text, stream bigint, deferred int, lost int, own_attempts boolean, retry_base interval, retry_cap interval);
+    encoding text, stream bigint, deferred int, lost int, own_attempts boolean, retry_base_ms int, retry_cap_ms int);
 
 -- Messages, wherever they are; none is in both.
 create view @schema@.stored as
@@ -783,8 +783,7 @@ begin
             select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                    m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                    q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
-                   q.sid, q.deferred::int, q.lost::int, m.max_attempts is not null, q.retry_base * interval '1 ms',
-                   q.retry_cap * interval '1 ms'
+                   q.sid, q.deferred::int, q.lost::int, m.max_attempts is not null, q.retry_base, q.retry_cap
               from sorted q
              cross join lateral (select * from @schema@.message x
                                   where x.id = q.id and @schema@.within(x.id, v_spans.low, v_spans.high)
@@ -810,8 +809,7 @@ begin
             select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                    m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                    q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
-                   q.sid, q.deferred::int, q.lost::int, m.max_attempts is not null, q.retry_base * interval '1 ms',
-                   q.retry_cap * interval '1 ms'
+                   q.sid, q.deferred::int, q.lost::int, m.max_attempts is not null, q.retry_base, q.retry_cap
               from sorted q -- a nested loop: the order stays
              cross join lateral (select * from @schema@.message x where x.id = q.id
                                  union all
@@ -836,8 +834,7 @@ begin
         select q.id, q.attempts::bigint, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
                m.headers, m.correlation_id, m.payload, m.body, m.content_type, m.priority::int, q.attempts, q.spent::int,
                q.ceiling::int, q.redriven, m.created_at, v_now, q.until, m.expires_at, q.ctid, m.encoding,
-               q.sid, q.deferred::int, q.lost::int, m.max_attempts is not null, q.retry_base * interval '1 ms',
-                   q.retry_cap * interval '1 ms'
+               q.sid, q.deferred::int, q.lost::int, m.max_attempts is not null, q.retry_base, q.retry_cap
           from sorted q
          cross join lateral (select * from @schema@.message x where x.id = q.id
                              union all

@@ -10,8 +10,7 @@ select c.id, c.token, c.namespace, c.topic, c.tenant_id::pg_catalog.text, c.key,
        c.recipient, c.headers,
        c.correlation_id, c.payload, c.body, c.content_type, c.priority, c.attempt, c.spent, c.max_attempts, c.redriven,
        c.created_at, c.claimed_at, c.locked_until, c.expires_at, c.place, c.encoding, c.stream, c.deferred, c.lost,
-       c.own_attempts, (extract(epoch from c.retry_base) operator(pg_catalog.*) 1000000)::pg_catalog.int8,
-       (extract(epoch from c.retry_cap) operator(pg_catalog.*) 1000000)::pg_catalog.int8,
+       c.own_attempts, c.retry_base_ms, c.retry_cap_ms,
        pg_catalog.current_setting('outbox.more', true) OPERATOR(pg_catalog.=) 'on'
 from (values (1)) as one(n)
 left join @schema@.claim(worker => $1::pg_catalog.text, "limit" => $2::pg_catalog.int4,
@@ -27,4 +26,4 @@ left join @schema@.claim(worker => $1::pg_catalog.text, "limit" => $2::pg_catalo
                     rule_topics => $18::pg_catalog.text[], rule_skips => $19::pg_catalog.bool[])
      as c(id, token, namespace, topic, tenant_id, key, seq, dedupe_key, subject, recipient, headers, correlation_id,
           payload, body, content_type, priority, attempt, spent, max_attempts, redriven, created_at, claimed_at,
-          locked_until, expires_at, place, encoding, stream, deferred, lost, own_attempts, retry_base, retry_cap) on true
+          locked_until, expires_at, place, encoding, stream, deferred, lost, own_attempts, retry_base_ms, retry_cap_ms) on true

@@ -92,8 +92,8 @@ static void read_delivery(const PGresult *res, int row, struct outbox_delivery *
         .deferred = ob_pg_int4(res, row, DEFERRED),
         .lost = ob_pg_int4(res, row, LOST),
         .own_attempts = ob_pg_bool(res, row, OWN_ATTEMPTS),
-        .retry_base_us = ob_pg_int8(res, row, RETRY_BASE),
-        .retry_cap_us = ob_pg_int8(res, row, RETRY_CAP),
+        .retry_base_us = INT64_C(1000) * ob_pg_int4(res, row, RETRY_BASE),
+        .retry_cap_us = INT64_C(1000) * ob_pg_int4(res, row, RETRY_CAP),
     };
     ob_pg_uuid(res, row, ID, &msg->id);
     if (PQgetisnull(res, row, BODY)) {

@@ -412,3 +412,104 @@ begin
     return got;
 end
 $$;
+
+-- What a session remembers of its last claim; see Marks and Turns. scope: of which claims. dear: the last sweep, which cost so
+-- much time, read many dead entries. full: the last claim took all it could. depth: see Depth in 005_claim.sql.
+-- low_at: since when no lower priority had its turn; turn_at: when tenants have theirs, beginning after turn. wide_until: so
+-- long it is not asked whether many lanes have rows. stepped: the last claim met many rows that it may not take.
+-- walking: it did not come to their end. suspect: the last batch was one suspect message.
+create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, dear boolean, busy boolean, "full" boolean,
+    depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, wide_until timestamptz, stepped boolean, walking boolean,
+    suspect boolean,
+    marks @schema@.mark[]);
+
+-- Looks from the beginning of the index, and remembers what it found and what that cost. wide: probes have no lane. calm:
+-- probes that had rows before and have none now; they will have them from now on, or a late commit, which is for the next sweep.
+create function @schema@.sweep(s @schema@.scope, few int, v_now timestamptz, inout wide boolean, inout memory @schema@.memory,
+    out calm @schema@.mark[])
+    language plpgsql
+as $$
+declare
+    v_start constant timestamptz := clock_timestamp();
+    v_read constant bigint := @schema@.entries_read();
+    v_marks @schema@.mark[] := case when not wide then @schema@.probes(s.lanes, few, v_now) end;
+begin
+    if v_marks is null then
+        memory.wide_until := case when wide then memory.wide_until else v_now + interval '5 s' end;
+        wide := true;
+        v_marks := @schema@.wide_probes(v_now);
+    elsif not s.open then
+        v_marks := array(select row (m.lane, m.prio, m.shard, m.low, m.high)::@schema@.mark
+                           from unnest(v_marks) with ordinality m
+                          where @schema@.allows(s, m.lane) order by m.ordinality);
+    end if;
+    memory.swept_at := v_now;
+    memory.cost := clock_timestamp() - v_start;
+    memory.dear := @schema@.entries_read() - v_read > 500 + 4 * cardinality(v_marks);
+    memory.busy := false;
+    calm := case when cardinality(memory.marks) > 0 then array(
+        select row (m.lane, m.prio, m.shard, v_now, null)::@schema@.mark
+          from unnest(memory.marks) with ordinality m
+         where (m.lane is null) = wide and not exists (
+               select from unnest(v_marks) x where x.prio = m.prio and x.shard = m.shard
+                  and x.lane is not distinct from m.lane)
+         order by m.low desc limit 2 * few) end;
+    memory.marks := v_marks;
+end
+$$;
+
+-- Where the next claim goes on. Where rows were stepped over, the mark is behind what has been looked at; where some were left
+-- (left_rows), before them. last_probe: the last that found any, where probes were bounded.
+create function @schema@.next_marks(marks @schema@.mark[], got @schema@.locked, width int, last_probe int, left_rows tid[],
+    v_wide boolean) returns @schema@.mark[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    return array(
+        select row (m.lane, m.prio, m.shard, least(greatest(m.low, g.due, case when m.high is not null
+                       and (cardinality(got.tids) < width and coalesce(g.count, 0) <= width / 8
+                            or g.count is null and m.ordinality < last_probe) then m.high + interval '1 us' end), l.due),
+                       null)::@schema@.mark as mark
+          from unnest(marks) with ordinality m
+          left join (select g.probe, max(g.due) as due, count(*) from unnest(got.probes, got.dues) g(probe, due)
+                      group by g.probe) g on g.probe = m.ordinality
+          left join (select case when not v_wide then q.lane end as lane, q.prio, q.shard, min(q.due) as due
+                       from @schema@.queue q where q.ctid = any (left_rows) group by 1, 2, 3) l
+              on l.prio = m.prio and l.shard = m.shard and l.lane is not distinct from m.lane
+         order by m.prio desc, greatest(m.low, g.due));
+end
+$$;
+
+-- What goes first, out of the order of priority and age: see Turns in 004_find.sql. most: of how many rows the batch is made.
+create function @schema@.lock_fairly(marks @schema@.mark[], s @schema@.scope, most int, attempts_limit int, v_now timestamptz,
+    inout memory @schema@.memory, out got @schema@.locked)
+    language plpgsql
+as $$
+declare
+    v_share int := most / 16;
+    v_start timestamptz;
+    v_turns @schema@.turn[];
+begin
+    if not coalesce(memory.full, false) then
+        memory.low_at := v_now;
+    elsif v_share = 0 and v_now >= memory.low_at + interval '1 s' then
+        v_share := 1;
+    end if;
+    if v_share > 0 and marks[1].prio <> marks[cardinality(marks)].prio then
+        got := @schema@.lock_lower(marks, s, v_share, attempts_limit, v_now);
+        memory.low_at := v_now;
+    end if;
+    v_share := least(greatest(most / 2, 1), most - coalesce(cardinality(got.tids), 0));
+    if v_share > 0 and coalesce(memory.full, true) and v_now >= coalesce(memory.turn_at, '-infinity') then
+        v_start := clock_timestamp();
+        v_turns := @schema@.turns(memory.turn, v_share, 500, v_now);
+        memory.turn_at := v_now + greatest(least((clock_timestamp() - v_start) * 20, '2 s'), case when most = 1
+            or v_turns[1].tenant is not distinct from v_turns[cardinality(v_turns)].tenant then interval '0.5 s' end);
+        if cardinality(v_turns) > 0 then
+            got := @schema@.merge_locked(got, @schema@.lock_turns(v_turns, s, got.tids, v_share, attempts_limit, v_now));
+        end if;
+        memory.turn := v_turns[cardinality(v_turns)];
+    end if;
+end
+$$;

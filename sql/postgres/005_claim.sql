@@ -33,15 +33,6 @@
 -- stays as it was. That a batch is smaller than what there is, for this or for another reason than "limit", is told in the
 -- setting outbox.more, for the rest of the transaction.
 
--- dear: the last sweep, which took so long, walked over many dead entries. full: the last claim took all it could. depth: of how many of a key a batch is to be made, where there are as many.
--- low_at: since when no lower priority had its turn; turn_at: when tenants have theirs, beginning after turn. wide_until: so
--- long it is not asked whether many lanes have rows. stepped: the last claim met many rows that it may not take.
--- walking: it did not come to their end. suspect: the last batch was one suspect message.
-create type @schema@.memory as (scope text, swept_at timestamptz, cost interval, dear boolean, busy boolean, "full" boolean,
-    depth int, low_at timestamptz, turn_at timestamptz, turn @schema@.turn, wide_until timestamptz, stepped boolean, walking boolean,
-    suspect boolean,
-    marks @schema@.mark[]);
-
 -- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md. stream: where seq counts; a
 -- key alone does not say, for it has another in each tenant and topic.
 create type @schema@.delivery as (id uuid, token bigint, namespace text, topic text, tenant_id uuid, key text, seq bigint,
@@ -392,29 +383,6 @@ begin
 end
 $$;
 
--- Where the next claim goes on. Where rows were stepped over, the mark is behind what has been looked at; where some were left
--- (left_rows), before them. last_probe: the last that found any, where probes were bounded.
-create function @schema@.next_marks(marks @schema@.mark[], got @schema@.locked, width int, last_probe int, left_rows tid[],
-    v_wide boolean) returns @schema@.mark[]
-    language plpgsql
-as $$
-#variable_conflict use_column
-begin
-    return array(
-        select row (m.lane, m.prio, m.shard, least(greatest(m.low, g.due, case when m.high is not null
-                       and (cardinality(got.tids) < width and coalesce(g.count, 0) <= width / 8
-                            or g.count is null and m.ordinality < last_probe) then m.high + interval '1 us' end), l.due),
-                       null)::@schema@.mark as mark
-          from unnest(marks) with ordinality m
-          left join (select g.probe, max(g.due) as due, count(*) from unnest(got.probes, got.dues) g(probe, due)
-                      group by g.probe) g on g.probe = m.ordinality
-          left join (select case when not v_wide then q.lane end as lane, q.prio, q.shard, min(q.due) as due
-                       from @schema@.queue q where q.ctid = any (left_rows) group by 1, 2, 3) l
-              on l.prio = m.prio and l.shard = m.shard and l.lane is not distinct from m.lane
-         order by m.prio desc, greatest(m.low, g.due));
-end
-$$;
-
 -- The retry policy that settle will use is the one of now, whatever is configured meanwhile (M21): in milliseconds; by_lane:
 -- those of namespaces that have their own, as {lane: [base, cap]}, null for the default.
 create function @schema@.retry_policy(take tid[], retry_base interval, retry_cap interval, out base int, out cap int,
@@ -444,39 +412,6 @@ create function @schema@.policy_for(by_lane jsonb, lane bigint, which int, fallb
     language sql immutable
 as $$
     select case when by_lane is null then fallback else coalesce((by_lane -> lane::text ->> which)::int, fallback) end
-$$;
-
--- What goes first, out of the order of priority and age: see Turns in 004_find.sql. most: of how many rows the batch is made.
-create function @schema@.lock_fairly(marks @schema@.mark[], s @schema@.scope, most int, attempts_limit int, v_now timestamptz,
-    inout memory @schema@.memory, out got @schema@.locked)
-    language plpgsql
-as $$
-declare
-    v_share int := most / 16;
-    v_start timestamptz;
-    v_turns @schema@.turn[];
-begin
-    if not coalesce(memory.full, false) then
-        memory.low_at := v_now;
-    elsif v_share = 0 and v_now >= memory.low_at + interval '1 s' then
-        v_share := 1;
-    end if;
-    if v_share > 0 and marks[1].prio <> marks[cardinality(marks)].prio then
-        got := @schema@.lock_lower(marks, s, v_share, attempts_limit, v_now);
-        memory.low_at := v_now;
-    end if;
-    v_share := least(greatest(most / 2, 1), most - coalesce(cardinality(got.tids), 0));
-    if v_share > 0 and coalesce(memory.full, true) and v_now >= coalesce(memory.turn_at, '-infinity') then
-        v_start := clock_timestamp();
-        v_turns := @schema@.turns(memory.turn, v_share, 500, v_now);
-        memory.turn_at := v_now + greatest(least((clock_timestamp() - v_start) * 20, '2 s'), case when most = 1
-            or v_turns[1].tenant is not distinct from v_turns[cardinality(v_turns)].tenant then interval '0.5 s' end);
-        if cardinality(v_turns) > 0 then
-            got := @schema@.merge_locked(got, @schema@.lock_turns(v_turns, s, got.tids, v_share, attempts_limit, v_now));
-        end if;
-        memory.turn := v_turns[cardinality(v_turns)];
-    end if;
-end
 $$;
 
 create function @schema@.claim(worker text, "limit" int default 100, lease interval default '30 s',
@@ -518,7 +453,7 @@ declare
     v_walked_on boolean := false;
     v_last int;              -- the last probe that gave any
     v_read bigint;
-    v_fair record;
+    v_step record; -- what a step returns
     v_first @schema@.locked; -- what is taken out of order, to be fair
     v_depth int;
     v_width int; -- how many rows are looked for
@@ -533,8 +468,6 @@ declare
     v_all tid[]; -- what could be taken
     v_left boolean := false; -- there is more than was taken
     v_sweep boolean;
-    v_swept timestamptz;
-    v_walked bigint;
     v_policy record;
     v_parked int;
     v_extended boolean;
@@ -605,32 +538,12 @@ begin
         if tenant is not null then
             v_marks := @schema@.tenant_probes(tenant, v_scope, 200, v_now);
         elsif v_sweep then
-            v_swept := clock_timestamp();
-            v_walked := @schema@.entries_read();
-            v_marks := case when not v_wide then @schema@.probes(v_scope.lanes, few, v_now) end;
-            if v_marks is null then
-                v_memory.wide_until := case when v_wide then v_memory.wide_until else v_now + interval '5 s' end;
-                v_wide := true;
-                v_marks := @schema@.wide_probes(v_now);
-            elsif not v_scope.open then
-                v_marks := array(select row (m.lane, m.prio, m.shard, m.low, m.high)::@schema@.mark
-                                   from unnest(v_marks) with ordinality m
-                                  where @schema@.allows(v_scope, m.lane) order by m.ordinality);
-            end if;
+            v_step := @schema@.sweep(v_scope, few, v_now, v_wide, v_memory);
+            v_wide := v_step.wide;
+            v_calm := v_step.calm;
+            v_memory := v_step.memory;
             v_memory.scope := v_name;
-            v_memory.swept_at := v_now;
-            v_memory.cost := clock_timestamp() - v_swept;
-            v_memory.dear := @schema@.entries_read() - v_walked > 500 + 4 * cardinality(v_marks);
-            v_memory.busy := false;
-            -- A probe that has nothing now will have it from now on, or a late commit, which is for the next sweep.
-            v_calm := case when cardinality(v_memory.marks) > 0 then array(
-                select row (m.lane, m.prio, m.shard, v_now, null)::@schema@.mark
-                  from unnest(v_memory.marks) with ordinality m
-                 where (m.lane is null) = v_wide and not exists (
-                       select from unnest(v_marks) x where x.prio = m.prio and x.shard = m.shard
-                          and x.lane is not distinct from m.lane)
-                 order by m.low desc limit 2 * few) end;
-            v_memory.marks := v_marks;
+            v_marks := v_memory.marks;
         else
             v_marks := coalesce(v_memory.marks, '{}');
         end if;
@@ -642,9 +555,9 @@ begin
 
         v_first := null;
         if tenant is null and v_round = 1 then
-            v_fair := @schema@.lock_fairly(v_marks, v_scope, v_width, claim.max_attempts, v_now, v_memory);
-            v_memory := v_fair.memory;
-            v_first := v_fair.got;
+            v_step := @schema@.lock_fairly(v_marks, v_scope, v_width, claim.max_attempts, v_now, v_memory);
+            v_memory := v_step.memory;
+            v_first := v_step.got;
         end if;
 
         v_read := case when v_wide and not v_scope.open then @schema@.entries_read() end;

@@ -32,13 +32,19 @@ struct ob_sink_instance {
     struct outbox_sink_host host;
     outbox_sink *sink;
     uv_async_t wake;
+    int answering; /* calls of done on the stack: the sink is not closed */
+    bool closing;  /* at the next turn of the loop */
 };
 
 static void on_done(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
 {
     struct ob_sink_instance *instance = ctx;
     const struct outbox_verdict given = ob_verdict_take(verdict);
+    if (instance->closing)
+        return;
+    instance->answering++;
     instance->set.done(instance->set.ctx, handle, &given);
+    instance->answering--;
 }
 
 static void on_wake(void *ctx)
@@ -47,10 +53,14 @@ static void on_wake(void *ctx)
     uv_async_send(&instance->wake);
 }
 
+static void instance_end(struct ob_sink_instance *instance);
+
 static void on_async(uv_async_t *wake)
 {
     struct ob_sink_instance *instance = wake->data;
-    if (instance->sink && instance->set.ops->step)
+    if (instance->closing)
+        instance_end(instance);
+    else if (instance->sink && instance->set.ops->step)
         instance->set.ops->step(instance->sink);
 }
 
@@ -197,6 +207,14 @@ enum outbox_code ob_sink_instance_open(const struct ob_sink_instance_settings *s
     return code;
 }
 
+static void instance_end(struct ob_sink_instance *instance)
+{
+    if (instance->sink)
+        instance->set.ops->close(instance->sink);
+    instance->sink = NULL;
+    uv_close((uv_handle_t *)&instance->wake, on_closed);
+}
+
 struct ob_sink_instance *ob_sink_instance_share(struct ob_sink_instance *instance)
 {
     instance->users++;
@@ -207,10 +225,11 @@ void ob_sink_instance_close(struct ob_sink_instance *instance)
 {
     if (!instance || --instance->users > 0)
         return;
-    if (instance->sink)
-        instance->set.ops->close(instance->sink);
-    instance->sink = NULL;
-    uv_close((uv_handle_t *)&instance->wake, on_closed);
+    instance->closing = true;
+    if (instance->answering)
+        uv_async_send(&instance->wake);
+    else
+        instance_end(instance);
 }
 
 void ob_sink_instance_deliver(struct ob_sink_instance *instance, const struct outbox_sink_item *items, size_t count)

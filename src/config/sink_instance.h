@@ -1,9 +1,10 @@
 /* sink_instance.h - a sink at work: the adapter that was configured, opened on the relay's loop.
  *
  * Verdicts come through `done`, on the loop's thread, possibly before deliver returns. Closing takes a turn of the loop:
- * the sink instance frees itself then.
+ * the sink instance frees itself then. It may be closed from within `done`: the sink itself is closed after its call has
+ * returned, so no adapter has to be prepared for that. After close no more verdicts come.
  *
- * An sink instance depends on nothing of the configuration that it was opened from: a reload that does not change a sink goes on
+ * A sink instance depends on nothing of the configuration that it was opened from: a reload that does not change a sink goes on
  * with its sink instance, and so with its connections. */
 #ifndef OB_CONFIG_SINK_INSTANCE_H
 #define OB_CONFIG_SINK_INSTANCE_H

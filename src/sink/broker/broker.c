@@ -79,15 +79,9 @@ void ob_broker_job_free(struct ob_broker_job *job)
     ob_free(job);
 }
 
-static void enter(struct ob_broker *broker)
-{
-    broker->depth++;
-}
-
 static void answer(struct ob_broker *broker, uint64_t handle, const struct outbox_verdict *verdict)
 {
-    if (!broker->closing)
-        broker->host->done(broker->host->ctx, handle, verdict);
+    broker->host->done(broker->host->ctx, handle, verdict);
 }
 
 static void answer_verdict(struct ob_broker *broker, uint64_t handle, const struct ob_verdict *verdict)
@@ -303,31 +297,27 @@ static void end(struct ob_broker *broker)
     }
 }
 
-static void leave(struct ob_broker *broker)
+/* Once for all that was handed over in a call of the host's. */
+static void kick_handed(struct ob_broker *broker)
 {
-    if (--broker->depth > 0)
-        return;
     if (broker->handed)
         ob_broker_kick(broker);
     broker->handed = false;
-    if (broker->closing)
-        end(broker);
 }
 
 void ob_broker_step(outbox_sink *sink)
 {
     struct ob_broker *broker = (struct ob_broker *)(void *)sink;
     struct ob_list *node;
-    enter(broker);
     for (;;) {
         pthread_mutex_lock(&broker->mutex);
         node = ob_list_shift(&broker->back);
         pthread_mutex_unlock(&broker->mutex);
-        if (!node || broker->closing)
+        if (!node)
             break;
         came_back(broker, OB_CONTAINER(node, struct ob_broker_job, node));
     }
-    leave(broker);
+    kick_handed(broker);
 }
 
 /* ---- what the host says ---- */
@@ -339,7 +329,6 @@ void ob_broker_deliver(outbox_sink *sink, const struct outbox_sink_item *items, 
     struct ob_list fresh;
     bool lost = false;
     ob_list_init(&fresh);
-    enter(broker);
     for (size_t i = 0; i < count; i++) {
         struct ob_broker_job *job = items[i].follows && lost ? NULL : job_new(broker, items[i].handle);
         lost = !job;
@@ -361,7 +350,7 @@ void ob_broker_deliver(outbox_sink *sink, const struct outbox_sink_item *items, 
         first = OB_CONTAINER(node, struct ob_broker_job, node);
         begin(broker, first);
     }
-    leave(broker);
+    kick_handed(broker);
 }
 
 void ob_broker_ping(outbox_sink *sink, uint64_t handle)
@@ -373,9 +362,8 @@ void ob_broker_ping(outbox_sink *sink, uint64_t handle)
         return;
     }
     job->ping = true;
-    enter(broker);
     hand(broker, job);
-    leave(broker);
+    kick_handed(broker);
 }
 
 static struct ob_broker_job *find(struct ob_broker *broker, uint64_t handle)
@@ -395,7 +383,6 @@ void ob_broker_cancel(outbox_sink *sink, uint64_t handle)
     struct ob_broker_job *job = find(broker, handle);
     if (!job)
         return;
-    enter(broker);
     atomic_store(&job->cancelled, true);
     job->msg = NULL;
     if (job->ahead)
@@ -407,7 +394,7 @@ void ob_broker_cancel(outbox_sink *sink, uint64_t handle)
         ob_list_remove(&job->live);
         ob_broker_job_free(job);
     }
-    leave(broker);
+    kick_handed(broker);
 }
 
 /* ---- life ---- */
@@ -474,9 +461,6 @@ enum outbox_code ob_broker_open(const struct ob_broker_driver *driver, const str
 void ob_broker_close(outbox_sink *sink)
 {
     struct ob_broker *broker = (struct ob_broker *)(void *)sink;
-    if (!broker || broker->closing)
-        return;
-    enter(broker);
-    broker->closing = true;
-    leave(broker);
+    if (broker)
+        end(broker);
 }

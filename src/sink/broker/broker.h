@@ -104,8 +104,7 @@ struct ob_broker {
 
     /* the loop's thread */
     struct ob_list live;
-    int depth;
-    bool closing, handed;
+    bool handed; /* something is in the queue that the thread was not woken for */
 
     /* both */
     pthread_mutex_t mutex;

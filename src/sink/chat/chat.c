@@ -162,21 +162,9 @@ static void sink_free(outbox_sink *sink)
     ob_free(sink);
 }
 
-static void enter(outbox_sink *sink)
-{
-    sink->depth++;
-}
-
-static void leave(outbox_sink *sink)
-{
-    if (--sink->depth == 0 && sink->closing)
-        sink_free(sink);
-}
-
 static void answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdict *verdict)
 {
-    if (!sink->closing)
-        sink->host->done(sink->host->ctx, handle, verdict);
+    sink->host->done(sink->host->ctx, handle, verdict);
 }
 
 static int64_t now_us(const outbox_sink *sink)
@@ -211,10 +199,8 @@ static bool call_follow(struct ob_chat_call *call)
     sink->host->log(sink->host->ctx, OUTBOX_LOG_WARN,
                     "a recipient has moved to another id: its messages go there; the output of this delivery names it");
     ob_buf_reset(&call->said);
-    enter(sink);
     dispatch(call);
     go(sink);
-    leave(sink);
     return true;
 }
 
@@ -228,10 +214,8 @@ static void call_done(struct ob_curl_call *curl, CURLcode result)
         return;
     ob_chat_tell(call, &verdict);
     ob_list_remove(&call->node); /* from here on no cancel finds it */
-    enter(sink);
     answer(sink, call->handle, &verdict);
     call_release(call);
-    leave(sink);
 }
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
@@ -370,10 +354,8 @@ static void on_timer(uv_timer_t *uv);
 /* Begins what was started, and sets the clock for those who wait. */
 static void go(outbox_sink *sink)
 {
-    if (sink->closing)
-        return;
     ob_curl_go(sink->loop);
-    const struct ob_chat_call *call = sink->closing ? NULL : first_held(sink);
+    const struct ob_chat_call *call = first_held(sink);
     if (!call)
         return;
     int64_t wait_us = call->due_us - now_us(sink);
@@ -386,11 +368,9 @@ static void on_timer(uv_timer_t *uv)
     outbox_sink *sink = ((struct ob_chat_timer *)uv->data)->sink;
     struct ob_chat_call *call;
     int64_t now = now_us(sink);
-    enter(sink);
-    while (!sink->closing && (call = first_held(sink)) && call->due_us <= now)
+    while ((call = first_held(sink)) && call->due_us <= now)
         dispatch(call);
     go(sink);
-    leave(sink);
 }
 
 static void deliver_one(outbox_sink *sink, const struct outbox_sink_item *item)
@@ -410,11 +390,9 @@ static void deliver_one(outbox_sink *sink, const struct outbox_sink_item *item)
 
 void ob_chat_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
 {
-    enter(sink);
-    for (size_t i = 0; i < count && !sink->closing; i++)
+    for (size_t i = 0; i < count; i++)
         deliver_one(sink, &items[i]);
     go(sink);
-    leave(sink);
 }
 
 void ob_chat_cancel(outbox_sink *sink, uint64_t handle)
@@ -445,16 +423,11 @@ void ob_chat_ping(outbox_sink *sink, uint64_t handle)
         answer_unsent(sink, handle, NULL, OUTBOX_NOMEM, "out of memory");
         return;
     }
-    enter(sink);
     ob_curl_go(sink->loop);
-    leave(sink);
 }
 
 void ob_chat_close(outbox_sink *sink)
 {
-    if (!sink)
-        return;
-    sink->closing = true;
-    if (!sink->depth)
+    if (sink)
         sink_free(sink);
 }

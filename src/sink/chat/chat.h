@@ -78,8 +78,6 @@ struct outbox_sink {
     struct ob_chat_peers peers;
     char limited_to[OB_CHAT_TO]; /* who was limited last, ... */
     int64_t limited_until_us;    /* ...and until when */
-    int depth;                   /* calls of the host's that are not back yet: nothing may be freed */
-    bool closing;
 };
 
 struct ob_chat_call {

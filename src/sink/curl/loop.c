@@ -42,18 +42,6 @@ static void multi_close(ob_curl_loop *loop)
     ob_flood_wait(&loop->flood, false);
 }
 
-static void loop_close(ob_curl_loop *loop)
-{
-    multi_close(loop);
-    for (size_t fd = 0; fd < loop->watch_count; fd++)
-        ob_curl_watch_close(loop->watches[fd]);
-    ob_flood_fini(&loop->flood);
-    ob_curl_names_fini(&loop->names);
-    uv_close((uv_handle_t *)&loop->timer, loop_closed);
-    uv_close((uv_handle_t *)&loop->turn, loop_closed);
-    uv_close((uv_handle_t *)&loop->sweep, loop_closed);
-}
-
 static void on_sweep(uv_timer_t *timer);
 
 /* The call left the multi handle, or was never there. */
@@ -81,7 +69,7 @@ static void collect(ob_curl_loop *loop)
 {
     CURLMsg *msg;
     int left;
-    while (!loop->closing && (msg = curl_multi_info_read(loop->multi, &left))) {
+    while ((msg = curl_multi_info_read(loop->multi, &left))) {
         if (msg->msg != CURLMSG_DONE)
             continue;
         CURL *easy = msg->easy_handle;
@@ -124,10 +112,8 @@ void ob_curl_act(ob_curl_loop *loop, curl_socket_t fd, int flags)
         collect(loop);
         fd = CURL_SOCKET_TIMEOUT;
         flags = 0;
-    } while (loop->again && !loop->closing);
+    } while (loop->again);
     loop->acting = false;
-    if (loop->closing)
-        loop_close(loop);
 }
 
 static bool call_add(struct ob_curl_call *call)
@@ -265,11 +251,16 @@ enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guar
 
 void ob_curl_loop_free(ob_curl_loop *loop)
 {
-    if (!loop || loop->closing)
+    if (!loop)
         return;
-    loop->closing = true;
-    if (!loop->acting)
-        loop_close(loop);
+    multi_close(loop);
+    for (size_t fd = 0; fd < loop->watch_count; fd++)
+        ob_curl_watch_close(loop->watches[fd]);
+    ob_flood_fini(&loop->flood);
+    ob_curl_names_fini(&loop->names);
+    uv_close((uv_handle_t *)&loop->timer, loop_closed);
+    uv_close((uv_handle_t *)&loop->turn, loop_closed);
+    uv_close((uv_handle_t *)&loop->sweep, loop_closed);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------------- */

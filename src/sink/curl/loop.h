@@ -7,7 +7,8 @@
  * had it; here that second request is refused, and `resent` tells. It speaks HTTP/1.1 unless told otherwise: with one
  * request at a time on a connection HTTP/2 has no advantage, and gives a hostile peer more to play with.
  *
- * Threads: the loop's only. done is never called from within a callback of libcurl: it may start, stop and free. */
+ * Threads: the loop's only. done is never called from within a callback of libcurl: it may start, stop
+ * and free calls, but not the loop. */
 #ifndef OB_SINK_CURL_LOOP_H
 #define OB_SINK_CURL_LOOP_H
 

@@ -24,7 +24,7 @@ struct ob_curl_loop {
     struct ob_curl_limits limits;
     struct watch **watches; /* by descriptor */
     size_t watch_count;
-    bool acting, again, closing;
+    bool acting, again;
     bool unannounced; /* a socket was closed behind our back */
 };
 

@@ -23,8 +23,6 @@ struct outbox_sink {
     struct ob_http_config config;
     ob_curl_loop *loop;
     struct ob_list out, spare; /* of struct call */
-    int depth;                 /* calls of the host's that are not back yet: nothing may be freed */
-    bool closing;
 };
 
 struct call {
@@ -119,21 +117,9 @@ static void sink_free(outbox_sink *sink)
     ob_free(sink);
 }
 
-static void enter(outbox_sink *sink)
-{
-    sink->depth++;
-}
-
-static void leave(outbox_sink *sink)
-{
-    if (--sink->depth == 0 && sink->closing)
-        sink_free(sink);
-}
-
 static void answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdict *verdict)
 {
-    if (!sink->closing)
-        sink->host->done(sink->host->ctx, handle, verdict);
+    sink->host->done(sink->host->ctx, handle, verdict);
 }
 
 /* A message that did not get as far as a request. */
@@ -251,10 +237,8 @@ static void call_done(struct ob_curl_call *curl, CURLcode result)
         judge_ping(&sink->config, &end, &verdict);
     ob_http_answer_tell(&call->answer, &end, curl->error, &verdict);
     ob_list_remove(&call->node); /* from here on no cancel finds it */
-    enter(sink);
     answer(sink, call->handle, &verdict);
     call_release(call);
-    leave(sink);
 }
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
@@ -310,12 +294,9 @@ static void deliver_one(outbox_sink *sink, const struct outbox_sink_item *item, 
 static void http_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
 {
     int64_t now_s = ob_clock_wall_us() / 1000000;
-    enter(sink);
-    for (size_t i = 0; i < count && !sink->closing; i++)
+    for (size_t i = 0; i < count; i++)
         deliver_one(sink, &items[i], now_s);
-    if (!sink->closing)
-        ob_curl_go(sink->loop);
-    leave(sink);
+    ob_curl_go(sink->loop);
 }
 
 static void http_cancel(outbox_sink *sink, uint64_t handle)
@@ -359,17 +340,12 @@ static void http_ping(outbox_sink *sink, uint64_t handle)
         answer_unsent(sink, handle, OUTBOX_NOMEM, NULL, "out of memory");
         return;
     }
-    enter(sink);
     ob_curl_go(sink->loop);
-    leave(sink);
 }
 
 static void http_close(outbox_sink *sink)
 {
-    if (!sink)
-        return;
-    sink->closing = true;
-    if (!sink->depth)
+    if (sink)
         sink_free(sink);
 }
 

@@ -52,9 +52,11 @@ static void timer_closed(uv_handle_t *handle)
 }
 
 /* What is out is not flushed: nobody would hear of it, and what was not sent yet is not sent twice. */
-static void shut(outbox_sink *sink)
+static void kafka_close(outbox_sink *sink)
 {
-    sink->shut = true;
+    if (!sink)
+        return;
+    sink->closing = true;
     OB_LIST_EACH_SAFE (it, &sink->waiting)
         ob_free(OB_CONTAINER(it, struct ob_kafka_entry, node));
     OB_LIST_EACH_SAFE (it, &sink->out) {
@@ -65,17 +67,6 @@ static void shut(outbox_sink *sink)
     for (int i = 0; i < OB_KAFKA_PRODUCERS; i++)
         ob_kafka_producer_retire(sink->lanes[i]);
     uv_close((uv_handle_t *)&sink->timer, timer_closed);
-}
-
-void ob_kafka_enter(outbox_sink *sink)
-{
-    sink->depth++;
-}
-
-void ob_kafka_leave(outbox_sink *sink)
-{
-    if (--sink->depth == 0 && sink->closing && !sink->shut)
-        shut(sink);
 }
 
 void ob_kafka_answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdict *verdict)
@@ -222,7 +213,7 @@ void ob_kafka_push(outbox_sink *sink)
     if (sink->producing)
         return;
     sink->producing = true;
-    while (sink->again && !sink->closing && sink->phase == OB_KAFKA_RUNNING) {
+    while (sink->again && sink->phase == OB_KAFKA_RUNNING) {
         sink->again = false;
         push_once(sink, ob_kafka_now_us(sink));
     }
@@ -323,7 +314,6 @@ static void kafka_deliver(outbox_sink *sink, const struct outbox_sink_item *item
     unsent.code = "out_of_memory";
     unsent.text = "out of memory";
     unsent.not_before_us = OB_SHORTAGE_US;
-    ob_kafka_enter(sink);
     for (size_t i = 0; i < count; i++) {
         struct ob_kafka_entry *entry = items[i].follows && lost ? NULL : ob_kafka_entry_new(sink, &items[i], now);
         lost = !entry;
@@ -337,7 +327,6 @@ static void kafka_deliver(outbox_sink *sink, const struct outbox_sink_item *item
     }
     ob_kafka_push(sink);
     ob_kafka_arm(sink);
-    ob_kafka_leave(sink);
 }
 
 static struct ob_kafka_entry *find(const struct ob_list *list, uint64_t handle)
@@ -354,7 +343,6 @@ static struct ob_kafka_entry *find(const struct ob_list *list, uint64_t handle)
 static void kafka_cancel(outbox_sink *sink, uint64_t handle)
 {
     struct ob_kafka_entry *entry = find(&sink->waiting, handle);
-    ob_kafka_enter(sink);
     if (entry) {
         entry->msg = NULL;
         ob_kafka_entry_unsent(entry);
@@ -364,7 +352,6 @@ static void kafka_cancel(outbox_sink *sink, uint64_t handle)
     } else {
         ob_kafka_ping_cancel(sink, handle);
     }
-    ob_kafka_leave(sink);
 }
 
 static enum outbox_code kafka_open(const struct outbox_sink_option *options, size_t count,
@@ -393,15 +380,6 @@ static enum outbox_code kafka_open(const struct outbox_sink_option *options, siz
     self->timer.data = self;
     *sink = self;
     return OUTBOX_OK;
-}
-
-static void kafka_close(outbox_sink *sink)
-{
-    if (!sink || sink->closing)
-        return;
-    ob_kafka_enter(sink);
-    sink->closing = true;
-    ob_kafka_leave(sink);
 }
 
 const struct outbox_sink_ops ob_sink_kafka = {

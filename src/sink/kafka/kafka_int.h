@@ -167,17 +167,14 @@ struct outbox_sink {
     int64_t phase_until_us, armed_us;
     bool producing, again; /* a pass over waiting is going on; and must be made once more */
     bool starved;          /* the last one ended for want of something of ours: no report will tell when to go on */
-    int depth;             /* calls of ours on the stack: nothing is freed */
     int refs;              /* producers and handles that still point here */
-    bool closing, shut;
+    bool closing;          /* closed; it lives on until refs is 0 */
     rd_kafka_resp_err_t refused; /* why the broker will have nothing of us */
     char refused_code[64];       /* its name */
     char last_error[256];        /* what librdkafka last complained about */
 };
 
 int64_t ob_kafka_now_us(const outbox_sink *sink);
-void ob_kafka_enter(outbox_sink *sink);
-void ob_kafka_leave(outbox_sink *sink);
 void ob_kafka_unref(outbox_sink *sink);
 void ob_kafka_answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdict *verdict);
 /* Called by librdkafka out of ob_kafka_producer_serve. */

@@ -70,7 +70,6 @@ static void looked(uv_work_t *work, int status)
 {
     struct ping *ping = work->data;
     outbox_sink *sink = ping->sink;
-    ob_kafka_enter(sink);
     if (status < 0)
         ping->err = RD_KAFKA_RESP_ERR__FAIL;
     ob_list_remove(&ping->node);
@@ -78,7 +77,6 @@ static void looked(uv_work_t *work, int status)
         tell(ping);
     ob_kafka_producer_unuse(ping->producer);
     ob_free(ping);
-    ob_kafka_leave(sink);
     ob_kafka_unref(sink);
 }
 

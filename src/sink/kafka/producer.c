@@ -117,17 +117,13 @@ void ob_kafka_producer_serve(struct ob_kafka_producer *producer)
 {
     outbox_sink *sink = producer->sink;
     uint64_t count;
-    ob_kafka_enter(sink);
     if (read(producer->event_fd, &count, sizeof count) < 0)
         count = 0; /* somebody else was faster */
-    while (!sink->closing && rd_kafka_poll(producer->rk, 0) > 0)
+    while (rd_kafka_poll(producer->rk, 0) > 0)
         ;
-    if (!sink->closing) {
-        ob_kafka_replace_step(sink);
-        ob_kafka_push(sink);
-        ob_kafka_arm(sink);
-    }
-    ob_kafka_leave(sink);
+    ob_kafka_replace_step(sink);
+    ob_kafka_push(sink);
+    ob_kafka_arm(sink);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)

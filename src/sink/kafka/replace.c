@@ -190,7 +190,6 @@ static void on_time(uv_timer_t *timer)
 {
     outbox_sink *sink = timer->data;
     int64_t now = ob_kafka_now_us(sink);
-    ob_kafka_enter(sink);
     sink->armed_us = 0;
     if (sink->phase == OB_KAFKA_RUNNING) {
         const struct ob_kafka_entry *oldest = first(&sink->out);
@@ -201,11 +200,8 @@ static void on_time(uv_timer_t *timer)
     } else {
         ob_kafka_replace_step(sink);
     }
-    if (!sink->closing) {
-        ob_kafka_push(sink);
-        ob_kafka_arm(sink);
-    }
-    ob_kafka_leave(sink);
+    ob_kafka_push(sink);
+    ob_kafka_arm(sink);
 }
 
 static int64_t due_us(const outbox_sink *sink, int64_t now)
@@ -226,7 +222,7 @@ static int64_t due_us(const outbox_sink *sink, int64_t now)
 void ob_kafka_arm(outbox_sink *sink)
 {
     int64_t now = ob_kafka_now_us(sink), due = due_us(sink, now);
-    if (sink->closing || due == INT64_MAX || (sink->armed_us && sink->armed_us <= due))
+    if (due == INT64_MAX || (sink->armed_us && sink->armed_us <= due))
         return; /* a timer that is too early looks again */
     sink->armed_us = due ? due : 1;
     uv_update_time(sink->host->loop);

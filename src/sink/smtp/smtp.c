@@ -22,8 +22,6 @@ struct outbox_sink {
     ob_smtp_pool *pool;
     uv_timer_t late; /* looks for mails that wait too long */
     int64_t wait_us; /* what is too long */
-    int depth;       /* calls of the host's that are not back yet: nothing may be freed */
-    bool closing;
 };
 
 extern const struct outbox_sink_ops ob_sink_smtp;
@@ -43,21 +41,9 @@ static void sink_free(outbox_sink *sink)
         ob_free(sink);
 }
 
-static void enter(outbox_sink *sink)
-{
-    sink->depth++;
-}
-
-static void leave(outbox_sink *sink)
-{
-    if (--sink->depth == 0 && sink->closing)
-        sink_free(sink);
-}
-
 static void answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdict *verdict)
 {
-    if (!sink->closing)
-        sink->host->done(sink->host->ctx, handle, verdict);
+    sink->host->done(sink->host->ctx, handle, verdict);
 }
 
 /* A message that did not get as far as a connection. */
@@ -121,12 +107,10 @@ static void on_late(uv_timer_t *timer)
     outbox_sink *sink = timer->data;
     int64_t now = sink->host->now_us(sink->host->ctx), oldest = INT64_MAX;
     struct ob_smtp_job *job;
-    enter(sink);
-    while (!sink->closing && (job = ob_smtp_pool_late(sink->pool, now - sink->wait_us, &oldest)))
+    while ((job = ob_smtp_pool_late(sink->pool, now - sink->wait_us, &oldest)))
         answer_late(sink, job);
-    if (!sink->closing && oldest < INT64_MAX)
+    if (oldest < INT64_MAX)
         uv_timer_start(timer, on_late, (uint64_t)(oldest + sink->wait_us - now) / 1000 + 1, 0);
-    leave(sink);
 }
 
 /* ---- what the host asks for -------------------------------------------------------------------------------------- */
@@ -146,36 +130,30 @@ static void deliver_one(outbox_sink *sink, const struct outbox_sink_item *item)
 
 static void smtp_deliver(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
 {
-    enter(sink);
-    for (size_t i = 0; i < count && !sink->closing; i++)
+    for (size_t i = 0; i < count; i++)
         deliver_one(sink, &items[i]);
-    if (!sink->closing && !uv_is_active((uv_handle_t *)&sink->late))
+    if (!uv_is_active((uv_handle_t *)&sink->late))
         uv_timer_start(&sink->late, on_late, (uint64_t)sink->wait_us / 1000 + 1, 0);
-    leave(sink);
 }
 
 static void smtp_ping(outbox_sink *sink, uint64_t handle)
 {
     struct ob_smtp_job *job = ob_smtp_job_new(handle);
-    enter(sink);
     if (job)
         job->ping = true;
     if (!job || !ob_smtp_pool_add(sink->pool, job)) {
         answer_unsent(sink, handle, OUTBOX_NOMEM, NULL, "out of memory");
         ob_smtp_job_free(job);
     }
-    leave(sink);
 }
 
 static void smtp_step(outbox_sink *sink)
 {
     struct ob_smtp_job *job;
-    enter(sink);
-    while (!sink->closing && (job = ob_smtp_pool_take(sink->pool))) {
+    while ((job = ob_smtp_pool_take(sink->pool))) {
         answer(sink, job->handle, &job->verdict);
         ob_smtp_job_free(job);
     }
-    leave(sink);
 }
 
 static void smtp_cancel(outbox_sink *sink, uint64_t handle)
@@ -185,10 +163,7 @@ static void smtp_cancel(outbox_sink *sink, uint64_t handle)
 
 static void smtp_close(outbox_sink *sink)
 {
-    if (!sink)
-        return;
-    sink->closing = true;
-    if (!sink->depth)
+    if (sink)
         sink_free(sink);
 }
 

@@ -135,12 +135,57 @@ static void secrets_are_not_repeated(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+static int closed_when_done_returned;
+
+static void deliver_and_look(outbox_sink *sink, const struct outbox_sink_item *items, size_t count)
+{
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    for (size_t i = 0; i < count; i++) {
+        sink->host->done(sink->host->ctx, items[i].handle, &verdict);
+        closed_when_done_returned = closed;
+    }
+}
+
+static struct ob_sink_instance *to_close;
+static int heard_count;
+
+static void done_and_close(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
+{
+    (void)ctx, (void)handle, (void)verdict;
+    heard_count++;
+    ob_sink_instance_close(to_close);
+}
+
+/* V5: a sink still exists when done returns, whoever closes it from within; so no sink has to be prepared for it. */
+static void no_sink_is_closed_within_its_own_call(void **state)
+{
+    (void)state;
+    static const struct outbox_sink_ops ops = {OUTBOX_SINK_OPS_HEAD, .open = open_it, .deliver = deliver_and_look,
+                                               .close = close_it};
+    static const struct ob_config_sink config = {.name = "x"};
+    static const struct outbox_sink_item items[] = {{.handle = 7}, {.handle = 8}};
+    uv_loop_t loop;
+    struct outbox_error err;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    const struct ob_sink_instance_settings settings = {
+        .loop = &loop, .ops = &ops, .sink = &config, .done = done_and_close};
+    closed = closed_when_done_returned = heard_count = 0;
+    assert_int_equal(ob_sink_instance_open(&settings, &to_close, &err), OUTBOX_OK);
+    ob_sink_instance_deliver(to_close, items, 2);
+    assert_int_equal(closed_when_done_returned, 0);
+    assert_int_equal(heard_count, 1); /* who closed it wants to hear no more */
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(closed, 1);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts_of_any_size_are_taken),
         cmocka_unit_test(what_did_not_open_is_not_closed),
         cmocka_unit_test(secrets_are_not_repeated),
+        cmocka_unit_test(no_sink_is_closed_within_its_own_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

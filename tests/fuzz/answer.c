@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     struct outbox_verdict verdict = {0};
     struct ob_http_end how = {.curl = data[1] % 100, .status = 100 + data[2] * 2 + data[3] % 2};
-    ob_http_answer_tell(&answer, &how, "", &verdict);
+    ob_http_answer_describe(&answer, &how, "", &verdict);
     ob_http_answer_fini(&answer);
     ob_http_config_fini(&config);
     return 0;

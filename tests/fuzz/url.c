@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "sink/broker/url.h"
-#include "sink/common/net_guard.h"
 #include "sink/curl/http_url.h"
+#include "sink/curl/net_guard.h"
 
 static void http_urls(const char *allowed, const char *text)
 {

@@ -340,7 +340,7 @@ static void a_fatal_error_is_survived(void **state)
     harness_watch(world->h, &made, NULL, count_new);
     send_and_wait(world);
     for (int round = 0; round < 3; round++) {
-        rd_kafka_t *broken = harness_sink(world->h)->lanes[OB_KAFKA_BATCHED]->rk;
+        rd_kafka_t *broken = harness_sink(world->h)->producers[OB_KAFKA_BATCHED]->rk;
         rd_kafka_mock_broker_set_rtt(world->cluster, 1, 20);
         uint64_t first = send_run(world, 16);
         rd_kafka_test_fatal_error(broken, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, "a test");
@@ -451,7 +451,7 @@ static void a_producer_that_was_refused_is_made_later(void **state)
     assert_string_equal(said, "out of memory");
     refused_size = 0;
     harness_ping(world->h);
-    assert_non_null(harness_sink(world->h)->lanes[OB_KAFKA_BATCHED]);
+    assert_non_null(harness_sink(world->h)->producers[OB_KAFKA_BATCHED]);
     refused_size = sizeof(struct ob_kafka_producer);
     harness_run(world->h, 1000);
     assert_int_equal(harness_pending(world->h), 1);

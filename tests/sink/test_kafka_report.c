@@ -160,7 +160,7 @@ static void under_way_in_a_fatal_error_is_unknown(void **state)
     rd_kafka_mock_broker_set_rtt(world->cluster, 1, 5000);
     uint64_t handle = harness_send(world->h, &msg);
     harness_run(world->h, 1000); /* on its way, also on a busy machine */
-    rd_kafka_test_fatal_error(harness_sink(world->h)->lanes[OB_KAFKA_BATCHED]->rk,
+    rd_kafka_test_fatal_error(harness_sink(world->h)->producers[OB_KAFKA_BATCHED]->rk,
                               RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, "a test");
     assert_true(harness_wait(world->h, WAIT_MS));
     assert_int_equal(harness_verdict(world->h, handle)->outcome, OUTBOX_SINK_UNKNOWN);

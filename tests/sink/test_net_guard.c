@@ -3,7 +3,7 @@
  * Proves: N3 (the guard against requests forged through a URL). */
 #include "ob_test.h"
 
-#include "sink/common/net_guard.h"
+#include "sink/curl/net_guard.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -86,16 +86,16 @@ static void answer(struct ob_broker *broker, uint64_t handle, const struct outbo
 
 static void answer_verdict(struct ob_broker *broker, uint64_t handle, const struct ob_verdict *verdict)
 {
-    struct outbox_verdict told = OUTBOX_VERDICT_INIT;
-    told.outcome = verdict->outcome;
-    told.scope = verdict->scope;
-    told.unreachable = verdict->unreachable;
-    told.local = verdict->local;
-    told.not_before_us = verdict->not_before_us;
-    told.code = verdict->code[0] ? verdict->code : NULL;
-    told.text = verdict->text[0] ? verdict->text : NULL;
-    told.reference = verdict->reference[0] ? verdict->reference : NULL;
-    answer(broker, handle, &told);
+    struct outbox_verdict copy = OUTBOX_VERDICT_INIT;
+    copy.outcome = verdict->outcome;
+    copy.scope = verdict->scope;
+    copy.unreachable = verdict->unreachable;
+    copy.local = verdict->local;
+    copy.not_before_us = verdict->not_before_us;
+    copy.code = verdict->code[0] ? verdict->code : NULL;
+    copy.text = verdict->text[0] ? verdict->text : NULL;
+    copy.reference = verdict->reference[0] ? verdict->reference : NULL;
+    answer(broker, handle, &copy);
 }
 
 static void answer_unsent(struct ob_broker *broker, uint64_t handle)
@@ -197,7 +197,7 @@ static bool fill(struct ob_broker *broker, struct ob_broker_job *job)
            (!broker->driver->check || broker->driver->check(broker->self, job, &job->verdict));
 }
 
-static void hand(struct ob_broker *broker, struct ob_broker_job *job)
+static void job_hand(struct ob_broker *broker, struct ob_broker_job *job)
 {
     job->handed = broker->handed = true;
     pthread_mutex_lock(&broker->mutex);
@@ -206,7 +206,7 @@ static void hand(struct ob_broker *broker, struct ob_broker_job *job)
 }
 
 /* Ends a job that is not with the thread. */
-static void finish(struct ob_broker *broker, struct ob_broker_job *job)
+static void job_finish(struct ob_broker *broker, struct ob_broker_job *job)
 {
     struct ob_verdict verdict = job->verdict;
     uint64_t handle = job->handle;
@@ -217,19 +217,19 @@ static void finish(struct ob_broker *broker, struct ob_broker_job *job)
 }
 
 /* Hands it over, and when it cannot be sent at all ends it. */
-static void begin(struct ob_broker *broker, struct ob_broker_job *job)
+static void job_begin(struct ob_broker *broker, struct ob_broker_job *job)
 {
     if (fill(broker, job)) {
-        hand(broker, job);
+        job_hand(broker, job);
     } else {
         job->verdict.local = true;
-        finish(broker, job);
+        job_finish(broker, job);
     }
 }
 
 /* ---- what came back ---- */
 
-static void came_back(struct ob_broker *broker, struct ob_broker_job *job)
+static void job_returned(struct ob_broker *broker, struct ob_broker_job *job)
 {
     struct ob_broker_job *next;
     job->handed = false;
@@ -241,9 +241,9 @@ static void came_back(struct ob_broker *broker, struct ob_broker_job *job)
     if (job->verdict.outcome == OUTBOX_SINK_ACCEPTED && (next = job->behind)) {
         job->behind = NULL;
         next->ahead = NULL;
-        begin(broker, next);
+        job_begin(broker, next);
     }
-    finish(broker, job);
+    job_finish(broker, job);
 }
 
 /* ---- the end ---- */
@@ -269,7 +269,7 @@ void ob_broker_free(struct ob_broker *broker)
 }
 
 /* The thread ends at once unless a library holds it: then it is left alone and frees all itself. */
-static void end(struct ob_broker *broker)
+static void broker_end(struct ob_broker *broker)
 {
     struct timespec until;
     pthread_mutex_lock(&broker->mutex);
@@ -315,7 +315,7 @@ void ob_broker_step(outbox_sink *sink)
         pthread_mutex_unlock(&broker->mutex);
         if (!node)
             break;
-        came_back(broker, OB_CONTAINER(node, struct ob_broker_job, node));
+        job_returned(broker, OB_CONTAINER(node, struct ob_broker_job, node));
     }
     kick_handed(broker);
 }
@@ -348,7 +348,7 @@ void ob_broker_deliver(outbox_sink *sink, const struct outbox_sink_item *items, 
     }
     for (struct ob_list *node; (node = ob_list_shift(&fresh));) {
         first = OB_CONTAINER(node, struct ob_broker_job, node);
-        begin(broker, first);
+        job_begin(broker, first);
     }
     kick_handed(broker);
 }
@@ -362,7 +362,7 @@ void ob_broker_ping(outbox_sink *sink, uint64_t handle)
         return;
     }
     job->ping = true;
-    hand(broker, job);
+    job_hand(broker, job);
     kick_handed(broker);
 }
 
@@ -462,5 +462,5 @@ void ob_broker_close(outbox_sink *sink)
 {
     struct ob_broker *broker = (struct ob_broker *)(void *)sink;
     if (broker)
-        end(broker);
+        broker_end(broker);
 }

@@ -1,4 +1,4 @@
-/* broker_int.h - between the two sides of a broker thread. */
+/* broker_int.h - what broker.c (the loop's thread) and thread.c (the broker thread) share. */
 #ifndef OB_SINK_BROKER_BROKER_INT_H
 #define OB_SINK_BROKER_BROKER_INT_H
 

@@ -1,7 +1,7 @@
-/* thread.c - the broker thread's own thread: takes jobs, keeps the connection, lets the driver send; see broker.h.
+/* thread.c - the thread of a broker sink: takes jobs, keeps the connection, lets the driver send; see broker.h.
  *
  * Invariants: a job is in `todo` until it is sent and in `out` until its verdict is known. Without a connection
- * nothing is out. Parcels that could not be sent because there is no connection come back at once with the reason, all of
+ * nothing is out. Jobs that could not be sent because there is no connection come back at once with the reason, all of
  * them: how long to wait before the next try is the relay's business. */
 #include "sink/broker/broker_int.h"
 

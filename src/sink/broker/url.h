@@ -1,5 +1,5 @@
 /* url.h - where a broker is: scheme://host[:port][/path]. User and password have settings of their own, which are
- * secret as a whole; a URL that holds them is refused. */
+ * secret as a whole; a URL that holds them is refused. No I/O; any thread. */
 #ifndef OB_SINK_BROKER_URL_H
 #define OB_SINK_BROKER_URL_H
 

@@ -44,7 +44,7 @@ static bool call_configure(struct ob_chat_call *call)
 {
     CURL *easy = call->curl.easy;
     const outbox_sink *sink = call->sink;
-    return (!sink->proxy || ob_curl_via(&call->curl, sink->proxy)) && ob_curl_to(&call->curl, sink->url) &&
+    return (!sink->curl.proxy || ob_curl_via(&call->curl, sink->curl.proxy)) && ob_curl_to(&call->curl, sink->url) &&
            curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, sink->headers) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_USERAGENT, "outbox") == CURLE_OK &&
@@ -181,7 +181,7 @@ static const struct ob_rate *rate_of(const struct ob_chat_call *call)
 }
 
 static void dispatch(struct ob_chat_call *call);
-static void go(outbox_sink *sink);
+static void start_all(outbox_sink *sink);
 
 /* The recipient has gone elsewhere, and nothing was delivered: the message follows, once, and those to come at once. It
  * takes its turn among those to the new place. */
@@ -200,7 +200,7 @@ static bool call_follow(struct ob_chat_call *call)
                     "a recipient has moved to another id: its messages go there; the output of this delivery names it");
     ob_buf_reset(&call->said);
     dispatch(call);
-    go(sink);
+    start_all(sink);
     return true;
 }
 
@@ -212,7 +212,7 @@ static void call_done(struct ob_curl_call *curl, CURLcode result)
     ob_chat_judge(call, result, &verdict);
     if (!call->ping && call_follow(call))
         return;
-    ob_chat_tell(call, &verdict);
+    ob_chat_describe(call, &verdict);
     ob_list_remove(&call->node); /* from here on no cancel finds it */
     answer(sink, call->handle, &verdict);
     call_release(call);
@@ -231,7 +231,6 @@ enum outbox_code ob_chat_open(const struct ob_chat_provider *provider, const str
     sink->provider = provider;
     sink->host = host;
     ob_arena_init(&sink->arena, 1024);
-    ob_net_guard_init(&sink->guard);
     ob_list_init(&sink->out);
     ob_list_init(&sink->spare);
     ob_chat_peers_init(&sink->peers);
@@ -247,7 +246,7 @@ enum outbox_code ob_chat_open(const struct ob_chat_provider *provider, const str
     if (!code && !(sink->timer = timer_new(sink)))
         code = ob_error_nomem(err);
     if (!code)
-        code = ob_curl_loop_new(host->loop, &sink->guard, &sink->limits, &sink->loop, err);
+        code = ob_curl_loop_new(host->loop, &sink->curl.guard, &sink->curl.limits, &sink->loop, err);
     if (code) {
         sink_free(sink);
         return code;
@@ -352,7 +351,7 @@ static void dispatch(struct ob_chat_call *call)
 static void on_timer(uv_timer_t *uv);
 
 /* Begins what was started, and sets the clock for those who wait. */
-static void go(outbox_sink *sink)
+static void start_all(outbox_sink *sink)
 {
     ob_curl_go(sink->loop);
     const struct ob_chat_call *call = first_held(sink);
@@ -370,7 +369,7 @@ static void on_timer(uv_timer_t *uv)
     int64_t now = now_us(sink);
     while ((call = first_held(sink)) && call->due_us <= now)
         dispatch(call);
-    go(sink);
+    start_all(sink);
 }
 
 static void deliver_one(outbox_sink *sink, const struct outbox_sink_item *item)
@@ -392,7 +391,7 @@ void ob_chat_deliver(outbox_sink *sink, const struct outbox_sink_item *items, si
 {
     for (size_t i = 0; i < count; i++)
         deliver_one(sink, &items[i]);
-    go(sink);
+    start_all(sink);
 }
 
 void ob_chat_cancel(outbox_sink *sink, uint64_t handle)
@@ -412,13 +411,13 @@ void ob_chat_ping(outbox_sink *sink, uint64_t handle)
     struct ob_chat_call *call = call_new(sink);
     if (call) {
         call->ping = true;
-        call->knock = !sink->ping_url;
+        call->connect_only = !sink->ping_url;
         call->handle = handle;
         ob_list_push(&sink->out, &call->node);
     }
     if (!call || curl_easy_setopt(call->curl.easy, CURLOPT_HTTPGET, 1L) != CURLE_OK ||
-        curl_easy_setopt(call->curl.easy, CURLOPT_CONNECT_ONLY, call->knock ? 1L : 0L) != CURLE_OK ||
-        !ob_curl_to(&call->curl, call->knock ? sink->url : sink->ping_url) || !ob_curl_start(&call->curl)) {
+        curl_easy_setopt(call->curl.easy, CURLOPT_CONNECT_ONLY, call->connect_only ? 1L : 0L) != CURLE_OK ||
+        !ob_curl_to(&call->curl, call->connect_only ? sink->url : sink->ping_url) || !ob_curl_start(&call->curl)) {
         call_free(call);
         answer_unsent(sink, handle, NULL, OUTBOX_NOMEM, "out of memory");
         return;

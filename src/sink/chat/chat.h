@@ -17,7 +17,7 @@
 #include "sink/chat/peer.h"
 #include "sink/common/option.h"
 #include "sink/common/template.h"
-#include "sink/curl/loop.h"
+#include "sink/curl/option.h"
 #include "sink/curl/tls.h"
 
 #include <jansson.h>
@@ -60,15 +60,12 @@ struct outbox_sink {
     const char *secrets[2]; /* never to be shown */
     const char *to;         /* whom messages without a recipient go to; NULL: there must be one */
     bool placed;            /* the address decides whom they go to: recipients do not count */
-    const char *proxy;
+    struct ob_curl_options curl;
     struct ob_tls tls;
     struct curl_slist *headers;
     ob_template *text, *json;
     bool raw;
     size_t text_most; /* characters */
-    int64_t patience_us;
-    struct ob_net_guard guard;
-    struct ob_curl_limits limits;
     ob_curl_loop *loop;
     struct ob_list out, spare; /* of struct ob_chat_call */
     struct ob_rate rate;       /* of messages to one recipient */
@@ -86,7 +83,7 @@ struct ob_chat_call {
     outbox_sink *sink;
     uint64_t handle;
     bool ping;
-    bool knock;          /* a ping that only connects and shakes hands */
+    bool connect_only;   /* a ping that only connects and shakes hands */
     int64_t due_us;      /* held until then; 0: it is out */
     bool placed;         /* counted among the messages to its recipient */
     json_t *body;        /* owned */
@@ -153,7 +150,7 @@ size_t ob_chat_on_header(char *bytes, size_t size, size_t count, void *data);
 /* Fills the verdict but for what tell adds. */
 void ob_chat_judge(struct ob_chat_call *call, CURLcode result, struct outbox_verdict *verdict);
 /* Adds text, reference and output, borrowed from the call, and remembers what it means for the recipient. */
-void ob_chat_tell(struct ob_chat_call *call, struct outbox_verdict *verdict);
+void ob_chat_describe(struct ob_chat_call *call, struct outbox_verdict *verdict);
 
 /* ---- the interface, but for open ---- */
 
@@ -164,6 +161,11 @@ void ob_chat_deliver(outbox_sink *sink, const struct outbox_sink_item *items, si
 void ob_chat_cancel(outbox_sink *sink, uint64_t handle);
 void ob_chat_close(outbox_sink *sink);
 void ob_chat_ping(outbox_sink *sink, uint64_t handle);
+
+/* For the tables of the services. */
+#define OB_CHAT_OPS \
+    OUTBOX_SINK_OPS_HEAD, .deliver = ob_chat_deliver, .cancel = ob_chat_cancel, .close = ob_chat_close, \
+                          .ping = ob_chat_ping, .descriptors = 4, .descriptors_each = 1, .connections = "connections"
 
 #define OB_CHAT_SETTINGS \
     {.name = "template", \
@@ -184,43 +186,6 @@ void ob_chat_ping(outbox_sink *sink, uint64_t handle);
          .doc = \
              "a message that is early by no more than this waits here, an earlier one is given back; keep it below " \
              "the sink's timeout"}, \
-        {.name = "retry_after_max", \
-         .type = OUTBOX_OPTION_DURATION, \
-         .fallback = "1h", \
-         .least = 0, \
-         .most = 604800000000, \
-         .doc = "the most that a Retry-After may ask for"}, \
-        {.name = "connections", \
-         .type = OUTBOX_OPTION_INT, \
-         .fallback = "0", \
-         .least = 0, \
-         .most = 10000, \
-         .doc = "at most so many at once; 0: as many as the sink's concurrency needs"}, \
-        {.name = "idle", \
-         .type = OUTBOX_OPTION_DURATION, \
-         .fallback = "45s", \
-         .least = 1000000, \
-         .most = 3600000000, \
-         .doc = "a connection unused for so long is not used again"}, \
-        {.name = "connect_timeout", \
-         .type = OUTBOX_OPTION_DURATION, \
-         .fallback = "5s", \
-         .least = 1000, \
-         .most = 3600000000, \
-         .doc = "to resolve, connect and shake hands"}, \
-        {.name = "response_timeout", \
-         .type = OUTBOX_OPTION_DURATION, \
-         .fallback = "30s", \
-         .least = 1000, \
-         .most = 3600000000, \
-         .doc = "from the start to the end of the answer; the sink's timeout may be shorter"}, \
-        {.name = "allow", \
-         .type = OUTBOX_OPTION_LIST, \
-         .doc = "addresses that may be dialled though they are not public: 10.1.2.0/24, ::1, or any"}, \
-        {.name = "proxy", \
-         .type = OUTBOX_OPTION_TEXT, \
-         .secret = true, \
-         .doc = "http://host:port; none is taken from the environment"}, \
-        OB_TLS_CA_SETTING
+        OB_CURL_SETTINGS, OB_TLS_CA_SETTING
 
 #endif

@@ -1,4 +1,4 @@
-/* config.c - see chat.h: the settings that all chat services have. */
+/* config.c - see chat.h: the settings that all chat services have. Thread: the loop's, at open. */
 #include "sink/chat/chat.h"
 
 #include "base/error.h"
@@ -119,19 +119,9 @@ bool ob_chat_digits(const char *text, size_t least, size_t most)
 
 enum outbox_code ob_chat_config_read(outbox_sink *sink, const struct ob_options *options, struct outbox_error *err)
 {
-    const char *place;
-    enum outbox_code code = OUTBOX_OK;
-    sink->limits.connections = (int)ob_option_int(options, "connections");
-    sink->limits.idle_us = ob_option_int(options, "idle");
-    sink->limits.connect_us = ob_option_int(options, "connect_timeout");
-    sink->limits.total_us = ob_option_int(options, "response_timeout");
-    sink->limits.answer_most = ob_curl_answer_most(OB_CHAT_ANSWER_MOST);
+    enum outbox_code code = ob_curl_options_read(&sink->curl, options, &sink->arena, err);
+    sink->curl.limits.answer_most = ob_curl_answer_most(OB_CHAT_ANSWER_MOST);
     sink->hold_us = ob_option_int(options, "hold");
-    sink->patience_us = ob_option_int(options, "retry_after_max");
-    for (size_t i = 0; !code && (place = ob_option_next(options, "allow", &i));)
-        code = ob_net_guard_allow(&sink->guard, place, err);
-    if (!code)
-        code = ob_chat_keep(sink, options, "proxy", false, &sink->proxy, err);
     if (!code)
         code = ob_tls_read(&sink->tls, options, &sink->arena, err);
     if (!code)
@@ -146,6 +136,6 @@ void ob_chat_config_fini(outbox_sink *sink)
     ob_template_free(sink->text);
     ob_template_free(sink->json);
     curl_slist_free_all(sink->headers);
-    ob_net_guard_fini(&sink->guard);
+    ob_net_guard_fini(&sink->curl.guard);
     ob_arena_fini(&sink->arena);
 }

@@ -312,18 +312,10 @@ static enum outbox_code slack_open(const struct outbox_sink_option *options, siz
 }
 
 const struct outbox_sink_ops ob_sink_slack = {
-    OUTBOX_SINK_OPS_HEAD,
+    OB_CHAT_OPS,
     .kind = "slack",
     .also = "slack_webhook slack-webhook",
-    .keeps_order = false,
     .open = slack_open,
-    .deliver = ob_chat_deliver,
-    .cancel = ob_chat_cancel,
-    .close = ob_chat_close,
     .settings = settings,
-    .ping = ob_chat_ping,
-    .descriptors = 4,
-    .descriptors_each = 1,
-    .connections = "connections",
     .summary = "messages to Slack: by an incoming webhook, or by chat.postMessage",
 };

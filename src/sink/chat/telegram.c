@@ -218,18 +218,6 @@ static enum outbox_code telegram_open(const struct outbox_sink_option *options, 
 }
 
 const struct outbox_sink_ops ob_sink_telegram = {
-    OUTBOX_SINK_OPS_HEAD,
-    .kind = "telegram",
-    .also = "tg telegram_bot telegram-bot",
-    .keeps_order = false,
-    .open = telegram_open,
-    .deliver = ob_chat_deliver,
-    .cancel = ob_chat_cancel,
-    .close = ob_chat_close,
-    .settings = settings,
-    .ping = ob_chat_ping,
-    .descriptors = 4,
-    .descriptors_each = 1,
-    .connections = "connections",
-    .summary = "messages of a bot to Telegram chats",
+    OB_CHAT_OPS,           .kind = "telegram",   .also = "tg telegram_bot telegram-bot",
+    .open = telegram_open, .settings = settings, .summary = "messages of a bot to Telegram chats",
 };

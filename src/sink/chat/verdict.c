@@ -2,7 +2,7 @@
  * without what we sent it in secret. */
 #include "sink/chat/chat.h"
 
-#include "sink/common/excerpt.h"
+#include "sink/curl/excerpt.h"
 #include "sink/curl/http_outcome.h"
 
 #include <stdio.h>
@@ -66,7 +66,7 @@ void ob_chat_limit(struct ob_chat_call *call, struct outbox_verdict *verdict, in
 {
     outbox_sink *sink = call->sink;
     int64_t now = now_us(sink), after_us = verdict->not_before_us;
-    int64_t most_s = sink->patience_us / 1000000;
+    int64_t most_s = sink->curl.patience_us / 1000000;
     if (after_s > 0 && (after_s < most_s ? after_s : most_s) * 1000000 > after_us)
         after_us = (after_s < most_s ? after_s : most_s) * 1000000;
     bool all = !call->to[0] || (now < sink->limited_until_us && strcmp(sink->limited_to, call->to) != 0);
@@ -125,7 +125,7 @@ static void call_end(const struct ob_chat_call *call, CURLcode result, struct ob
         .cut = call->cut,
         .flooded = call->curl.flooded,
         .retry_after_s = retry_after,
-        .patience_us = call->sink->patience_us,
+        .patience_us = call->sink->curl.patience_us,
     };
 }
 
@@ -146,7 +146,7 @@ void ob_chat_judge(struct ob_chat_call *call, CURLcode result, struct outbox_ver
     static const struct ob_http_rules none;
     const struct ob_chat_provider *provider = call->sink->provider;
     struct ob_http_end end;
-    if (call->knock && result == CURLE_OK) {
+    if (call->connect_only && result == CURLE_OK) {
         ob_chat_accept(call, verdict, NULL);
         verdict->text = "it was reached; whether it takes messages shows when one is sent";
         return;
@@ -184,7 +184,7 @@ static void note_peer(struct ob_chat_call *call, const struct outbox_verdict *ve
         peer->until_us = now_us(call->sink) + verdict->not_before_us;
 }
 
-void ob_chat_tell(struct ob_chat_call *call, struct outbox_verdict *verdict)
+void ob_chat_describe(struct ob_chat_call *call, struct outbox_verdict *verdict)
 {
     note_peer(call, verdict);
     verdict->reference = call->reference[0] ? call->reference : NULL;

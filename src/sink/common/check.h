@@ -1,4 +1,4 @@
-/* check.h - for the check function of a kind of sink: reporting a problem with its settings. */
+/* check.h - for the check function of a kind of sink: reporting a problem with its settings. Thread: the caller's; no state. */
 #ifndef OB_SINK_COMMON_CHECK_H
 #define OB_SINK_COMMON_CHECK_H
 

@@ -1,4 +1,5 @@
-/* tls.h - the TLS options that sinks share: one set of rows for their tables, and one reader. */
+/* tls.h - the TLS options that sinks share: one set of rows for their tables, and one reader. Thread: the one that
+ * opens the sink. */
 #ifndef OB_SINK_COMMON_TLS_H
 #define OB_SINK_COMMON_TLS_H
 

@@ -1,5 +1,5 @@
 /* http_outcome.h - what the end of an HTTP request means for the message. Decided by codes alone: libcurl's result, the
- * status, and whether a request may have left. */
+ * status, and whether a request may have left. No I/O; any thread. */
 #ifndef OB_SINK_CURL_HTTP_OUTCOME_H
 #define OB_SINK_CURL_HTTP_OUTCOME_H
 

@@ -1,5 +1,5 @@
 /* http_url.h - which URLs a request may go to. Parsed by libcurl's own parser, and handed to libcurl as that parser
- * writes them: so what was checked is what is used. */
+ * writes them: so what was checked is what is used. No I/O; any thread. */
 #ifndef OB_SINK_CURL_HTTP_URL_H
 #define OB_SINK_CURL_HTTP_URL_H
 

@@ -121,7 +121,7 @@ static bool call_add(struct ob_curl_call *call)
     return curl_multi_add_handle(call->loop->multi, call->easy) == CURLM_OK;
 }
 
-/* Nothing may be freed until all answers of this turn are told. */
+/* Nothing may be freed until all answers of this turn are reported. */
 static void on_address(struct ob_curl_call *call, CURLcode result)
 {
     call->loop->acting = true;

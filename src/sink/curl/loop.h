@@ -12,8 +12,8 @@
 #ifndef OB_SINK_CURL_LOOP_H
 #define OB_SINK_CURL_LOOP_H
 
-#include "sink/common/net_guard.h"
 #include "sink/curl/names.h"
+#include "sink/curl/net_guard.h"
 
 #include <curl/curl.h>
 
@@ -25,7 +25,7 @@ struct ob_curl_limits {
     int64_t idle_us;      /* a connection unused for so long is closed */
     int64_t connect_us;   /* to resolve, connect and shake hands */
     int64_t total_us;     /* from start to end */
-    uint64_t answer_most; /* bytes that may come for one call, all told; see ob_curl_answer_most */
+    uint64_t answer_most; /* bytes that may come for one call in total; see ob_curl_answer_most */
 };
 
 struct ob_curl_call {

@@ -1,4 +1,4 @@
-/* loop_int.h - what loop.c and watch.c share. */
+/* loop_int.h - what loop.c and watch.c share. Thread: the loop's. */
 #ifndef OB_SINK_CURL_LOOP_INT_H
 #define OB_SINK_CURL_LOOP_INT_H
 

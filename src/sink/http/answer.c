@@ -2,7 +2,7 @@
  * it in secret, for some receivers repeat the request in their errors. */
 #include "sink/http/answer.h"
 
-#include "sink/common/excerpt.h"
+#include "sink/curl/excerpt.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -132,8 +132,8 @@ static void read_json(struct ob_http_answer *answer)
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-void ob_http_answer_tell(struct ob_http_answer *answer, const struct ob_http_end *end, const char *error,
-                         struct outbox_verdict *verdict)
+void ob_http_answer_describe(struct ob_http_answer *answer, const struct ob_http_end *end, const char *error,
+                             struct outbox_verdict *verdict)
 {
     if (end->curl == CURLE_OK && end->status >= 200 && end->status < 300)
         read_json(answer);

@@ -1,4 +1,4 @@
-/* answer.h - what a receiver said: as much of it as we want to know, and never more. */
+/* answer.h - an answer while it comes in: as much of it as is used, and never more. Thread: the loop's. */
 #ifndef OB_SINK_HTTP_ANSWER_H
 #define OB_SINK_HTTP_ANSWER_H
 
@@ -27,7 +27,7 @@ size_t ob_http_answer_body(char *bytes, size_t size, size_t count, void *data);
 size_t ob_http_answer_header(char *bytes, size_t size, size_t count, void *data);
 
 /* Adds text, reference and output to the verdict; they are borrowed from the answer. error: libcurl's own words. */
-void ob_http_answer_tell(struct ob_http_answer *answer, const struct ob_http_end *end, const char *error,
-                         struct outbox_verdict *verdict);
+void ob_http_answer_describe(struct ob_http_answer *answer, const struct ob_http_end *end, const char *error,
+                             struct outbox_verdict *verdict);
 
 #endif

@@ -17,8 +17,6 @@ const struct outbox_sink_setting ob_http_settings[] = {
     {"url_header", OUTBOX_OPTION_TEXT, .doc = "a header of the message that holds its own URL; see url_allow"},
     {"url_allow", OUTBOX_OPTION_LIST,
      .doc = "places that a message's own URL may lead to: https://host/path (and what is below), or a host"},
-    {"allow", OUTBOX_OPTION_LIST,
-     .doc = "addresses that may be dialled though they are not public: 10.1.2.0/24, ::1, or any"},
     {"method", OUTBOX_OPTION_ENUM, "POST", "POST PUT PATCH", .doc = "of the request"},
     OB_RENDER_SETTINGS,
     {"secret", OUTBOX_OPTION_LIST, .secret = true,
@@ -28,21 +26,12 @@ const struct outbox_sink_setting ob_http_settings[] = {
     {"idempotency", OUTBOX_OPTION_ENUM, "id", "id dedupe none",
      .doc = "what Idempotency-Key holds: the message's id, its dedupe key where it has one, or nothing"},
     {"user_agent", OUTBOX_OPTION_TEXT, "outbox", .doc = "the User-Agent header"},
-    {"connections", OUTBOX_OPTION_INT, "0", .least = 0, .most = 10000,
-     .doc = "at most so many at once; 0: as many as the sink's concurrency needs"},
-    {"idle", OUTBOX_OPTION_DURATION, "45s", .least = 1000000, .most = 3600000000,
-     .doc = "a connection unused for so long is closed"},
-    {"connect_timeout", OUTBOX_OPTION_DURATION, "5s", .least = 1000, .most = 3600000000,
-     .doc = "to resolve, connect and shake hands"},
-    {"response_timeout", OUTBOX_OPTION_DURATION, "30s", .least = 1000, .most = 3600000000,
-     .doc = "from the start to the end of the answer; the sink's timeout may be shorter"},
+    OB_CURL_SETTINGS,
     {"response_max", OUTBOX_OPTION_SIZE, "64KiB", .least = 0, .most = 16777216, .doc = "of an answer no more is read"},
     {"redirects", OUTBOX_OPTION_ENUM, "no", "no same-origin",
      .doc = "whether a 307 or 308 to the same scheme, host and port is followed"},
     {"on_status", OUTBOX_OPTION_MAP,
      .doc = "what a status means: 404: retry; accepted, retry, limited, terminal, blocked or unknown; 4xx: a class"},
-    {"retry_after_max", OUTBOX_OPTION_DURATION, "1h", .least = 0, .most = 604800000000,
-     .doc = "the most that a Retry-After may ask for"},
     {"reference", OUTBOX_OPTION_TEXT,
      .doc = "where the receiver's own id is found: a header of the answer, or a JSON pointer into it (/data/id)"},
     {"capture", OUTBOX_OPTION_BOOL, "false", .doc = "hands an answer that is JSON to outcome hooks"},
@@ -50,8 +39,6 @@ const struct outbox_sink_setting ob_http_settings[] = {
      .doc = "how outbox doctor looks: connect and shake hands only, or ask with that method"},
     {"version", OUTBOX_OPTION_ENUM, "1.1", "auto 1.1 2",
      .doc = "of HTTP; auto: 2 where TLS agrees on it; 2 without TLS means from the first byte"},
-    {"proxy", OUTBOX_OPTION_TEXT, .secret = true,
-     .doc = "http://host:port; the addresses behind it cannot be checked here. None is taken from the environment"},
     OB_TLS_SETTINGS,
     OB_TLS_MORE_SETTINGS,
     {NULL},
@@ -168,8 +155,6 @@ static enum outbox_code read_places(struct ob_http_config *config, const struct 
         code = ob_option_keep(options, "url_header", &config->arena, &config->url_header, err);
     for (size_t i = 0; !code && (place = ob_option_next(options, "url_allow", &i));)
         code = ob_http_urls_allow(&config->places, place, err);
-    for (size_t i = 0; !code && (place = ob_option_next(options, "allow", &i));)
-        code = ob_net_guard_allow(&config->guard, place, err);
     if (code)
         return code;
     if (!config->url && !config->url_header)
@@ -177,7 +162,7 @@ static enum outbox_code read_places(struct ob_http_config *config, const struct 
     if (config->url_header && !config->places.count)
         return ob_error_set(err, OUTBOX_INVALID,
                             "url_header lets messages say where they go: url_allow must name the places they may");
-    return ob_option_keep(options, "proxy", &config->arena, &config->proxy, err);
+    return OUTBOX_OK;
 }
 
 static enum outbox_code read_answers(struct ob_http_config *config, const struct ob_options *options,
@@ -193,20 +178,11 @@ static enum outbox_code read_answers(struct ob_http_config *config, const struct
         code = ob_http_rules_set(&config->rules, status, outcome, err);
     config->capture = ob_option_bool(options, "capture");
     config->response_most = (size_t)ob_option_int(options, "response_max");
+    config->curl.limits.answer_most = ob_curl_answer_most(config->response_most);
     config->keep_most = EXCERPT;
     if (config->capture || config->reference_pointer)
         config->keep_most = config->response_most;
-    config->patience_us = ob_option_int(options, "retry_after_max");
     return code;
-}
-
-static void read_limits(struct ob_http_config *config, const struct ob_options *options)
-{
-    config->limits.connections = (int)ob_option_int(options, "connections");
-    config->limits.idle_us = ob_option_int(options, "idle");
-    config->limits.connect_us = ob_option_int(options, "connect_timeout");
-    config->limits.total_us = ob_option_int(options, "response_timeout");
-    config->limits.answer_most = ob_curl_answer_most((uint64_t)ob_option_int(options, "response_max"));
 }
 
 static enum outbox_code read_choices(struct ob_http_config *config, const struct ob_options *options,
@@ -234,9 +210,9 @@ enum outbox_code ob_http_config_init(struct ob_http_config *config, const struct
     struct ob_options options = {given, count, ob_http_settings};
     memset(config, 0, sizeof *config);
     ob_arena_init(&config->arena, 1024);
-    ob_net_guard_init(&config->guard);
-    read_limits(config, &options);
-    enum outbox_code code = read_places(config, &options, err);
+    enum outbox_code code = ob_curl_options_read(&config->curl, &options, &config->arena, err);
+    if (!code)
+        code = read_places(config, &options, err);
     if (!code)
         code = read_choices(config, &options, err);
     if (!code)
@@ -257,6 +233,6 @@ void ob_http_config_fini(struct ob_http_config *config)
     curl_slist_free_all(config->fixed);
     curl_slist_free_all(config->masks);
     ob_http_urls_fini(&config->places);
-    ob_net_guard_fini(&config->guard);
+    ob_net_guard_fini(&config->curl.guard);
     ob_arena_fini(&config->arena);
 }

@@ -1,4 +1,5 @@
-/* config.h - the settings of the http sink: their table, and what open makes of them. Never changed after that. */
+/* config.h - the settings of the http sink: their table, and what open makes of them. Never changed after that.
+ * Thread: the loop's. */
 #ifndef OB_SINK_HTTP_CONFIG_H
 #define OB_SINK_HTTP_CONFIG_H
 
@@ -7,14 +8,14 @@
 #include "sink/common/tls.h"
 #include "sink/curl/http_outcome.h"
 #include "sink/curl/http_url.h"
-#include "sink/curl/loop.h"
+#include "sink/curl/option.h"
 #include "sink/http/mask.h"
 #include "sink/http/webhook_sign.h"
 
 #include <outbox/sink.h>
 
 enum ob_http_idempotency { OB_HTTP_KEY_ID, OB_HTTP_KEY_DEDUPE, OB_HTTP_KEY_NONE };
-enum ob_http_ping { OB_HTTP_PROBE_CONNECT, OB_HTTP_PROBE_HEAD, OB_HTTP_PROBE_OPTIONS };
+enum ob_http_ping { OB_HTTP_PING_CONNECT, OB_HTTP_PING_HEAD, OB_HTTP_PING_OPTIONS };
 
 struct ob_http_config {
     struct ob_arena arena; /* of all texts below */
@@ -31,16 +32,13 @@ struct ob_http_config {
     struct curl_slist *masks; /* what of a request must not be shown; owned */
     const char *user_agent;
     long version; /* of CURLOPT_HTTP_VERSION */
-    const char *proxy;
+    struct ob_curl_options curl;
     struct ob_tls tls;
     bool follow; /* redirects to the same origin */
     size_t response_most, keep_most;
     bool capture;
     const char *reference_header, *reference_pointer;
-    int64_t patience_us;
     struct ob_http_rules rules;
-    struct ob_net_guard guard;
-    struct ob_curl_limits limits;
 };
 
 extern const struct outbox_sink_setting ob_http_settings[];

@@ -70,7 +70,8 @@ static bool call_configure(struct call *call, const struct ob_http_config *confi
     SET_GIVEN(USERAGENT, config->user_agent);
 #undef SET_GIVEN
 #undef SET
-    return ok && ob_curl_tls(easy, &config->tls) && (!config->proxy || ob_curl_via(&call->curl, config->proxy)) &&
+    return ok && ob_curl_tls(easy, &config->tls) &&
+           (!config->curl.proxy || ob_curl_via(&call->curl, config->curl.proxy)) &&
            (!config->url || ob_curl_to(&call->curl, config->url));
 }
 
@@ -170,7 +171,7 @@ static void call_end(const struct call *call, CURLcode result, struct ob_http_en
         .keyed = call->request.keyed,
         .own_address = call->request.url != NULL,
         .retry_after_s = retry_after,
-        .patience_us = config->patience_us,
+        .patience_us = config->curl.patience_us,
     };
 }
 
@@ -213,7 +214,7 @@ static void call_release(struct call *call)
 static void judge_ping(const struct ob_http_config *config, const struct ob_http_end *end,
                        struct outbox_verdict *verdict)
 {
-    bool connected = end->curl == CURLE_OK && config->ping == OB_HTTP_PROBE_CONNECT;
+    bool connected = end->curl == CURLE_OK && config->ping == OB_HTTP_PING_CONNECT;
     if (!connected && !(end->status && (verdict->outcome == OUTBOX_SINK_TERMINAL || end->status == 405)))
         return;
     *verdict = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
@@ -235,7 +236,7 @@ static void call_done(struct ob_curl_call *curl, CURLcode result)
     ob_http_judge(&sink->config.rules, &end, code, &verdict);
     if (call->ping)
         judge_ping(&sink->config, &end, &verdict);
-    ob_http_answer_tell(&call->answer, &end, curl->error, &verdict);
+    ob_http_answer_describe(&call->answer, &end, curl->error, &verdict);
     ob_list_remove(&call->node); /* from here on no cancel finds it */
     answer(sink, call->handle, &verdict);
     call_release(call);
@@ -254,7 +255,7 @@ static enum outbox_code http_open(const struct outbox_sink_option *options, size
     ob_list_init(&sink->spare);
     enum outbox_code code = ob_http_config_init(&sink->config, options, count, err);
     if (!code)
-        code = ob_curl_loop_new(host->loop, &sink->config.guard, &sink->config.limits, &sink->loop, err);
+        code = ob_curl_loop_new(host->loop, &sink->config.curl.guard, &sink->config.curl.limits, &sink->loop, err);
     if (code) {
         sink_free(sink);
         return code;
@@ -331,9 +332,9 @@ static void http_ping(outbox_sink *sink, uint64_t handle)
     ob_list_push(&sink->out, &call->node);
     CURL *easy = call->curl.easy;
     curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
-    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, config->ping == OB_HTTP_PROBE_OPTIONS ? "OPTIONS" : NULL);
-    curl_easy_setopt(easy, CURLOPT_NOBODY, config->ping == OB_HTTP_PROBE_HEAD ? 1L : 0L);
-    curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, config->ping == OB_HTTP_PROBE_CONNECT ? 1L : 0L);
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, config->ping == OB_HTTP_PING_OPTIONS ? "OPTIONS" : NULL);
+    curl_easy_setopt(easy, CURLOPT_NOBODY, config->ping == OB_HTTP_PING_HEAD ? 1L : 0L);
+    curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, config->ping == OB_HTTP_PING_CONNECT ? 1L : 0L);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, config->fixed);
     if (!ob_curl_start(&call->curl)) {
         call_free(call);

@@ -1,7 +1,7 @@
 /* mask.c - see mask.h. */
 #include "sink/http/mask.h"
 
-#include "sink/common/excerpt.h"
+#include "sink/curl/excerpt.h"
 
 #include <string.h>
 

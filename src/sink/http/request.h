@@ -1,5 +1,5 @@
 /* request.h - a message as a request: its header lines and its body. Nothing a message says reaches the wire
- * unchecked. The memory is used again for the next message. */
+ * unchecked. The memory is used again for the next message. Thread: the loop's; no I/O. */
 #ifndef OB_SINK_HTTP_REQUEST_H
 #define OB_SINK_HTTP_REQUEST_H
 

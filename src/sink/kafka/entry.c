@@ -59,7 +59,7 @@ static void unlink_entry(struct ob_kafka_entry *entry, bool accepted, struct ob_
 /* One that no report brought back is still known to librdkafka: it stays until the producer is gone. */
 static void entry_free(struct ob_kafka_entry *entry)
 {
-    struct ob_kafka_producer *producer = entry->out ? entry->sink->lanes[entry->batching] : NULL;
+    struct ob_kafka_producer *producer = entry->out ? entry->sink->producers[entry->batching] : NULL;
     if (producer)
         ob_list_push(&producer->orphans, &entry->node);
     else

@@ -62,10 +62,10 @@ static void kafka_close(outbox_sink *sink)
     OB_LIST_EACH_SAFE (it, &sink->out) {
         struct ob_kafka_entry *entry = OB_CONTAINER(it, struct ob_kafka_entry, node);
         ob_list_remove(&entry->node);
-        ob_list_push(&sink->lanes[entry->batching]->orphans, &entry->node);
+        ob_list_push(&sink->producers[entry->batching]->orphans, &entry->node);
     }
     for (int i = 0; i < OB_KAFKA_PRODUCERS; i++)
-        ob_kafka_producer_retire(sink->lanes[i]);
+        ob_kafka_producer_retire(sink->producers[i]);
     uv_close((uv_handle_t *)&sink->timer, timer_closed);
 }
 
@@ -86,18 +86,19 @@ static bool may_go(const outbox_sink *sink, const struct ob_kafka_entry *entry, 
         return true;
     return ahead->out && ahead->batching == OB_KAFKA_BATCHED && entry->batching == OB_KAFKA_BATCHED &&
            sink->config.by_key && entry->msg->key && ahead->topic == entry->topic &&
-           ob_kafka_producer_is_warm(sink->lanes[OB_KAFKA_BATCHED], ahead->topic, atomic_load(&ahead->partition), now);
+           ob_kafka_producer_is_warm(sink->producers[OB_KAFKA_BATCHED], ahead->topic, atomic_load(&ahead->partition),
+                                     now);
 }
 
 static struct ob_kafka_producer *producer_of(outbox_sink *sink, enum ob_kafka_batching batching)
 {
     struct outbox_error err = {0};
-    if (!sink->lanes[batching]) {
-        sink->lanes[batching] = ob_kafka_producer_new(sink, batching, &err);
-        if (!sink->lanes[batching])
+    if (!sink->producers[batching]) {
+        sink->producers[batching] = ob_kafka_producer_new(sink, batching, &err);
+        if (!sink->producers[batching])
             sink->host->log(sink->host->ctx, OUTBOX_LOG_ERROR, err.text);
     }
-    return sink->lanes[batching];
+    return sink->producers[batching];
 }
 
 /* NULL without memory. */
@@ -227,8 +228,9 @@ static void report_accepted(struct ob_kafka_entry *entry, const rd_kafka_message
     outbox_sink *sink = entry->sink;
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     char reference[320];
-    if (entry->batching == OB_KAFKA_BATCHED && sink->lanes[OB_KAFKA_BATCHED] && !report->err)
-        ob_kafka_producer_warm(sink->lanes[OB_KAFKA_BATCHED], entry->topic, report->partition, ob_kafka_now_us(sink));
+    if (entry->batching == OB_KAFKA_BATCHED && sink->producers[OB_KAFKA_BATCHED] && !report->err)
+        ob_kafka_producer_warm(sink->producers[OB_KAFKA_BATCHED], entry->topic, report->partition,
+                               ob_kafka_now_us(sink));
     sink->last_error[0] = sink->refused_code[0] = '\0';
     verdict.outcome = OUTBOX_SINK_ACCEPTED;
     if (report->offset >= 0 && entry->msg) {
@@ -261,7 +263,7 @@ void ob_kafka_reported(struct ob_kafka_entry *entry, const rd_kafka_message_t *r
     outbox_sink *sink = entry->sink;
     rd_kafka_msg_status_t status = rd_kafka_message_status(report);
     struct ob_kafka_meaning meaning = ob_kafka_mean(report->err);
-    const struct ob_kafka_producer *producer = sink->lanes[entry->batching];
+    const struct ob_kafka_producer *producer = sink->producers[entry->batching];
     if (sink->closing)
         return; /* freed with the rest */
     entry->out = false;
@@ -370,7 +372,7 @@ static enum outbox_code kafka_open(const struct outbox_sink_option *options, siz
     ob_kafka_record_init(&self->record);
     enum outbox_code code = ob_kafka_config_read(&self->config, &given, err);
     struct outbox_error why = {0};
-    if (!code && !(self->lanes[OB_KAFKA_BATCHED] = ob_kafka_producer_new(self, OB_KAFKA_BATCHED, &why)))
+    if (!code && !(self->producers[OB_KAFKA_BATCHED] = ob_kafka_producer_new(self, OB_KAFKA_BATCHED, &why)))
         code = ob_error_set(err, why.code ? why.code : OUTBOX_INVALID, "%s", why.text);
     if (code) {
         ob_kafka_unref(self);

@@ -1,4 +1,4 @@
-/* kafka_int.h - what the files of the Kafka sink share. kafka.c tells the story.
+/* kafka_int.h - what the files of the Kafka sink share; see kafka.c.
  *
  * Thread: the loop's, but for ob_kafka_partition, which librdkafka calls from wherever it learns of a topic. */
 #ifndef OB_SINK_KAFKA_KAFKA_INT_H
@@ -156,7 +156,7 @@ enum ob_kafka_phase { OB_KAFKA_RUNNING, OB_KAFKA_DRAINING, OB_KAFKA_PURGING };
 struct outbox_sink {
     const struct outbox_sink_host *host;
     struct ob_kafka_config config;
-    struct ob_kafka_producer *lanes[OB_KAFKA_PRODUCERS];
+    struct ob_kafka_producer *producers[OB_KAFKA_PRODUCERS];
     struct ob_list waiting, out, pings;
     size_t out_count;
     uint64_t arrived;

@@ -1,4 +1,4 @@
-/* ping.c - looks whether the cluster, and the topic where there is but one, would take messages: asks for
+/* ping.c - finds out whether the cluster, and the topic where there is but one, would take messages: asks for
  * metadata. librdkafka's call waits, therefore it is made on libuv's pool. It lists all topics: to ask for one by its
  * name could create it. */
 #include "sink/kafka/kafka_int.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PROBE_MS = 5000 };
+enum { PING_MS = 5000 };
 
 struct ping {
     struct ob_list node;
@@ -24,7 +24,7 @@ struct ping {
     char topic[256]; /* "": any */
 };
 
-static void look(uv_work_t *work)
+static void ping_run(uv_work_t *work)
 {
     struct ping *ping = work->data;
     const struct rd_kafka_metadata *found = NULL;
@@ -40,7 +40,7 @@ static void look(uv_work_t *work)
     rd_kafka_metadata_destroy(found);
 }
 
-static void tell(const struct ping *ping)
+static void ping_report(const struct ping *ping)
 {
     outbox_sink *sink = ping->sink;
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
@@ -66,7 +66,7 @@ static void tell(const struct ping *ping)
     ob_kafka_answer(sink, ping->handle, &verdict);
 }
 
-static void looked(uv_work_t *work, int status)
+static void ping_done(uv_work_t *work, int status)
 {
     struct ping *ping = work->data;
     outbox_sink *sink = ping->sink;
@@ -74,7 +74,7 @@ static void looked(uv_work_t *work, int status)
         ping->err = RD_KAFKA_RESP_ERR__FAIL;
     ob_list_remove(&ping->node);
     if (!ping->cancelled)
-        tell(ping);
+        ping_report(ping);
     ob_kafka_producer_unuse(ping->producer);
     ob_free(ping);
     ob_kafka_unref(sink);
@@ -84,9 +84,9 @@ void ob_kafka_ping(outbox_sink *sink, uint64_t handle)
 {
     struct ping *ping = ob_calloc(1, sizeof *ping);
     struct outbox_error why = {0};
-    if (!sink->lanes[OB_KAFKA_BATCHED])
-        sink->lanes[OB_KAFKA_BATCHED] = ob_kafka_producer_new(sink, OB_KAFKA_BATCHED, &why);
-    if (!ping || !sink->lanes[OB_KAFKA_BATCHED]) {
+    if (!sink->producers[OB_KAFKA_BATCHED])
+        sink->producers[OB_KAFKA_BATCHED] = ob_kafka_producer_new(sink, OB_KAFKA_BATCHED, &why);
+    if (!ping || !sink->producers[OB_KAFKA_BATCHED]) {
         struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
         verdict.outcome = OUTBOX_SINK_NOT_SENT;
         verdict.not_before_us = OB_SHORTAGE_US;
@@ -99,15 +99,15 @@ void ob_kafka_ping(outbox_sink *sink, uint64_t handle)
     sink->refused_code[0] = '\0';
     ping->work.data = ping;
     ping->sink = sink;
-    ping->producer = sink->lanes[OB_KAFKA_BATCHED];
+    ping->producer = sink->producers[OB_KAFKA_BATCHED];
     ping->handle = handle;
-    ping->timeout_ms = sink->config.timeout_us / 1000 < PROBE_MS ? (int)(sink->config.timeout_us / 1000) : PROBE_MS;
+    ping->timeout_ms = sink->config.timeout_us / 1000 < PING_MS ? (int)(sink->config.timeout_us / 1000) : PING_MS;
     snprintf(ping->topic, sizeof ping->topic, "%s", sink->config.topic ? sink->config.topic : "");
     ob_kafka_producer_use(ping->producer);
     ob_list_push(&sink->pings, &ping->node);
     sink->refs++;
-    if (uv_queue_work(sink->host->loop, &ping->work, look, looked) != 0)
-        looked(&ping->work, UV_ENOMEM);
+    if (uv_queue_work(sink->host->loop, &ping->work, ping_run, ping_done) != 0)
+        ping_done(&ping->work, UV_ENOMEM);
 }
 
 bool ob_kafka_ping_cancel(outbox_sink *sink, uint64_t handle)

@@ -28,8 +28,8 @@ static struct ob_kafka_entry *first(const struct ob_list *list)
 static void purge(outbox_sink *sink, int flags)
 {
     for (int i = 0; i < OB_KAFKA_PRODUCERS; i++)
-        if (sink->lanes[i])
-            rd_kafka_purge(sink->lanes[i]->rk, flags | RD_KAFKA_PURGE_F_NON_BLOCKING);
+        if (sink->producers[i])
+            rd_kafka_purge(sink->producers[i]->rk, flags | RD_KAFKA_PURGE_F_NON_BLOCKING);
 }
 
 void ob_kafka_replace_begin(outbox_sink *sink, enum ob_kafka_replace replacing)
@@ -159,8 +159,8 @@ static void finish(outbox_sink *sink, bool anew)
                  sink->last_error[0] ? sink->last_error : "none");
         sink->host->log(sink->host->ctx, OUTBOX_LOG_INFO, line);
         for (int i = 0; i < OB_KAFKA_PRODUCERS; i++) {
-            ob_kafka_producer_retire(sink->lanes[i]);
-            sink->lanes[i] = NULL;
+            ob_kafka_producer_retire(sink->producers[i]);
+            sink->producers[i] = NULL;
         }
         end_waiting(sink, replacing);
     }

@@ -13,8 +13,8 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/list.h"
-#include "sink/common/append.h"
 #include "sink/common/option.h"
+#include "sink/local/append.h"
 #include "sink/shortage.h"
 
 #include <errno.h>

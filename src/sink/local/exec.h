@@ -6,7 +6,7 @@
  *   65 data, 66 input, 67 user, 68 host   terminal: this message is wrong
  *   69 unavailable                        retry; the sink seems to be down
  *   70 software, 71 os, 73, 74 i/o, 75 temporary, 76 protocol   retry
- *   64 usage, 72 file, 77 rights, 78 configuration              blocked: somebody must mend the set-up
+ *   64 usage, 72 file, 77 rights, 78 configuration              blocked: somebody must fix the configuration
  *   126, 127                              blocked: the program could not be run
  *   a signal                              unknown
  *   anything else                         the setting `other`

@@ -4,12 +4,13 @@
  * the file if it must, writes every line with one write(2), and syncs once; then all of its lines are accepted. A file
  * that was moved away is noticed before a job, and the path is opened anew: so rotation needs no signal.
  *
- * Between start and end of a job its entries belong to the thread, but for `cancelled`. Lines go out in the order given.
+ * Threads: the loop's, and a worker of libuv's for the job. From start to end of a job its entries belong to the worker,
+ * but for `cancelled`. Lines go out in the order given.
  * A line that could not be written whole is cut off again; where that fails, the next line begins on a new one. */
 #include "base/alloc.h"
 #include "base/error.h"
-#include "sink/common/append.h"
 #include "sink/common/option.h"
+#include "sink/local/append.h"
 #include "sink/local/text_queue.h"
 
 #include <errno.h>
@@ -236,7 +237,7 @@ static void file_cancel(outbox_sink *sink, uint64_t handle)
 
 /* Opens what is there, as a job would: rights alone say nothing of a folder, or of a pipe that nobody reads. A ping does
  * not create the file, so there it can only look at its folder. */
-static int look(const outbox_sink *sink)
+static int try_open(const outbox_sink *sink)
 {
     char copy[PATH_MAX];
     int fd = open(sink->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | sink->nofollow);
@@ -249,8 +250,8 @@ static int look(const outbox_sink *sink)
 
 static void file_ping(outbox_sink *sink, uint64_t handle)
 {
-    int number = look(sink);
-    ob_text_line_say(&sink->queue, handle, number ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_ACCEPTED, number);
+    int number = try_open(sink);
+    ob_text_line_answer(&sink->queue, handle, number ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_ACCEPTED, number);
 }
 
 static void file_close(outbox_sink *sink)

@@ -2,11 +2,13 @@
  *
  * The loop must not stand still because nobody reads the pipe: a piece is written only when poll(2) says that there is
  * room, and a piece is no longer than a pipe takes whole. So the descriptor's flags, which other processes share, stay
- * as they are. A line is accepted when all of it is written. Lines go out one after the other, in the order given. */
+ * as they are. A line is accepted when all of it is written. Lines go out one after the other, in the order given.
+ *
+ * Thread: the loop's. */
 #include "base/alloc.h"
 #include "base/error.h"
-#include "sink/common/append.h"
 #include "sink/common/option.h"
+#include "sink/local/append.h"
 #include "sink/local/text_queue.h"
 
 #include <errno.h>
@@ -133,7 +135,7 @@ static void stdout_ping(outbox_sink *sink, uint64_t handle)
 {
     struct pollfd fd = {.fd = sink->fd, .events = POLLOUT};
     bool closed = poll(&fd, 1, 0) > 0 && (fd.revents & (POLLERR | POLLHUP | POLLNVAL));
-    ob_text_line_say(&sink->queue, handle, closed ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_ACCEPTED, closed ? EPIPE : 0);
+    ob_text_line_answer(&sink->queue, handle, closed ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_ACCEPTED, closed ? EPIPE : 0);
 }
 
 static void free_sink(outbox_sink *sink)

@@ -16,8 +16,8 @@
 #include "base/list.h"
 #include "base/uuid.h"
 #include "base/value.h"
-#include "sink/common/append.h"
 #include "sink/common/option.h"
+#include "sink/local/append.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -190,7 +190,7 @@ static void write_down(outbox_sink *sink, const struct outbox_delivery *msg, str
 
 /* ---- deliveries ---- */
 
-static void say(outbox_sink *sink, uint64_t handle, const struct ob_stub_word *word)
+static void answer_word(outbox_sink *sink, uint64_t handle, const struct ob_stub_word *word)
 {
     char reference[32], text[128];
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
@@ -221,7 +221,7 @@ static void arm(outbox_sink *sink)
     uv_timer_start(&sink->timer, on_timer, left_us > 0 ? (uint64_t)(left_us + 999) / 1000 : 0, 0);
 }
 
-static void begin(outbox_sink *sink, struct entry *entry)
+static void entry_begin(outbox_sink *sink, struct entry *entry)
 {
     entry->leader = NULL;
     entry->due_us = sink->host->now_us(sink->host->ctx) + sink->delay_us;
@@ -233,7 +233,7 @@ static void release(outbox_sink *sink, struct entry *follower, bool accepted)
 {
     static const struct ob_stub_word not_sent = {.outcome = OUTBOX_SINK_NOT_SENT, .patience_us = -1};
     if (follower && accepted) {
-        begin(sink, follower);
+        entry_begin(sink, follower);
         return;
     }
     while (follower) {
@@ -242,7 +242,7 @@ static void release(outbox_sink *sink, struct entry *follower, bool accepted)
         ob_free(follower);
         if (next)
             next->leader = NULL;
-        say(sink, handle, &not_sent);
+        answer_word(sink, handle, &not_sent);
         follower = next;
     }
 }
@@ -261,7 +261,7 @@ static void answer(outbox_sink *sink, struct entry *entry)
         return;
     }
     ob_free(entry);
-    say(sink, handle, &word);
+    answer_word(sink, handle, &word);
     release(sink, follower, word.outcome == OUTBOX_SINK_ACCEPTED);
 }
 
@@ -296,7 +296,7 @@ static void stub_deliver(outbox_sink *sink, const struct outbox_sink_item *items
         if (!entry || lost) {
             ob_free(entry);
             lost = true;
-            say(sink, items[i].handle, &no_memory);
+            answer_word(sink, items[i].handle, &no_memory);
             continue;
         }
         ob_list_init(&entry->node);
@@ -306,7 +306,7 @@ static void stub_deliver(outbox_sink *sink, const struct outbox_sink_item *items
             last->follower = entry;
             entry->leader = last;
         } else {
-            begin(sink, entry);
+            entry_begin(sink, entry);
         }
         last = entry;
     }
@@ -349,7 +349,7 @@ static void stub_ping(outbox_sink *sink, uint64_t handle)
     if (is_down(sink))
         word = (struct ob_stub_word){
             .outcome = OUTBOX_SINK_RETRY, .unreachable = true, .patience_us = -1, .code = "stub_down"};
-    say(sink, handle, &word);
+    answer_word(sink, handle, &word);
 }
 
 /* ---- open and close ---- */

@@ -1,4 +1,4 @@
-/* stub.h - the scripts of the stub sink: what is answered to the first attempt, to the second, and so on.
+/* stub.h - the scripts of the stub sink (no I/O here): what is answered to the first attempt, to the second, and so on.
  *
  *   SCRIPT  words with blanks between them; the last word goes on for ever
  *   WORD    OUTCOME [:CODE] [@SCOPE] [/PATIENCE] [!] [*TIMES]

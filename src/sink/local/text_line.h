@@ -1,4 +1,4 @@
-/* text_line.h - a message as one line of text, for the sinks that write lines. */
+/* text_line.h - a message as one line of text, for the sinks that write lines. No I/O; any thread. */
 #ifndef OB_SINK_LOCAL_TEXT_LINE_H
 #define OB_SINK_LOCAL_TEXT_LINE_H
 

@@ -2,7 +2,7 @@
 #include "sink/local/text_queue.h"
 
 #include "base/alloc.h"
-#include "sink/common/append.h"
+#include "sink/local/append.h"
 #include "sink/shortage.h"
 
 #include <limits.h>
@@ -29,7 +29,8 @@ void ob_text_entries_free(struct ob_list *list)
         entry_free(entry_at(it));
 }
 
-void ob_text_line_say(const struct ob_text_queue *queue, uint64_t handle, enum outbox_sink_outcome outcome, int number)
+void ob_text_line_answer(const struct ob_text_queue *queue, uint64_t handle, enum outbox_sink_outcome outcome,
+                         int number)
 {
     char code[OB_ERRNO_CODE], text[PATH_MAX + 128];
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
@@ -44,7 +45,7 @@ void ob_text_line_say(const struct ob_text_queue *queue, uint64_t handle, enum o
     queue->host->done(queue->host->ctx, handle, &verdict);
 }
 
-static void say_shortage(const struct ob_text_queue *queue, uint64_t handle)
+static void answer_shortage(const struct ob_text_queue *queue, uint64_t handle)
 {
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     verdict.outcome = OUTBOX_SINK_NOT_SENT;
@@ -61,7 +62,7 @@ void ob_text_entry_end(const struct ob_text_queue *queue, struct ob_text_entry *
     bool cancelled = entry->cancelled;
     entry_free(entry);
     if (!cancelled)
-        ob_text_line_say(queue, handle, outcome, number);
+        ob_text_line_answer(queue, handle, outcome, number);
 }
 
 static struct ob_text_entry *entry_new(const struct ob_text_queue *queue, const struct outbox_sink_item *item)
@@ -88,7 +89,7 @@ void ob_text_queue_add(struct ob_text_queue *queue, const struct outbox_sink_ite
         if (entry)
             ob_list_push(&queue->entries, &entry->node);
         else
-            say_shortage(queue, items[i].handle);
+            answer_shortage(queue, items[i].handle);
     }
 }
 

@@ -34,8 +34,9 @@ struct ob_text_queue {
 void ob_text_queue_add(struct ob_text_queue *queue, const struct outbox_sink_item *items, size_t count);
 void ob_text_queue_cancel(struct ob_text_queue *queue, uint64_t handle);
 /* The verdict; number is an errno, 0 for none. */
-void ob_text_line_say(const struct ob_text_queue *queue, uint64_t handle, enum outbox_sink_outcome outcome, int number);
-/* The entry leaves its list, is freed, and its verdict is told, if anybody wants to hear it. */
+void ob_text_line_answer(const struct ob_text_queue *queue, uint64_t handle, enum outbox_sink_outcome outcome,
+                         int number);
+/* The entry leaves its list, is freed, and its verdict is reported unless it was cancelled. */
 void ob_text_entry_end(const struct ob_text_queue *queue, struct ob_text_entry *entry, enum outbox_sink_outcome outcome,
                        int number);
 /* Frees them without a word. */

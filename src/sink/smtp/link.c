@@ -254,7 +254,7 @@ static bool was_stale(const struct ob_smtp_link *link)
            (reply->replies == 0 || reply->code == 421);
 }
 
-static void tell(struct ob_smtp_link *link, CURLcode result)
+static void job_report(struct ob_smtp_link *link, CURLcode result)
 {
     struct ob_smtp_job *job = link->job;
     bool all = !job->ping && link->handed == job->mail.data.len;
@@ -276,7 +276,7 @@ static void tell(struct ob_smtp_link *link, CURLcode result)
         job->verdict.reference = job->reference;
 }
 
-static void tell_unsent(struct ob_smtp_job *job, enum outbox_code code, const char *problem, const char *text)
+static void job_report_unsent(struct ob_smtp_job *job, enum outbox_code code, const char *problem, const char *text)
 {
     struct outbox_verdict *verdict = &job->verdict;
     *verdict = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
@@ -298,7 +298,7 @@ static void send_mail(struct ob_smtp_link *link, CURL *easy)
         curl_easy_setopt(easy, CURLOPT_MAIL_RCPT, recipient) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)job->mail.data.len) != CURLE_OK) {
-        tell_unsent(job, OUTBOX_NOMEM, NULL, "out of memory");
+        job_report_unsent(job, OUTBOX_NOMEM, NULL, "out of memory");
     } else {
         CURLcode result = perform(link);
         if (result != CURLE_OK && was_stale(link) && !on_progress(link, 0, 0, 0, 0)) {
@@ -306,7 +306,7 @@ static void send_mail(struct ob_smtp_link *link, CURL *easy)
             result = perform(link);
             curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 0L);
         }
-        tell(link, result);
+        job_report(link, result);
         link->mails = link->dialled ? 1 : link->mails + 1;
     }
     curl_easy_setopt(easy, CURLOPT_MAIL_RCPT, NULL);
@@ -319,7 +319,7 @@ static void ping(struct ob_smtp_link *link, CURL *easy)
     curl_easy_setopt(easy, CURLOPT_UPLOAD, 0L);
     curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "NOOP");
-    tell(link, perform(link));
+    job_report(link, perform(link));
     link->worn = true;
 }
 
@@ -334,7 +334,7 @@ void ob_smtp_link_run(struct ob_smtp_link *link, struct ob_smtp_job *job)
     if (!code && !job->ping)
         code = ob_smtp_mail_attach(&job->mail, link->config, &err);
     if (code)
-        tell_unsent(job, code, code == OUTBOX_NOMEM ? NULL : job->mail.code, err.text);
+        job_report_unsent(job, code, code == OUTBOX_NOMEM ? NULL : job->mail.code, err.text);
     else if (job->ping)
         ping(link, easy);
     else

@@ -19,7 +19,7 @@ struct ob_smtp_link {
     size_t handed;        /* bytes of the mail that libcurl has taken */
     bool dialled;         /* for this mail */
     bool leaving;         /* says goodbye: no new connection for that */
-    bool worn;            /* to be closed, once its last job is told of */
+    bool worn;            /* to be closed, once its last job is reported */
     bool starved;         /* no descriptor or no memory was left for a new one */
     bool no_login;        /* a new connection, and the server did not ask who we are */
     atomic_bool off;      /* cut for good */
@@ -34,7 +34,7 @@ void ob_smtp_link_fini(struct ob_smtp_link *link);
 void ob_smtp_link_close(struct ob_smtp_link *link);
 
 /* Sends the mail, or looks whether one could be sent, and fills in how it went. A link that is worn is the caller's to
- * close, after the job was told of: the goodbye may take a while. */
+ * close, after the job was reported: the goodbye may take a while. */
 void ob_smtp_link_run(struct ob_smtp_link *link, struct ob_smtp_job *job);
 
 /* From any thread: whatever goes on ends with an error. */

@@ -105,7 +105,7 @@ static struct ob_smtp_job *next_job(struct ob_smtp_pool *pool)
 }
 
 /* With the lock: how the job went goes to the loop. */
-static void tell(struct ob_smtp_pool *pool, struct ob_smtp_job *job)
+static void job_report(struct ob_smtp_pool *pool, struct ob_smtp_job *job)
 {
     if (atomic_load(&job->cancelled) || pool->closing) {
         ob_smtp_job_free(job);
@@ -133,7 +133,7 @@ static void *work(void *ctx)
             pthread_mutex_unlock(&pool->lock);
             ob_smtp_link_run(&worker->link, worker->job);
             pthread_mutex_lock(&pool->lock);
-            tell(pool, worker->job);
+            job_report(pool, worker->job);
             worker->job = NULL;
             if (worker->link.worn)
                 part(worker);

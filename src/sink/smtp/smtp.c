@@ -1,6 +1,6 @@
 /* smtp.c - the email sink: every message is one mail to one recipient, and the server's reply decides.
  *
- * Mails are built here and sent by the threads of smtp_pool. At most one mail of a key is out at a time: the host sees
+ * Mails are built here and sent by the threads of pool.c. At most one mail of a key is out at a time: the host sees
  * to that. A mail is never sent again here, but for one case: the connection was closed after the last mail, before
  * this one began.
  *

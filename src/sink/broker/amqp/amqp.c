@@ -6,7 +6,7 @@
  *
  * An alarm of the broker (memory, disk) stops it reading: what was not sent comes back as limited, at no cost.
  *
- * The library waits without end when a socket is full. Hence the broker thread, a bound on writes that the kernel
+ * The library waits without end when a socket is full. So there is the broker thread, a bound on writes that the kernel
  * keeps, and the reading of all that has come before every publish: a receive deadline that passes inside of publish
  * would, in this version, hold it for ever.
  *

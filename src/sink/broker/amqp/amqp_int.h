@@ -1,4 +1,4 @@
-/* amqp_int.h - between the files of the RabbitMQ sink; amqp.c tells the story. */
+/* amqp_int.h - between the files of the RabbitMQ sink; see amqp.c. */
 #ifndef OB_SINK_BROKER_AMQP_AMQP_INT_H
 #define OB_SINK_BROKER_AMQP_AMQP_INT_H
 

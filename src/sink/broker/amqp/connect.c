@@ -2,7 +2,7 @@
  * confirms. Every step waits, all together within connect_timeout. */
 #include "sink/broker/amqp/amqp_int.h"
 
-#include "sink/common/tls_fault.h"
+#include "sink/broker/tls_fault.h"
 
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>

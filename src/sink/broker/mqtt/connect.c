@@ -45,7 +45,7 @@ static bool hear_first(struct ob_mqtt *mqtt, struct ob_mqtt_packet *packet, stru
 static bool allows(struct ob_mqtt *mqtt, const struct ob_mqtt_packet *said, struct ob_verdict *verdict)
 {
     if (said->reason) {
-        ob_mqtt_rule_connect(verdict, said->reason, said->said);
+        ob_mqtt_verdict_of_connect(verdict, said->reason, said->said);
         return false;
     }
     if (mqtt->qos > said->qos_maximum || (mqtt->retain && !said->retains)) {

@@ -1,7 +1,7 @@
 /* link.c - see link.h. On the broker thread. */
 #include "sink/broker/mqtt/link.h"
 
-#include "sink/common/tls_fault.h"
+#include "sink/broker/tls_fault.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -51,14 +51,14 @@ static struct ob_broker_job *find(struct ob_mqtt *mqtt, uint16_t id)
     return NULL;
 }
 
-static void end(struct ob_mqtt *mqtt, struct ob_broker_job *job, int reason, const char *said)
+static void job_end(struct ob_mqtt *mqtt, struct ob_broker_job *job, int reason, const char *said)
 {
     enum { NO_SUBSCRIBERS = 0x10 };
     if (reason < 0x80) {
         ob_broker_job_accepted(mqtt->broker, job, NULL, reason == NO_SUBSCRIBERS ? "nobody subscribes to it" : NULL);
         return;
     }
-    ob_mqtt_rule(&job->verdict, reason, said, mqtt->broker->one_address);
+    ob_mqtt_verdict(&job->verdict, reason, said, mqtt->broker->one_address);
     ob_broker_job_end(mqtt->broker, job);
 }
 
@@ -72,7 +72,7 @@ static bool answered(struct ob_mqtt *mqtt, const struct ob_mqtt_packet *packet)
     if ((packet->type == OB_MQTT_PUBACK) != (mqtt->qos == 1) || job->stage != stage)
         return false;
     if (packet->type != OB_MQTT_PUBREC || packet->reason >= 0x80) {
-        end(mqtt, job, packet->reason, packet->said);
+        job_end(mqtt, job, packet->reason, packet->said);
         return true;
     }
     job->stage = STAGE_RECEIVED;
@@ -84,7 +84,7 @@ static bool answered(struct ob_mqtt *mqtt, const struct ob_mqtt_packet *packet)
     return true;
 }
 
-static void ended(struct ob_mqtt *mqtt, const struct ob_mqtt_packet *packet)
+static void job_ended(struct ob_mqtt *mqtt, const struct ob_mqtt_packet *packet)
 {
     char name[16];
     snprintf(name, sizeof name, "0x%02x", (unsigned)packet->reason);
@@ -99,7 +99,7 @@ static void handle_packet(struct ob_mqtt *mqtt, const struct ob_mqtt_packet *pac
     case OB_MQTT_PUBACK:
     case OB_MQTT_PUBREC:
     case OB_MQTT_PUBCOMP: asked = answered(mqtt, packet); break;
-    case OB_MQTT_DISCONNECT: ended(mqtt, packet); break;
+    case OB_MQTT_DISCONNECT: job_ended(mqtt, packet); break;
     case OB_MQTT_PINGRESP:
         asked = mqtt->asked_us != 0;
         mqtt->asked_us = 0;

@@ -1,4 +1,4 @@
-/* mqtt_int.h - between the files of the MQTT sink; mqtt.c tells the story. */
+/* mqtt_int.h - between the files of the MQTT sink; see mqtt.c. */
 #ifndef OB_SINK_BROKER_MQTT_MQTT_INT_H
 #define OB_SINK_BROKER_MQTT_MQTT_INT_H
 
@@ -29,8 +29,8 @@ void ob_mqtt_disconnect(void *self);
 bool ob_mqtt_publish(struct ob_mqtt *mqtt, struct ob_broker_job *job);
 
 /* What the broker's reason for a message means; it is not below 0x80. */
-void ob_mqtt_rule(struct ob_verdict *verdict, int reason, const char *said, bool one_address);
+void ob_mqtt_verdict(struct ob_verdict *verdict, int reason, const char *said, bool one_address);
 /* And its reason to refuse us; also the codes of MQTT 3. */
-void ob_mqtt_rule_connect(struct ob_verdict *verdict, int reason, const char *said);
+void ob_mqtt_verdict_of_connect(struct ob_verdict *verdict, int reason, const char *said);
 
 #endif

@@ -54,7 +54,7 @@ void ob_nats_link_give(struct ob_nats_link *link)
 }
 
 /* Owns event, which may be NULL: then there was no memory for it, and ack_timeout speaks in its place. */
-static void tell(struct ob_nats_link *link, struct ob_nats_event *event)
+static void event_push(struct ob_nats_link *link, struct ob_nats_event *event)
 {
     pthread_mutex_lock(&link->mutex);
     bool listens = link->broker && event;
@@ -82,7 +82,7 @@ void ob_nats_on_ack(jsCtx *js, natsMsg *msg, jsPubAck *ack, jsPubAckErr *error, 
             event->duplicate = ack->Duplicate;
             snprintf(event->text, sizeof event->text, "%s/%" PRIu64, ack->Stream ? ack->Stream : "", ack->Sequence);
         }
-        tell(closure, event);
+        event_push(closure, event);
     } else {
         ob_free(event);
     }
@@ -99,7 +99,7 @@ void ob_nats_on_error(natsConnection *nc, natsSubscription *sub, natsStatus stat
         natsConnection_GetLastError(nc, &text);
         snprintf(event->text, sizeof event->text, "%s", text ? text : natsStatus_GetText(status));
     }
-    tell(closure, event);
+    event_push(closure, event);
 }
 
 void ob_nats_on_closed(natsConnection *nc, void *closure)

@@ -86,7 +86,7 @@ static void nats_send(void *self, struct ob_broker_job *job)
         ob_verdict_set(&job->verdict, OUTBOX_SINK_TERMINAL, "nats", "message",
                        "no message of NATS can be made of it: %s", natsStatus_GetText(status));
     } else if (status == NATS_MAX_PAYLOAD || status == NATS_INVALID_SUBJECT) {
-        ob_nats_rule(&job->verdict, status, 0, NULL, job->attempt, nats->broker->one_address);
+        ob_nats_verdict(&job->verdict, status, 0, NULL, job->attempt, nats->broker->one_address);
     } else {
         ob_broker_lost(nats->broker, "lost", "publishing to NATS: %s", natsStatus_GetText(status));
         return;
@@ -115,7 +115,7 @@ static void answered(struct nats *nats, const struct ob_nats_event *event)
         ob_broker_job_accepted(nats->broker, job, event->text, event->duplicate ? "the stream has it already" : NULL);
         return;
     }
-    ob_nats_rule(&job->verdict, event->status, event->code, event->text, job->attempt, nats->broker->one_address);
+    ob_nats_verdict(&job->verdict, event->status, event->code, event->text, job->attempt, nats->broker->one_address);
     ob_broker_job_end(nats->broker, job);
 }
 
@@ -128,7 +128,7 @@ static void forbidden(struct nats *nats, const struct ob_nats_event *event)
         size_t len = job->address.len;
         if (!at || strncmp(at + 1, subject, len) != 0 || at[1 + len] != '"')
             continue;
-        ob_nats_rule(&job->verdict, event->status, 0, event->text, job->attempt, nats->broker->one_address);
+        ob_nats_verdict(&job->verdict, event->status, 0, event->text, job->attempt, nats->broker->one_address);
         ob_broker_job_end(nats->broker, job);
     }
 }
@@ -297,7 +297,8 @@ static bool nats_connect(void *self, struct ob_verdict *verdict)
     if (status == NATS_TIMEOUT)
         ob_verdict_silent(nats->broker, verdict, nats->places);
     else
-        ob_nats_rule_connect(verdict, status, text && *text ? text : natsStatus_GetText(status), nats->places, dialled);
+        ob_nats_verdict_of_connect(verdict, status, text && *text ? text : natsStatus_GetText(status), nats->places,
+                                   dialled);
     nats_disconnect(nats);
     return false;
 }
@@ -315,7 +316,7 @@ static void nats_ping(void *self, struct ob_verdict *verdict)
         ob_verdict_set(verdict, OUTBOX_SINK_BLOCKED, "nats", nats->stream ? "no_stream" : "no_jetstream", "%s",
                        nats->stream ? "there is no such stream" : "the server has no JetStream");
     } else if (status != NATS_OK) {
-        ob_nats_rule(verdict, status, (int)code, natsStatus_GetText(status), 2, true);
+        ob_nats_verdict(verdict, status, (int)code, natsStatus_GetText(status), 2, true);
     } else if (account) {
         snprintf(verdict->text, sizeof verdict->text, "%d streams", (int)account->Streams);
     }

@@ -1,4 +1,4 @@
-/* nats_int.h - between the files of the NATS sink; nats.c tells the story. */
+/* nats_int.h - between the files of the NATS sink; see nats.c. */
 #ifndef OB_SINK_BROKER_NATS_NATS_INT_H
 #define OB_SINK_BROKER_NATS_NATS_INT_H
 
@@ -69,11 +69,11 @@ bool ob_nats_guard_start(struct ob_nats_guard *guard, int64_t until_us);
 void ob_nats_guard_end(struct ob_nats_guard *guard);
 
 /* What the end of a publish means. */
-void ob_nats_rule(struct ob_verdict *verdict, natsStatus status, int code, const char *text, int attempt,
-                  bool one_address);
+void ob_nats_verdict(struct ob_verdict *verdict, natsStatus status, int code, const char *text, int attempt,
+                     bool one_address);
 /* Why there is no connection to the servers named in places. text: of the library; dialled: it was tried. */
-void ob_nats_rule_connect(struct ob_verdict *verdict, natsStatus status, const char *text, const char *places,
-                          bool dialled);
+void ob_nats_verdict_of_connect(struct ob_verdict *verdict, natsStatus status, const char *text, const char *places,
+                                bool dialled);
 /* May messages go there? Not to the server's own subjects, nor to several at once. */
 bool ob_nats_subject_ok(const char *subject, size_t len);
 

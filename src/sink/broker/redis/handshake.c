@@ -44,12 +44,12 @@ static redisReply *ask(struct ob_redis *redis, struct ob_verdict *verdict, int a
     return NULL;
 }
 
-static redisReply *say(struct ob_redis *redis, struct ob_verdict *verdict, int argc, const char **argv)
+static redisReply *command(struct ob_redis *redis, struct ob_verdict *verdict, int argc, const char **argv)
 {
     redisReply *reply = ask(redis, verdict, argc, argv);
     if (!reply || reply->type != REDIS_REPLY_ERROR)
         return reply;
-    ob_redis_rule(verdict, reply->str, (size_t)reply->len, true);
+    ob_redis_verdict(verdict, reply->str, (size_t)reply->len, true);
     freeReplyObject(reply);
     return NULL;
 }
@@ -79,7 +79,7 @@ static bool log_in(struct ob_redis *redis, struct ob_verdict *verdict)
     if (redis->username)
         argv[argc++] = redis->username;
     argv[argc++] = redis->password;
-    redisReply *reply = say(redis, verdict, argc, argv);
+    redisReply *reply = command(redis, verdict, argc, argv);
     if (!reply)
         blame_settings(verdict); /* so say old servers that the password is wrong */
     bool known = reply != NULL;
@@ -110,7 +110,7 @@ bool ob_redis_handshake(struct ob_redis *redis, struct ob_verdict *verdict)
     const char *select[] = {"SELECT", db}, *ping[] = {"PING"};
     if (!log_in(redis, verdict))
         return false;
-    redisReply *reply = redis->db ? say(redis, verdict, 2, select) : say(redis, verdict, 1, ping);
+    redisReply *reply = redis->db ? command(redis, verdict, 2, select) : command(redis, verdict, 1, ping);
     if (!reply)
         blame_settings(verdict); /* no such database */
     /* A user who may do nothing but XADD is a good user. */

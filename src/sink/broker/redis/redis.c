@@ -175,7 +175,7 @@ static size_t job_size(const struct ob_broker_job *job)
     return size;
 }
 
-static void look(struct ob_redis *redis, struct ob_broker_job *job)
+static void entry_ask(struct ob_redis *redis, struct ob_broker_job *job)
 {
     char id[40];
     entry_id(redis, job, id);
@@ -192,9 +192,9 @@ static void refused(struct ob_redis *redis, struct ob_broker_job *job, const red
 {
     if (follow(redis, reply, job))
         return;
-    ob_redis_rule(&job->verdict, reply->str, reply->len, redis->broker->one_address);
+    ob_redis_verdict(&job->verdict, reply->str, reply->len, redis->broker->one_address);
     if (strcmp(job->verdict.code, "redis_err") == 0 && redis->by_seq && job->keyed) {
-        look(redis, job); /* perhaps the id is taken, or it is too late for it */
+        entry_ask(redis, job); /* perhaps the id is taken, or it is too late for it */
         return;
     }
     if (strcmp(job->verdict.code, "redis_readonly") == 0) {
@@ -223,17 +223,17 @@ static void added(struct ob_redis *redis, struct ob_broker_job *job, const redis
 }
 
 /* The reply to a command behind XADD is an error, while the message itself may be in the stream. */
-static void rule_later(const struct ob_redis *redis, struct ob_broker_job *job, const redisReply *reply,
-                       const char *before)
+static void verdict_of_later(const struct ob_redis *redis, struct ob_broker_job *job, const redisReply *reply,
+                             const char *before)
 {
     int len = (int)(reply->len < 200 ? reply->len : 200);
-    ob_redis_rule(&job->verdict, reply->str, reply->len, redis->broker->one_address);
+    ob_redis_verdict(&job->verdict, reply->str, reply->len, redis->broker->one_address);
     if (job->verdict.outcome == OUTBOX_SINK_RETRY)
         job->verdict.outcome = OUTBOX_SINK_UNKNOWN;
     snprintf(job->verdict.text, sizeof job->verdict.text, "%s: %.*s", before, len, reply->str);
 }
 
-static void rule_wait(const struct ob_redis *redis, struct ob_broker_job *job, const redisReply *reply)
+static void verdict_of_wait(const struct ob_redis *redis, struct ob_broker_job *job, const redisReply *reply)
 {
     char reference[160], before[240];
     snprintf(reference, sizeof reference, "%s", job->verdict.reference);
@@ -244,7 +244,7 @@ static void rule_wait(const struct ob_redis *redis, struct ob_broker_job *job, c
         return;
     }
     snprintf(before, sizeof before, "%s is on the master, but WAIT failed", reference);
-    rule_later(redis, job, reply, before);
+    verdict_of_later(redis, job, reply, before);
     if (strcmp(job->verdict.code, "redis_err") == 0) /* it has no such command, or is itself a replica */
         job->verdict.outcome = OUTBOX_SINK_BLOCKED;
     job->verdict.scope = OUTBOX_SCOPE_SINK;
@@ -263,7 +263,7 @@ static void waited(struct ob_redis *redis, const redisReply *reply)
             snprintf(reference, sizeof reference, "%s", job->verdict.reference);
             ob_broker_job_accepted(redis->broker, job, reference, NULL);
         } else {
-            rule_wait(redis, job, reply);
+            verdict_of_wait(redis, job, reply);
             ob_broker_job_end(redis->broker, job);
         }
     }
@@ -282,7 +282,7 @@ static bool is_ours(const redisReply *reply, const char *id)
 }
 
 /* The verdict is still that of XADD: it stands when the message is not there and the id was not the reason. */
-static void looked(struct ob_redis *redis, struct ob_broker_job *job, const redisReply *reply)
+static void entry_read(struct ob_redis *redis, struct ob_broker_job *job, const redisReply *reply)
 {
     char id[40];
     entry_id(redis, job, id);
@@ -291,7 +291,7 @@ static void looked(struct ob_redis *redis, struct ob_broker_job *job, const redi
         return;
     }
     if (reply->type == REDIS_REPLY_ERROR)
-        rule_later(redis, job, reply, "XRANGE, to see whether the stream has it already");
+        verdict_of_later(redis, job, reply, "XRANGE, to see whether the stream has it already");
     else if (reply->type != REDIS_REPLY_ARRAY)
         ob_verdict_set(&job->verdict, OUTBOX_SINK_UNKNOWN, "redis", "protocol", "XRANGE was not answered with a list");
     else if (strstr(job->verdict.text, "equal or smaller"))
@@ -322,7 +322,7 @@ static bool read_one(struct ob_redis *redis)
     switch (expect->what) {
     case ADDED: added(redis, expect->job, got); break;
     case WAITED: waited(redis, got); break;
-    case LOOKED: looked(redis, expect->job, got); break;
+    case LOOKED: entry_read(redis, expect->job, got); break;
     }
     ob_free(expect);
     freeReplyObject(got);

@@ -1,4 +1,4 @@
-/* redis_int.h - between the files of the Redis sink; redis.c tells the story. */
+/* redis_int.h - between the files of the Redis sink; see redis.c. */
 #ifndef OB_SINK_BROKER_REDIS_REDIS_INT_H
 #define OB_SINK_BROKER_REDIS_REDIS_INT_H
 
@@ -27,7 +27,7 @@ struct ob_redis {
 };
 
 /* What an error reply means, by its first word. */
-void ob_redis_rule(struct ob_verdict *verdict, const char *error, size_t len, bool one_address);
+void ob_redis_verdict(struct ob_verdict *verdict, const char *error, size_t len, bool one_address);
 /* A connection that does not wait. False after it filled the verdict. */
 bool ob_redis_open(struct ob_redis *redis, const struct ob_broker_url *to, struct ob_verdict *verdict);
 /* Replies may be as long as this from now on. */

@@ -1,6 +1,6 @@
 /* net_guard.c - see net_guard.h. Addresses are held as sixteen bytes, those of IPv4 in their mapped form
  * (::ffff:0:0/96): so one comparison serves both, and a mapped address cannot slip past a rule for IPv4. */
-#include "sink/common/net_guard.h"
+#include "sink/curl/net_guard.h"
 
 #include "base/alloc.h"
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* append.c - see append.h. */
-#include "sink/common/append.h"
+#include "sink/local/append.h"
 
 #include <ctype.h>
 #include <errno.h>

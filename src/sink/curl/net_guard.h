@@ -3,8 +3,8 @@
  * A URL may come from a message, and a name may resolve to anything: so what is checked is the address that is about to
  * be dialled, never the text. Everything that is not the public internet is refused, unless an operator allowed it. An
  * address of IPv4 inside one of IPv6 is judged as the IPv4 address it is; what cannot be judged is refused. */
-#ifndef OB_SINK_COMMON_NET_GUARD_H
-#define OB_SINK_COMMON_NET_GUARD_H
+#ifndef OB_SINK_CURL_NET_GUARD_H
+#define OB_SINK_CURL_NET_GUARD_H
 
 #include <outbox/outbox.h>
 #include <sys/socket.h>

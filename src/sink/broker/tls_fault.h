@@ -1,7 +1,7 @@
 /* tls_fault.h - why a TLS handshake failed, for sinks whose libraries only say that it did. A certificate that is rejected
  * is a matter of the set-up; a handshake that ends in any other way is as good as no connection. */
-#ifndef OB_SINK_COMMON_TLS_FAULT_H
-#define OB_SINK_COMMON_TLS_FAULT_H
+#ifndef OB_SINK_BROKER_TLS_FAULT_H
+#define OB_SINK_BROKER_TLS_FAULT_H
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

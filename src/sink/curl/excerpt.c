@@ -1,5 +1,5 @@
 /* excerpt.c - see excerpt.h. */
-#include "sink/common/excerpt.h"
+#include "sink/curl/excerpt.h"
 
 #include "base/utf8.h"
 

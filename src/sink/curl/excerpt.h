@@ -1,7 +1,7 @@
-/* excerpt.h - what a receiver said, made fit to be shown: it is data, and some receivers repeat what we sent them in
- * secret. */
-#ifndef OB_SINK_COMMON_EXCERPT_H
-#define OB_SINK_COMMON_EXCERPT_H
+/* excerpt.h - an answer of a receiver, made safe to show: printable text, without the secrets that we sent, because some
+ * receivers repeat them. No I/O; any thread. */
+#ifndef OB_SINK_CURL_EXCERPT_H
+#define OB_SINK_CURL_EXCERPT_H
 
 #include "base/buf.h"
 

@@ -1,4 +1,4 @@
-/* rule.c - what the reason codes of MQTT 5 mean. */
+/* verdict.c - what the reason codes of MQTT 5 mean. */
 #include "sink/broker/mqtt/mqtt_int.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static const struct {
     {IMPLEMENTATION_SPECIFIC, OUTBOX_SINK_RETRY},
 };
 
-void ob_mqtt_rule(struct ob_verdict *verdict, int reason, const char *said, bool one_address)
+void ob_mqtt_verdict(struct ob_verdict *verdict, int reason, const char *said, bool one_address)
 {
     char name[16];
     snprintf(name, sizeof name, "0x%02x", (unsigned)reason);
@@ -41,7 +41,7 @@ void ob_mqtt_rule(struct ob_verdict *verdict, int reason, const char *said, bool
         verdict->scope = OUTBOX_SCOPE_MESSAGE;
 }
 
-void ob_mqtt_rule_connect(struct ob_verdict *verdict, int reason, const char *said)
+void ob_mqtt_verdict_of_connect(struct ob_verdict *verdict, int reason, const char *said)
 {
     char name[16];
     snprintf(name, sizeof name, "0x%02x", (unsigned)reason);

@@ -1,4 +1,4 @@
-/* error.c - what an error reply of Redis means. Its first word is the code; what stands behind it is for people. */
+/* verdict.c - what an error reply of Redis means. Its first word is the code; what stands behind it is for people. */
 #include "sink/broker/redis/redis_int.h"
 
 #include <ctype.h>
@@ -19,7 +19,7 @@ static const struct {
     {"DENIED", OUTBOX_SINK_BLOCKED, false},    {"WRONGTYPE", OUTBOX_SINK_BLOCKED, false},
 };
 
-void ob_redis_rule(struct ob_verdict *verdict, const char *error, size_t len, bool one_address)
+void ob_redis_verdict(struct ob_verdict *verdict, const char *error, size_t len, bool one_address)
 {
     char word[32] = "", lower[32] = "";
     size_t n = 0;

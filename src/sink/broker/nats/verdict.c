@@ -1,4 +1,4 @@
-/* rule.c - what errors of NATS and JetStream mean, by their codes. */
+/* verdict.c - what errors of NATS and JetStream mean, by their codes. */
 #include "sink/broker/nats/nats_int.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const struct {
     {10109, OUTBOX_SINK_BLOCKED, false}, /* sealed */
 };
 
-static void rule_code(struct ob_verdict *verdict, int code, const char *text)
+static void verdict_of_code(struct ob_verdict *verdict, int code, const char *text)
 {
     char name[16];
     snprintf(name, sizeof name, "%d", code);
@@ -38,7 +38,7 @@ static void rule_code(struct ob_verdict *verdict, int code, const char *text)
         }
 }
 
-static void rule_status(struct ob_verdict *verdict, natsStatus status, const char *text, int attempt)
+static void verdict_of_status(struct ob_verdict *verdict, natsStatus status, const char *text, int attempt)
 {
     const char *why = text && *text ? text : natsStatus_GetText(status);
     switch (status) {
@@ -64,13 +64,13 @@ static void rule_status(struct ob_verdict *verdict, natsStatus status, const cha
     }
 }
 
-void ob_nats_rule(struct ob_verdict *verdict, natsStatus status, int code, const char *text, int attempt,
-                  bool one_address)
+void ob_nats_verdict(struct ob_verdict *verdict, natsStatus status, int code, const char *text, int attempt,
+                     bool one_address)
 {
     if (code)
-        rule_code(verdict, code, text);
+        verdict_of_code(verdict, code, text);
     else
-        rule_status(verdict, status, text, attempt);
+        verdict_of_status(verdict, status, text, attempt);
     /* Rights and streams differ from subject to subject. */
     if (!one_address && code != 10039 && code != 10076)
         verdict->scope = OUTBOX_SCOPE_MESSAGE;
@@ -78,7 +78,7 @@ void ob_nats_rule(struct ob_verdict *verdict, natsStatus status, int code, const
 
 /* The library says it only in words: its own when we reject a certificate ("64:IP address mismatch:depth=0:cert=..."),
  * those of OpenSSL when the server does. */
-static void rule_tls(struct ob_verdict *verdict, const char *text, const char *places, bool dialled)
+static void verdict_of_tls(struct ob_verdict *verdict, const char *text, const char *places, bool dialled)
 {
     bool rejected = !dialled || strstr(text, ":depth=") || strstr(text, "certificate") || strstr(text, "unknown ca");
     ob_verdict_set(verdict, rejected ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_RETRY, "nats", "tls", "%s: %s", places,
@@ -86,8 +86,8 @@ static void rule_tls(struct ob_verdict *verdict, const char *text, const char *p
     verdict->unreachable = !rejected;
 }
 
-void ob_nats_rule_connect(struct ob_verdict *verdict, natsStatus status, const char *text, const char *places,
-                          bool dialled)
+void ob_nats_verdict_of_connect(struct ob_verdict *verdict, natsStatus status, const char *text, const char *places,
+                                bool dialled)
 {
     const char *place_in_source = text[0] == '(' ? strstr(text, "): ") : NULL;
     if (place_in_source)
@@ -95,7 +95,7 @@ void ob_nats_rule_connect(struct ob_verdict *verdict, natsStatus status, const c
     switch (status) {
     case NATS_CONNECTION_AUTH_FAILED:
     case NATS_NOT_PERMITTED: ob_verdict_set(verdict, OUTBOX_SINK_BLOCKED, "nats", "auth", "%s", text); break;
-    case NATS_SSL_ERROR: rule_tls(verdict, text, places, dialled); break;
+    case NATS_SSL_ERROR: verdict_of_tls(verdict, text, places, dialled); break;
     case NATS_SECURE_CONNECTION_WANTED:
     case NATS_SECURE_CONNECTION_REQUIRED:
         ob_verdict_set(verdict, OUTBOX_SINK_BLOCKED, "nats", "tls", "%s", text);

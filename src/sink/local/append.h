@@ -1,6 +1,8 @@
-/* append.h - writing whole lines to a descriptor, and naming what went wrong by a stable code. */
-#ifndef OB_SINK_COMMON_APPEND_H
-#define OB_SINK_COMMON_APPEND_H
+/* append.h - writing whole lines to a descriptor, and naming what went wrong by a stable code.
+ *
+ * Blocks as the descriptor does. Any thread; no state. */
+#ifndef OB_SINK_LOCAL_APPEND_H
+#define OB_SINK_LOCAL_APPEND_H
 
 #include <stddef.h>
 

@@ -1,6 +1,7 @@
 /* leftover.c - see leftover.h. */
 #include "daemon/leftover.h"
 
+#include "base/glob.h"
 #include "config/route.h"
 
 #include <string.h>
@@ -25,6 +26,29 @@ static int64_t unrouted_of(const struct ob_maintenance_report *report, const str
     return 0;
 }
 
+static bool matches(const char *glob, const char *name)
+{
+    return !glob || ob_glob_match(glob, name);
+}
+
+/* Whether every sink that messages of the topic may go to is paused: which of them is meant, only headers would tell. */
+static bool all_paused(const struct ob_store_loop *store_loop, const struct ob_config *config,
+                       const struct ob_status_row *row)
+{
+    bool any = false;
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct ob_config_route *route = &config->routes[i];
+        if (!matches(route->name_space, row->name_space) || !matches(route->topic, row->topic))
+            continue;
+        if (!ob_store_loop_paused(store_loop, route->sink))
+            return false;
+        any = true;
+        if (!route->header_count)
+            break; /* what comes behind it gets nothing */
+    }
+    return any;
+}
+
 static void read_topic(struct ob_leftover *leftover, const struct ob_store_loop *store_loop,
                        const struct ob_config *config, const struct ob_maintenance_report *report,
                        const struct ob_status_row *row)
@@ -37,7 +61,7 @@ static void read_topic(struct ob_leftover *leftover, const struct ob_store_loop 
         put(leftover, row, row->pending, "paused by an operator");
     else if (sink == OB_ROUTE_NONE && !config->relay.unrouted_dead)
         put(leftover, row, row->pending, "no route matches");
-    else if (sink >= 0 && ob_store_loop_paused(store_loop, sink))
+    else if (sink != OB_ROUTE_NONE && all_paused(store_loop, config, row))
         put(leftover, row, row->pending, "the sink is paused by an operator");
     else {
         int64_t unrouted = sink == OB_ROUTE_BY_HEADERS ? unrouted_of(report, row) : 0;

@@ -38,9 +38,10 @@ def test_what_is_left_is_told(box, tmp_path):
     box.send("picky", "1", "--header", "kind=strange")
     done = {box.send("orders", "1"), box.send("later", "2")}
     box.cli("pause", "--topic", "calm")
+    box.send("letters", "1", "--header", "kind=x")
     box.cli("pause", "--sink", "mail", "--force")
     sinks = {"out": {"kind": "null"}, "mail": {"kind": "null"}}
-    routes = [{"topic": "mail", "sink": "mail"}, {"topic": "picky", "headers": {"kind": "known"}, "sink": "out"},
+    routes = [{"topic": "mail", "sink": "mail"}, {"topic": "letters", "headers": {"kind": "x"}, "sink": "mail"}, {"topic": "picky", "headers": {"kind": "known"}, "sink": "out"},
               {"topic": "nowhere2", "sink": "out"}, {"namespace": "hold", "sink": "out"}]
     routes += [{"topic": topic, "sink": "out"} for topic in ("orders", "later", "calm")]
     relay = Relay(tmp_path, box.url, sinks, routes)
@@ -48,11 +49,12 @@ def test_what_is_left_is_told(box, tmp_path):
     assert left(relay) == [
         ("default/calm", 1, "paused by an operator"),
         ("default/later", 1, "due later"),
+        ("default/letters", 1, "the sink is paused by an operator"),
         ("default/mail", 2, "the sink is paused by an operator"),
         ("default/nowhere", 1, "no route matches"),
         ("default/picky", 1, "no route matches the headers"),
         ("hold/t", 1, "behind a message of the same key")]
-    assert 'msg="nothing more to deliver now" store=default left=7' in relay.log()
+    assert 'msg="nothing more to deliver now" store=default left=8' in relay.log()
     assert done < {row["id"] for row in box.list("--status", "delivered")}
     assert box.json("status")["delayed"] == 1
 

@@ -459,16 +459,17 @@ end
 $$;
 
 -- Where the next claim goes on. Where rows were stepped over, the mark is behind what has been looked at; where some were left
--- (left_rows), before them. last_probe: the last that found any, where probes were bounded.
-create function @schema@.next_marks(marks @schema@.mark[], got @schema@.locked, width int, last_probe int, left_rows tid[],
-    v_wide boolean) returns @schema@.mark[]
+-- (left_rows), before them. given: how many of the width these probes gave, which are the rows of got but for those that filled
+-- the batch up. last_probe: the last that found any, where probes were bounded.
+create function @schema@.next_marks(marks @schema@.mark[], got @schema@.locked, given int, width int, last_probe int,
+    left_rows tid[], v_wide boolean) returns @schema@.mark[]
     language plpgsql
 as $$
 #variable_conflict use_column
 begin
     return array(
         select row (m.lane, m.prio, m.shard, least(greatest(m.low, g.due, case when m.high is not null
-                       and (cardinality(got.tids) < width and coalesce(g.count, 0) <= width / 8
+                       and (given < width and coalesce(g.count, 0) <= width / 8
                             or g.count is null and m.ordinality < last_probe) then m.high + interval '1 us' end), l.due),
                        null)::@schema@.mark as mark
           from unnest(marks) with ordinality m

@@ -616,7 +616,7 @@ begin
             v_left := cardinality(v_take) < cardinality(v_all);
         end if;
         if tenant is null and (v_count > 0 or v_bounded) then
-            v_memory.marks := @schema@.next_marks(v_marks, v_got, v_width, v_last, case when v_left
+            v_memory.marks := @schema@.next_marks(v_marks, v_got, v_count, v_width, v_last, case when v_left
                 then array(select a from unnest(v_all) a where a <> all (v_take)) end, v_wide);
         end if;
         if v_got.expired or v_extended then

@@ -9,7 +9,7 @@
  * Open: nothing is claimed or sent, nothing is spent. Half open: one message at a time, the probe.
  *
  *   DOWN      `threshold` unreachable in a row. A probe costs nothing, so they come every cap_us. Any answer closes it.
- *   FAILING   of the last `max_messages` results at least `ratio` percent are failures, and at least `threshold` of them. A minute
+ *   FAILING   of the last `window` results at least `ratio` percent are failures, and at least `threshold` of them. A minute
  *             without a result starts the window anew. A probe that fails costs its message an attempt, so they come every
  *             failing_cap_us. Only an acceptance closes it.
  *   BLOCKED   it refuses everybody. A person has to act, so probes come every blocked_cap_us. Any answer but another failure

@@ -62,8 +62,10 @@ static void answered(struct ob_machine *machine, const struct ob_flight *flight,
         closed = ob_breaker_accepted(&sink->breaker, machine->now_us);
     else if (!verdict->local || OB_MUTANT(LOCAL_ANSWERS))
         closed = ob_breaker_answered(&sink->breaker);
-    if (closed || sink->probe == ob_flight_handle(flight))
+    if (closed || sink->probe == ob_flight_handle(flight)) {
         sink->probe = 0;
+        sink->idle = false; /* there may be more to probe it with: one is asked for, not a batch */
+    }
     machine->sched.hungry = machine->sched.hungry || closed;
 }
 

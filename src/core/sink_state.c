@@ -73,8 +73,11 @@ int64_t ob_sink_state_put_off_us(const struct ob_sink_state *sink, int64_t now_u
         return second;
     if (sink->breaker.state == OB_BREAKER_OPEN)
         return sink->breaker.probe_at_us > now_us ? sink->breaker.probe_at_us - now_us : 1;
-    if (sink->breaker.state == OB_BREAKER_HALF_OPEN && sink->probe && !OB_MUTANT(BREAKER_FLOODS))
-        return sink->breaker.step_us;
+    if (sink->breaker.state == OB_BREAKER_HALF_OPEN && sink->probe && !OB_MUTANT(BREAKER_FLOODS)) {
+        /* Nothing is claimed while the probe is out: who waits longer waits for a sink that may be well by then. */
+        const struct ob_breaker *breaker = &sink->breaker;
+        return breaker->step_us < breaker->set.cap_us ? breaker->step_us : breaker->set.cap_us;
+    }
     return sink->limited_until_us > now_us ? sink->limited_until_us - now_us : 0;
 }
 

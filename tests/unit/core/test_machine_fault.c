@@ -1,4 +1,4 @@
-/* test_relay_fault.c - whose fault a failure is, scene by scene: the message's, which spends, or its sink's, which does
+/* test_machine_fault.c - whose fault a failure is, scene by scene: the message's, which spends, or its sink's, which does
  * not; and how sinks that are down are probed. tests/system/test_relay_faults.py has the same with real receivers. */
 #include "core/machine.h"
 #include "ob_test.h"
@@ -343,6 +343,68 @@ static void nothing_to_probe_with_s10(void **state)
     rig_end(&rig);
 }
 
+/* Nothing is there to probe the sink with; later these come at once. The first is delivered, the rest is put off. */
+static uint64_t burst_after_idle(struct rig *rig, const struct outbox_delivery *burst, int count, int64_t *put_off)
+{
+    expect(rig, OB_ACTION_CLAIM);
+    assert_true(rig->act.only);
+    claimed(rig, NULL, 0);
+    rig->now += 3600 * (int64_t)SECOND;
+    tell(rig, (struct ob_event){.kind = OB_EVENT_WAKE});
+    expect(rig, OB_ACTION_CLAIM);
+    assert_false(rig->act.only);
+    claimed(rig, burst, count);
+    expect(rig, OB_ACTION_DELIVER);
+    assert_int_equal(rig->act.count, 1);
+    uint64_t probe = rig->act.items[0].handle;
+    expect(rig, OB_ACTION_SETTLE);
+    assert_int_equal(rig->act.count, count - 1);
+    *put_off = rig->act.settles[0].delay_us;
+    tell(rig, (struct ob_event){.kind = OB_EVENT_SETTLED});
+    return probe;
+}
+
+/* N5: probes of a sink that was blocked for long are far apart. A burst that comes later does not wait so long for the first
+ * of it: the sink may be well. */
+static void a_burst_after_a_long_block_n5(void **state)
+{
+    (void)state;
+    struct rig rig = {0};
+    int64_t put_off;
+    rig_new(&rig, 1);
+    for (int i = 0; i < 8; i++, rig.now += 300 * (int64_t)SECOND)
+        is(&rig, msg(0, 1, i), forbidden, i ? OUTBOX_RELEASED : OUTBOX_BLOCKED);
+    const struct outbox_delivery burst[] = {msg(0, 1, 0), msg(0, 1, 0), msg(0, 1, 0)};
+    burst_after_idle(&rig, burst, 3, &put_off);
+    assert_in_range(put_off, 1, 1500 * MS);
+    rig_end(&rig);
+}
+
+/* N5: what comes after an idle time is refused for what it is: the next probe is asked for alone, at once. */
+static void refused_after_an_idle_time_n5(void **state)
+{
+    (void)state;
+    struct rig rig = {0};
+    int64_t put_off;
+    rig_new(&rig, 1);
+    for (int i = 0; i < 5; i++)
+        is(&rig, msg(0, 1, 0), broken, i < 4 ? OUTBOX_RETRY : OUTBOX_BLOCKED);
+    rig.now += SECOND;
+    const struct outbox_delivery burst[] = {msg(0, 1, 0), msg(0, 1, 0), msg(0, 1, 0)};
+    struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
+    verdict.outcome = invalid.outcome, verdict.scope = invalid.scope, verdict.code = invalid.code;
+    uint64_t probe = burst_after_idle(&rig, burst, 3, &put_off);
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_DELIVERED, .handle = probe, .verdict = &verdict});
+    assert_int_equal(ob_machine_breaker(rig.machine, 0), OB_BREAKER_HALF_OPEN);
+    expect(&rig, OB_ACTION_SETTLE);
+    tell(&rig, (struct ob_event){.kind = OB_EVENT_SETTLED});
+    rig.now += 50 * MS;
+    expect(&rig, OB_ACTION_CLAIM);
+    assert_true(rig.act.only);
+    assert_int_equal(rig.act.limit, 1);
+    rig_end(&rig);
+}
+
 /* N5: one that has very many messages does not keep the others from their probes. */
 static void a_crowd_before_a_probe_n5(void **state)
 {
@@ -392,6 +454,8 @@ int main(void)
         cmocka_unit_test(one_recipient_fails_n5),
         cmocka_unit_test(probes_of_many_s10),
         cmocka_unit_test(nothing_to_probe_with_s10),
+        cmocka_unit_test(a_burst_after_a_long_block_n5),
+        cmocka_unit_test(refused_after_an_idle_time_n5),
         cmocka_unit_test(a_crowd_before_a_probe_n5),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ def make(tmp_path, shop, ledger, relay=None, **options):
 
 def waits_for_lock(shop):
     """Sessions of the relay that look after the store, and wait for a lock."""
-    return shop.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'outbox keeper'"
+    return shop.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'outbox maintenance'"
                     " AND wait_event_type = 'Lock'")[0][0]
 
 

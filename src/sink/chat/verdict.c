@@ -108,25 +108,10 @@ static bool answered_whole(const struct ob_chat_call *call, CURLcode result)
 
 static void call_end(const struct ob_chat_call *call, CURLcode result, struct ob_http_end *end)
 {
-    long status = 0;
-    curl_off_t retry_after = 0;
-    curl_easy_getinfo(call->curl.easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(call->curl.easy, CURLINFO_RETRY_AFTER, &retry_after);
-    if (status < 300 && !call->headed) /* closed amidst the headers: a yes must be whole */
-        status = 0;
-    *end = (struct ob_http_end){
-        .curl = (int)result,
-        .status = (int)status,
-        .sent = call->curl.sent,
-        .resent = call->curl.resent,
-        .starved = call->curl.starved,
-        .refused = call->curl.refused > 0 && call->curl.dialled == 0,
-        .whole = !call->cut && ob_buf_ok(&call->answer) && answered_whole(call, result),
-        .cut = call->cut,
-        .flooded = call->curl.flooded,
-        .retry_after_s = retry_after,
-        .patience_us = call->sink->curl.patience_us,
-    };
+    ob_http_end_init(end, &call->curl, (int)result, call->headed);
+    end->whole = !call->cut && ob_buf_ok(&call->answer) && answered_whole(call, result);
+    end->cut = call->cut;
+    end->patience_us = call->sink->curl.patience_us;
 }
 
 static void quote_failure(struct ob_chat_call *call, const struct ob_http_end *end)

@@ -4,6 +4,7 @@
  * stopped half-way, and the message may or may not be there. Without an answer, what counts is whether a request can
  * have left: if not, the message is certainly not there. */
 #include "sink/curl/http_outcome.h"
+#include "sink/curl/loop.h"
 #include "sink/shortage.h"
 
 #include "base/error.h"
@@ -53,6 +54,27 @@ enum outbox_code ob_http_rules_set(struct ob_http_rules *rules, const char *stat
 }
 
 /* ---- an answer ------------------------------------------------------------------------------------------------- */
+
+void ob_http_end_init(struct ob_http_end *end, const struct ob_curl_call *call, int result, bool headed)
+{
+    long status = 0;
+    curl_off_t retry_after = 0;
+    curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after);
+    /* libcurl is content with a connection that closes amidst the headers. */
+    if (status < 300 && !headed)
+        status = 0;
+    *end = (struct ob_http_end){
+        .curl = result,
+        .status = (int)status,
+        .sent = call->sent,
+        .resent = call->resent,
+        .starved = call->starved,
+        .refused = call->refused > 0 && call->dialled == 0,
+        .flooded = call->flooded,
+        .retry_after_s = retry_after,
+    };
+}
 
 int64_t ob_http_patience_us(const struct ob_http_end *end)
 {

@@ -28,6 +28,11 @@ struct ob_http_end {
     int64_t patience_us;        /* the most that a Retry-After may ask for */
 };
 
+struct ob_curl_call;
+/* What libcurl knows of a call that ended: curl, status, sent, resent, starved, refused, flooded and retry_after_s. headed: all
+ * headers of the answer came; without them a success does not count as an answer. */
+void ob_http_end_init(struct ob_http_end *end, const struct ob_curl_call *call, int result, bool headed);
+
 /* How long the receiver asks to be left alone, as far as that is granted; -1: it does not say. */
 int64_t ob_http_patience_us(const struct ob_http_end *end);
 

@@ -150,29 +150,15 @@ static bool call_answered(const struct call *call, CURLcode result, long status)
 
 static void call_end(const struct call *call, CURLcode result, struct ob_http_end *end)
 {
-    const struct ob_http_config *config = &call->sink->config;
-    long status = 0;
-    curl_off_t retry_after = 0;
-    curl_easy_getinfo(call->curl.easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(call->curl.easy, CURLINFO_RETRY_AFTER, &retry_after);
-    /* libcurl is content with a connection that closes amidst the headers; a yes must be whole. */
-    if (call->answer.garbage || (status < 300 && !call->answer.headed))
-        status = 0;
-    *end = (struct ob_http_end){
-        .curl = (int)result,
-        .status = (int)status,
-        .sent = call->curl.sent,
-        .resent = call->curl.resent,
-        .starved = call->curl.starved,
-        .refused = call->curl.refused > 0 && call->curl.dialled == 0,
-        .whole = call_answered(call, result, status),
-        .cut = call->answer.cut || call->answer.garbage,
-        .flooded = call->curl.flooded,
-        .keyed = call->request.keyed,
-        .own_address = call->request.url != NULL,
-        .retry_after_s = retry_after,
-        .patience_us = config->curl.patience_us,
-    };
+    const struct ob_http_answer *answer = &call->answer;
+    ob_http_end_init(end, &call->curl, (int)result, answer->headed);
+    if (answer->garbage)
+        end->status = 0;
+    end->whole = call_answered(call, result, end->status);
+    end->cut = answer->cut || answer->garbage;
+    end->keyed = call->request.keyed;
+    end->own_address = call->request.url != NULL;
+    end->patience_us = call->sink->config.curl.patience_us;
 }
 
 /* A redirect to the same origin, when that is wanted: the signature and what is secret in the headers stay where they

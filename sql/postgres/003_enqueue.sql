@@ -42,7 +42,7 @@ begin
     if v_text <> '' then
         -- All that the type takes; to try the cast would cost a subtransaction.
         if v_text !~* '^([0-9a-f]{4}(-?[0-9a-f]{4}){7}|\{[0-9a-f]{4}(-?[0-9a-f]{4}){7}\})$' then
-            raise exception 'app.current_tenant_id is "%", which is no uuid', left(v_text, 100) using errcode = 'OB002',
+            raise exception 'app.current_tenant_id is "%", which is not a uuid', left(v_text, 100) using errcode = 'OB002',
                 hint = 'Set it to the uuid of the tenant, or to '''' for none.';
         end if;
         return v_text::uuid;
@@ -295,7 +295,7 @@ begin
                 hint = 'Topics and namespaces have no spaces and no control characters.';
         elsif field.value ~ '[*?]' and position(E'\\' in field.value) > 0 then
             raise exception '"%" is "%"', field.name, field.value using errcode = 'OB001',
-                hint = 'A pattern has * and ?, and no backslash: no name has a * or a ? of its own.';
+                hint = 'A pattern may contain * and ?, but no backslash.';
         end if;
     end loop;
     if sink !~ '^[A-Za-z0-9_.-]{@sink_name_min@,@sink_name_max@}$' then

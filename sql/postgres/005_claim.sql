@@ -251,7 +251,7 @@ begin
     insert into @schema@.attempt (message_id, attempt_no, outcome, spent, claimed_at, completed_at, tenant_id, worker,
         code, error)
     select q.id, q.attempts, 4, q.spent, q.since, v_now, q.tenant_id, q.holder, 'lease_expired',
-           'the worker did not settle before its lease ended'
+           'the worker did not settle before its lease expired'
       from @schema@.queue q where q.ctid = any (tids) and q.until is not null;
     get diagnostics v_lost = row_count;
     perform nextval('@schema@.repair') from generate_series(1, v_lost);

@@ -53,7 +53,7 @@ as $$
 begin
     perform @schema@.check_isolation();
     if ids is null and namespace is null and topic is null and tenant is null and code is null and before is null then
-        raise exception 'nothing says which dead letters are meant' using errcode = 'OB001',
+        raise exception 'no dead letters selected' using errcode = 'OB001',
             hint = 'Give ids, namespace, topic, tenant, code or before (created before); before => now() means all.';
     end if;
     perform @schema@.check_names(namespace, topic, null);
@@ -176,10 +176,10 @@ begin
     perform @schema@.check_no_tenant();
     perform @schema@.check_names(namespace, topic, sink);
     if topic is not null and namespace is null then
-        raise exception 'a topic is paused within its namespace' using errcode = 'OB001',
-            hint = 'Give the namespace too; ''*'' is all of them.';
+        raise exception 'pausing a topic requires its namespace' using errcode = 'OB001',
+            hint = 'Give the namespace too; ''*'' stands for all namespaces.';
     elsif sink is not null and namespace is not null then
-        raise exception 'a pause is of a sink, or of a namespace and topic' using errcode = 'OB001', hint = 'Give one of them.';
+        raise exception 'a pause takes either a sink, or a namespace and topic' using errcode = 'OB001', hint = 'Give one of the two.';
     end if;
 end
 $$;
@@ -253,10 +253,10 @@ begin
         raise exception '"namespace" is missing' using errcode = 'OB001',
             hint = 'Give a namespace, or ''*'' for the default of all.';
     elsif coalesce(configure.name, '') <> all (known || global) then
-        raise exception 'there is no setting "%"', coalesce(configure.name, '') using errcode = 'OB001',
+        raise exception 'unknown setting "%"', coalesce(configure.name, '') using errcode = 'OB001',
             hint = 'Settings: ' || array_to_string(known || global, ', ') || '.';
     elsif configure.name = any (global) and configure.namespace <> '*' then
-        raise exception 'the setting "%" is for all namespaces', configure.name using errcode = 'OB001',
+        raise exception 'the setting "%" applies to all namespaces', configure.name using errcode = 'OB001',
             hint = 'Use the namespace ''*''.';
     elsif octet_length(configure.namespace) not between @namespace_min@ and @namespace_max@ then
         raise exception 'the namespace has % bytes', octet_length(configure.namespace) using errcode = 'OB001',
@@ -265,7 +265,7 @@ begin
         raise exception 'the namespace is "%"', configure.namespace using errcode = 'OB001',
             hint = 'Namespaces have no spaces and no "*" or "?".';
     elsif configure.namespace = '*' and configure.value is null and configure.name <> 'attempt_retention' then
-        raise exception 'the default of "%" cannot be taken away', configure.name using errcode = 'OB001',
+        raise exception 'the default of "%" cannot be removed', configure.name using errcode = 'OB001',
             hint = 'Give a value.';
     end if;
     insert into @schema@.namespace (name) values (configure.namespace) on conflict do nothing;

@@ -39,7 +39,7 @@ declare
     v_now constant timestamptz := clock_timestamp();
 begin
     if coalesce(beat.worker, '') = '' then
-        raise exception '"worker" is missing' using errcode = 'OB001', hint = 'Give the name that this relay claims by.';
+        raise exception '"worker" is missing' using errcode = 'OB001', hint = 'Give the name under which this relay claims.';
     elsif beat.every is null or beat.every not between '@heartbeat_min@ us' and '@heartbeat_max@ us' then
         raise exception '"every" is %', coalesce(beat.every::text, 'missing') using errcode = 'OB001',
             hint = 'It takes @heartbeat_range@: the time between two heartbeats.';
@@ -78,7 +78,7 @@ declare
 begin
     perform @schema@.check_no_tenant();
     if v_kind is null then
-        raise exception 'there is no setting "%"', coalesce(left(name, 64), '') using errcode = 'OB001',
+        raise exception 'unknown setting "%"', coalesce(left(name, 64), '') using errcode = 'OB001',
             hint = 'Settings: poll, batch, enabled, sink.NAME.rate, sink.NAME.concurrency.';
     end if;
     if v_kind = 'enabled' then

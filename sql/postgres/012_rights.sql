@@ -1,7 +1,7 @@
 -- Rights: who owns what, row security, and what each role may do. Nobody else may do anything, PUBLIC included.
 --
 -- wanted_rights and wanted_owner are the only place that says so. wrong_rights compares the catalog with it, and has the
--- statement that mends each difference: this migration runs them all, and `outbox doctor` shows what came since.
+-- statement that fixes each difference: this migration runs them all, and `outbox doctor` shows what came since.
 
 -- Names and roles are lists. Whoever is not named has no right. What a role owns it may do.
 create function @schema@.wanted_rights() returns table (kind text, name text, role text, privilege text)
@@ -56,9 +56,9 @@ as $$
                 else 'api' end
 $$;
 
--- Every difference, in the order in which they can be mended. An object of a role that is neither ours nor one that migrated is
+-- Every difference, in the order in which they can be fixed. An object of a role that is neither ours nor one that migrated is
 -- not the outbox's: to give it to one of our roles would make it run with that role's rights.
-create function @schema@.wrong_rights() returns table (step int, problem text, mend text)
+create function @schema@.wrong_rights() returns table (step int, problem text, fix text)
     language sql stable
     set search_path = pg_catalog, pg_temp
 as $$
@@ -204,16 +204,16 @@ $$;
 grant create on schema @schema@ to @owner@, @api@, @hooks@, @nobody@;
 do $$
 declare
-    v_mend text;
+    v_fix text;
     v_wrong text;
 begin
     for v_step in 2..4 loop
-        foreach v_mend in array array(select w.mend from @schema@.wrong_rights() w where w.step = v_step) loop
-            if v_mend like 'drop %' then
+        foreach v_fix in array array(select w.fix from @schema@.wrong_rights() w where w.step = v_step) loop
+            if v_fix like 'drop %' then
                 raise exception 'the schema holds something that is not of the outbox' using errcode = 'OB008',
-                    hint = format('Look at it, then: %s', v_mend);
+                    hint = format('Look at it, then: %s', v_fix);
             end if;
-            execute v_mend;
+            execute v_fix;
         end loop;
     end loop;
     select string_agg(w.problem, '; ') into v_wrong from @schema@.wrong_rights() w where w.step > 1;

@@ -262,8 +262,8 @@ static bool find_command(struct ob_args *args, int argc, char **argv)
         }
         const char *nearest = ob_nearest_command(argv[i]);
         if (nearest)
-            return usage_error(args, "there is no command \"%s\"; did you mean \"%s\"?", argv[i], nearest);
-        return usage_error(args, "there is no command \"%s\"", argv[i]);
+            return usage_error(args, "unknown command \"%s\"; did you mean \"%s\"?", argv[i], nearest);
+        return usage_error(args, "unknown command \"%s\"", argv[i]);
     }
     return true;
 }
@@ -275,16 +275,15 @@ static bool check_count(const struct ob_args *args)
         return true;
     const char *space = *command->usage ? " " : "";
     if (args->rest_count < command->least)
-        return usage_error(args, "an argument is missing: outbox %s%s%s", command->name, space, command->usage);
+        return usage_error(args, "missing argument: outbox %s%s%s", command->name, space, command->usage);
     if (command->most < 0 || args->rest_count <= command->most)
         return true;
     const char *word = args->rest[command->most], *option = ob_nearest_option(command, word);
     if (command->run == cmd_list && ob_status_find(word))
-        return usage_error(args, "\"%s\" is one argument too many; did you mean: outbox list --status %s?", word, word);
+        return usage_error(args, "unexpected argument \"%s\"; did you mean: outbox list --status %s?", word, word);
     if (option && strcmp(option, word) == 0)
-        return usage_error(args, "\"%s\" is one argument too many; did you mean --%s?", word, word);
-    return usage_error(args, "\"%s\" is one argument too many: outbox %s%s%s", word, command->name, space,
-                       command->usage);
+        return usage_error(args, "unexpected argument \"%s\"; did you mean --%s?", word, word);
+    return usage_error(args, "unexpected argument \"%s\": outbox %s%s%s", word, command->name, space, command->usage);
 }
 
 /* Known before anything else is: a mistake on the line is told in the form that it asks for. */

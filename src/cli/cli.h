@@ -19,8 +19,8 @@ enum { OB_EXIT_OK = 0, OB_EXIT_UNHEALTHY = 1, OB_EXIT_USAGE = 2 };
 
 /* What to do where a relay's configuration is wanted, and there is none. */
 #define OB_NO_CONFIG \
-    "there is no configuration: give --config FILE, or write ./outbox.yaml or /etc/outbox/outbox.yaml; outbox config --sample " \
-    "prints one to begin with"
+    "no configuration found: give --config FILE, or create ./outbox.yaml or /etc/outbox/outbox.yaml; " \
+    "outbox config --sample prints one to start from"
 
 struct ob_config;
 

@@ -113,7 +113,7 @@ int cmd_validate(struct ob_cli *cli)
             ob_cli_note(cli, "%s: %zu error%s, %zu warning%s", input.path, report.errors, report.errors == 1 ? "" : "s",
                         report.warnings, report.warnings == 1 ? "" : "s");
         else if (config)
-            ob_cli_note(cli, "%s: good (%zu store%s, %zu sink%s, %zu route%s)", input.path, config->store_count,
+            ob_cli_note(cli, "%s: valid (%zu store%s, %zu sink%s, %zu route%s)", input.path, config->store_count,
                         config->store_count == 1 ? "" : "s", config->sink_count, config->sink_count == 1 ? "" : "s",
                         config->route_count, config->route_count == 1 ? "" : "s");
     }

@@ -60,9 +60,9 @@ static int look(struct ob_cli *cli, const char *name_space, const char *name, bo
     if (cli->store->ops->settings(cli->store, on_setting, &listing, &cli->err))
         status = ob_cli_fail(cli);
     else if (!listing.exists && listing.near.best)
-        status = ob_cli_usage(cli, "there is no setting \"%s\"; did you mean \"%s\"?", name, listing.near.best);
+        status = ob_cli_usage(cli, "unknown setting \"%s\"; did you mean \"%s\"?", name, listing.near.best);
     else if (!listing.exists)
-        status = ob_cli_usage(cli, "there is no setting \"%s\"; `outbox configure` lists those there are", name);
+        status = ob_cli_usage(cli, "unknown setting \"%s\"; `outbox configure` lists them all", name);
     ob_arena_fini(&listing.arena);
     return status;
 }
@@ -76,7 +76,7 @@ int cmd_configure(struct ob_cli *cli)
     if (args->reset && (!name || value))
         return ob_cli_usage(cli, "--reset takes the name of a setting, and no value");
     if (args->reset && strcmp(name_space, "*") == 0)
-        return ob_cli_usage(cli, "--reset goes back to the default of all namespaces; name one with --namespace");
+        return ob_cli_usage(cli, "--reset restores the default of all namespaces, so it needs one: give --namespace");
     if (!ob_cli_open(cli))
         return ob_cli_fail(cli);
     if (!value && !args->reset)

@@ -100,10 +100,10 @@ static void look_for_routes(struct exam *exam, const struct ob_config *config, c
     if (store->ops->status(store, find_unrouted, &all, &err)) {
         find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
     } else if (all.topics) {
-        snprintf(text, sizeof text, "%lld pending in %d topic%s that no route leads from: %s%s", (long long)all.pending,
+        snprintf(text, sizeof text, "%lld pending in %d topic%s without a matching route: %s%s", (long long)all.pending,
                  all.topics, all.topics == 1 ? "" : "s", ob_buf_text(&all.names),
                  all.topics > NAMED_MOST ? " ..." : "");
-        find(exam, NOTE, "routes", name, text, "add a route for it, if no other relay has one");
+        find(exam, NOTE, "routes", name, text, "add a route, unless another relay has one");
     }
     ob_buf_fini(&all.names);
 }
@@ -117,7 +117,7 @@ static void look_for_pauses(struct exam *exam, const char *name, struct ob_store
         find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
     ob_pauses_text(&text, &pauses, NULL);
     if (pauses.count)
-        find(exam, NOTE, "pauses", name, ob_buf_text(&text), "to undo one: outbox resume, with its options");
+        find(exam, NOTE, "pauses", name, ob_buf_text(&text), "to resume: outbox resume with the same options");
     ob_buf_fini(&text);
     ob_pauses_fini(&pauses);
 }
@@ -129,11 +129,11 @@ struct rights {
     int count;
 };
 
-static void tell_right(void *ctx, const char *problem, const char *mend)
+static void tell_right(void *ctx, const char *problem, const char *fix)
 {
     struct rights *rights = ctx;
     if (rights->count++ < RIGHTS_MOST)
-        find(rights->exam, BAD, "rights", rights->store, problem, mend);
+        find(rights->exam, BAD, "rights", rights->store, problem, fix);
 }
 
 static void look_for_rights(struct exam *exam, const char *name, struct ob_store *store)
@@ -146,8 +146,8 @@ static void look_for_rights(struct exam *exam, const char *name, struct ob_store
     if (store->ops->rights(store, tell_right, &rights, &err)) {
         find(exam, BAD, "rights", name, err.text, ob_code_todo(err.code));
     } else if (rights.count > RIGHTS_MOST) {
-        snprintf(text, sizeof text, "%d more are not as they should be", rights.count - RIGHTS_MOST);
-        find(exam, BAD, "rights", name, text, "select problem, mend from SCHEMA.wrong_rights() lists them all");
+        snprintf(text, sizeof text, "%d more rights differ", rights.count - RIGHTS_MOST);
+        find(exam, BAD, "rights", name, text, "to list them all: select problem, fix from SCHEMA.wrong_rights()");
     }
 }
 
@@ -162,19 +162,19 @@ static void look_inside(struct exam *exam, const char *name, struct ob_store *st
         return;
     }
     ob_age_text(total.oldest_due_s, age);
-    snprintf(text, sizeof text, "%lld pending, oldest due for %s; %lld dead; %d relay%s alive",
+    snprintf(text, sizeof text, "%lld pending, oldest due for %s; %lld dead; %d relay%s running",
              (long long)total.pending, total.due ? age : "0 s", (long long)total.dead, relays, relays == 1 ? "" : "s");
     bool late = total.oldest_due_s > 60;
     find(exam, late || total.dead ? NOTE : GOOD, "store", name, text,
-         late         ? relays ? "messages wait long: look at the sinks below, and at: outbox status"
-                               : "nobody delivers: start a relay with: outbox run"
-         : total.dead ? "decide about dead letters: outbox list --status dead"
+         late         ? relays ? "messages are waiting too long: check the sinks below, and outbox status"
+                               : "no relay is running: start one with: outbox run"
+         : total.dead ? "retry or discard the dead letters: outbox list --status dead"
                       : NULL);
     if (total.partitions > PARTITIONS_MANY) {
-        snprintf(text, sizeof text, "%lld partitions: lists and views get slower, and their locks may run out (53200)",
+        snprintf(text, sizeof text, "%lld partitions: lists and views become slow and may run out of locks (53200)",
                  (long long)total.partitions);
         find(exam, NOTE, "retention", name, text,
-             "let purge run, keep messages for less long, or raise max_locks_per_transaction");
+             "run outbox purge, shorten the retention time, or raise max_locks_per_transaction");
     }
 }
 
@@ -201,11 +201,11 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
     if (states[OB_MIGRATION_PENDING] || states[OB_MIGRATION_DRIFTED] || states[OB_MIGRATION_NEWER]) {
         char text[160];
         snprintf(text, sizeof text,
-                 "its schema is not that of this version: %d migrations to apply, %d changed by hand, %d newer",
+                 "schema does not match this version: %d migrations to apply, %d changed by hand, %d newer",
                  states[OB_MIGRATION_PENDING], states[OB_MIGRATION_DRIFTED], states[OB_MIGRATION_NEWER]);
         find(exam, BAD, "store", set->name, text,
              states[OB_MIGRATION_NEWER]     ? "use the newer version of outbox"
-             : states[OB_MIGRATION_DRIFTED] ? "see which: outbox migrate --status"
+             : states[OB_MIGRATION_DRIFTED] ? "for details: outbox migrate --status"
                                             : "run: outbox migrate");
         return;
     }
@@ -231,15 +231,17 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
 static const char *todo_for(const struct outbox_verdict *verdict)
 {
     if (verdict->unreachable)
-        return "check that it runs, and that this machine can reach it";
+        return "check that it is running and reachable from this machine";
     switch (verdict->outcome) {
     case OUTBOX_SINK_BLOCKED: return "check its settings in the configuration: address, path, credentials";
-    case OUTBOX_SINK_LIMITED: return "it asks to slow down: lower rate or concurrency, or wait";
+    case OUTBOX_SINK_LIMITED: return "it limits the rate: lower rate or concurrency, or wait";
     case OUTBOX_SINK_TERMINAL: return "check its settings in the configuration";
     case OUTBOX_SINK_UNKNOWN:
-        return "something else answers there: check its address in the configuration, and what lies in between";
-    case OUTBOX_SINK_NOT_SENT: return "this machine is short of memory or descriptors: see ulimit -a";
-    default: return "it may pass: look again; if it stays, check its settings in the configuration, or ask who runs it";
+        return "a different service answered: check the address in the configuration, and proxies in between";
+    case OUTBOX_SINK_NOT_SENT: return "this machine is out of memory or descriptors: see ulimit -a";
+    default:
+        return "may be temporary: run doctor again; if it persists, check the settings in the configuration, or "
+               "ask the receiver's operator";
     }
 }
 
@@ -250,7 +252,7 @@ static void on_probe(void *ctx, const struct ob_ping *probe)
     char text[600];
     switch (probe->state) {
     case OB_PING_WELL:
-        snprintf(text, sizeof text, "%s: %s", probe->sink->kind, verdict->text ? verdict->text : "would take messages");
+        snprintf(text, sizeof text, "%s: %s", probe->sink->kind, verdict->text ? verdict->text : "accepts messages");
         find(exam, GOOD, "sink", probe->sink->name, text, NULL);
         break;
     case OB_PING_SICK:
@@ -264,10 +266,10 @@ static void on_probe(void *ctx, const struct ob_ping *probe)
         break;
     case OB_PING_SILENT:
         snprintf(text, sizeof text, "%s: no answer within %d s", probe->sink->kind, PROBE_US / 1000000);
-        find(exam, BAD, "sink", probe->sink->name, text, "check that it runs, and that this machine can reach it");
+        find(exam, BAD, "sink", probe->sink->name, text, "check that it is running and reachable from this machine");
         break;
     default:
-        snprintf(text, sizeof text, "%s: cannot be asked without sending something", probe->sink->kind);
+        snprintf(text, sizeof text, "%s: cannot be checked without sending a message", probe->sink->kind);
         find(exam, NOTE, "sink", probe->sink->name, text, NULL);
         break;
     }
@@ -288,8 +290,8 @@ static void examine_config(struct exam *exam, const struct ob_config_input *inpu
         ob_buf_fini(&line);
     }
     if (idle && report->errors == 0)
-        find(exam, NOTE, "config", input->path ? input->path : "(no file)", "names no sinks: a relay needs one",
-             "to begin with one: outbox config --sample > outbox.yaml");
+        find(exam, NOTE, "config", input->path ? input->path : "(no file)", "has no sinks: a relay needs at least one",
+             "for a starting point: outbox config --sample > outbox.yaml");
     else if (report->errors == 0)
         find(exam, GOOD, "config", input->path ? input->path : "(no file)", "can be used", NULL);
 }

@@ -91,9 +91,9 @@ int cmd_list(struct ob_cli *cli)
         return ob_cli_fail(cli);
     int limit = filter.limit ? filter.limit : 100;
     if (!cli->args.json && listing.count == 0)
-        ob_cli_note(cli, "No message matches.");
+        ob_cli_note(cli, "No messages match.");
     else if (!cli->args.json && listing.count == (size_t)limit)
-        ob_cli_note(cli, "There may be more: --after %s shows the next ones.",
+        ob_cli_note(cli, "There may be more: continue with --after %s.",
                     (outbox_uuid_format(&listing.last, last), last));
     return OB_EXIT_OK;
 }

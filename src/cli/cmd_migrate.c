@@ -77,12 +77,12 @@ static void tell_end(struct ob_cli *cli, int count)
     bool postgres = ob_url_kind(cli->url) == OB_URL_POSTGRES;
     if (cli->args.dry_run)
         ob_cli_note(cli, count ? "All of that ran in a transaction that was rolled back: nothing was changed."
-                               : "Nothing to apply: the schema is of this version.");
+                               : "Nothing to apply: the schema is up to date.");
     else if (count == 0)
-        ob_cli_note(cli, "Nothing to apply: the schema is of this version.");
+        ob_cli_note(cli, "Nothing to apply: the schema is up to date.");
     if (count == 0 || !postgres)
         return;
-    ob_cli_note(cli, "Roles of the schema \"%s\", to be granted to your own:", schema_of(cli));
+    ob_cli_note(cli, "Roles of the schema \"%s\", to grant to your own roles:", schema_of(cli));
     static const char *const may[] = {"may enqueue", "may claim and settle", "may retry, discard, pause, configure",
                                       "may read everything", "may read its own tenant's rows"};
     for (size_t i = 0; i < sizeof may / sizeof may[0]; i++)
@@ -185,7 +185,7 @@ static int show_status(struct ob_cli *cli)
     if (cli->args.json)
         ob_say_json(&buf);
     else if (told.broken)
-        ob_cli_note(cli, "The schema was changed by hand, or by a newer version of Outbox. Use that version.");
+        ob_cli_note(cli, "The schema was changed by hand or by a newer version of Outbox. Use that version.");
     else if (told.pending)
         ob_cli_note(cli, "%d of %d are pending. Run: outbox migrate", told.pending, told.count);
     ob_buf_fini(&buf);
@@ -223,7 +223,7 @@ static int print_all(struct ob_cli *cli)
 int cmd_migrate(struct ob_cli *cli)
 {
     if (cli->args.show_status + cli->args.dry_run + cli->args.print > 1)
-        return ob_cli_usage(cli, "--status, --dry-run and --print exclude each other");
+        return ob_cli_usage(cli, "--status, --dry-run and --print are mutually exclusive");
     if (cli->args.print)
         return print_all(cli);
     if (!ob_cli_has_store(cli))
@@ -246,7 +246,7 @@ int cmd_init(struct ob_cli *cli)
         char shown[160];
         ob_url_redact(cli->url, shown, sizeof shown);
         ob_cli_note(cli,
-                    "Ready. What next:\n"
+                    "Ready. Next steps:\n"
                     "  export OUTBOX_STORE='%s'\n"
                     "  outbox send hello '{\"world\": 1}'\n"
                     "  outbox status",

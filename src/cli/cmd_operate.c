@@ -91,7 +91,7 @@ static ob_code run_act(struct ob_cli *cli, const struct act *act, struct ob_filt
 static int none_matched(struct ob_cli *cli, bool by_filter)
 {
     ob_error_set(&cli->err, OUTBOX_UNKNOWN_MESSAGE, "%s; see: outbox list --status dead",
-                 by_filter ? "no dead letter matches" : "none of these is a dead letter");
+                 by_filter ? "no dead letter matches" : "none of these ids is a dead letter");
     return ob_cli_fail(cli);
 }
 
@@ -127,7 +127,7 @@ static int act_on(struct ob_cli *cli, const struct act *act, struct ob_filter *f
     if (total == 0)
         return none_matched(cli, by_filter);
     if (!by_filter && total < (int64_t)filter->id_count)
-        ob_cli_note(cli, "%lld of the %zu ids are no dead letters.", (long long)filter->id_count - (long long)total,
+        ob_cli_note(cli, "%lld of the %zu ids are not dead letters.", (long long)filter->id_count - (long long)total,
                     filter->id_count);
     return say_act(cli, act, total, false);
 }
@@ -143,7 +143,7 @@ static int on_dead_letters(struct ob_cli *cli, const struct act *act)
     if (args->rest_count && filtered)
         return ob_cli_usage(cli, "give ids or a filter, not both");
     if (!args->rest_count && !filtered)
-        return ob_cli_usage(cli, "nothing says which dead letters are meant: give ids, a filter, or --all");
+        return ob_cli_usage(cli, "no dead letters selected: give ids, a filter, or --all");
     if (args->all && !filter.before_us)
         filter.before_us = ob_clock_wall_us() + 3600000000; /* clocks differ; all means all */
     struct outbox_uuid *ids = ob_calloc((size_t)args->rest_count + 1, sizeof *ids);
@@ -153,7 +153,7 @@ static int on_dead_letters(struct ob_cli *cli, const struct act *act)
     }
     for (int i = 0; i < args->rest_count && !status; i++)
         if (!outbox_uuid_parse(args->rest[i], &ids[i]))
-            status = ob_cli_usage(cli, "\"%s\" is no message id; an id is a uuid", args->rest[i]);
+            status = ob_cli_usage(cli, "\"%s\" is not a message id; an id is a uuid", args->rest[i]);
     if (args->rest_count) {
         filter.ids = ids;
         filter.id_count = (size_t)args->rest_count;
@@ -194,8 +194,7 @@ int cmd_purge(struct ob_cli *cli)
     if (!ob_cli_open(cli) || cli->store->ops->purge(cli->store, &removed, &cli->err))
         return ob_cli_fail(cli);
     if (!cli->args.json) {
-        ob_cli_note(cli, "%lld message%s past the retention time removed.", (long long)removed,
-                    removed == 1 ? "" : "s");
+        ob_cli_note(cli, "%lld message%s removed by retention.", (long long)removed, removed == 1 ? "" : "s");
         return OB_EXIT_OK;
     }
     struct ob_buf buf = OB_BUF_INIT;

@@ -75,7 +75,7 @@ static int tell_resumed(struct ob_cli *cli, const struct ob_pause *pause, const 
     ob_pauses_text(&left, after, NULL);
     ob_pause_text(&name, pause);
     if (undone.len == 0) {
-        ob_error_set(&cli->err, OUTBOX_UNKNOWN_NAME, "there is no pause of %s; %s%s", ob_buf_text(&name),
+        ob_error_set(&cli->err, OUTBOX_UNKNOWN_NAME, "%s is not paused; %s%s", ob_buf_text(&name),
                      left.len ? "paused: " : "nothing is paused", left.len ? ob_buf_text(&left) : "");
         status = ob_cli_fail(cli);
     } else if (cli->args.json) {

@@ -39,11 +39,11 @@ static struct ob_config *load(void *ctx)
     enum outbox_code code = ob_config_load(&input, &config, &report);
     log_problems(&run->log, &report);
     if (code == OUTBOX_NOMEM)
-        ob_log(&run->log, OB_LOG_ERROR, "no memory for the configuration");
+        ob_log(&run->log, OB_LOG_ERROR, "out of memory while loading the configuration");
     ob_config_report_fini(&report);
     if (config && config->store_count == 0) { /* enough for other commands */
         ob_log(&run->log, OB_LOG_ERROR, "configuration",
-               OB_STR("problem", "a relay needs a store: write `store: URL`, set OUTBOX_STORE or give --store"));
+               OB_STR("problem", "no store configured: write `store: URL`, set OUTBOX_STORE or give --store"));
         ob_config_free(config);
         return NULL;
     }
@@ -54,8 +54,7 @@ static enum outbox_code serve(struct run *run, struct ob_log_out *out, struct ob
 {
     struct ob_config *config = load(run);
     if (!config)
-        return ob_error_set(&cli->err, OUTBOX_CONFIG,
-                            "the relay was not started: its configuration cannot be used, see above");
+        return ob_error_set(&cli->err, OUTBOX_CONFIG, "relay not started: the configuration has errors, see above");
     struct ob_serve_options options = {.config = config,
                                        .reload = load,
                                        .unload = ob_config_free,

@@ -50,9 +50,9 @@ static void say(const struct ob_cli *cli, const struct outbox_receipt *receipt)
     if (!cli->args.json) {
         printf("%s\n", id);
         if (!receipt->created)
-            ob_cli_note(cli, "The dedupe key was there already: this is that message, and nothing was added.");
+            ob_cli_note(cli, "Duplicate: a message with this dedupe key exists already; nothing was added.");
         else if (receipt->seq)
-            ob_cli_note(cli, "Enqueued as number %lld of its key.", (long long)receipt->seq);
+            ob_cli_note(cli, "Enqueued at position %lld of its key.", (long long)receipt->seq);
         return;
     }
     struct ob_buf buf = OB_BUF_INIT;
@@ -108,8 +108,7 @@ int cmd_send(struct ob_cli *cli)
         struct outbox_error err = cli->err;
         if (err.code == OUTBOX_INVALID && strstr(err.text, "payload") && !msg.content_type)
             ob_error_set_sqlstate(&cli->err, err.code, err.sqlstate,
-                                  "%s; a payload is JSON unless --content-type says otherwise, e.g. text/plain",
-                                  err.text);
+                                  "%s; payloads are JSON unless --content-type is given, e.g. text/plain", err.text);
         status = ob_cli_fail(cli);
         goto done;
     }

@@ -59,7 +59,7 @@ static void show_table(struct ob_cli *cli, const struct ob_message_row *row)
         fputs(", ", stdout);
         ob_say_text(cli, row->dead_reason, 0, OB_COLOR_NONE);
     }
-    printf("%s\n", row->parked ? ", waits for an earlier message of its key" : "");
+    printf("%s\n", row->parked ? ", waiting for an earlier message of its key" : "");
     snprintf(text, sizeof text, "%d begun, %d of %d spent (limit of the %s)%s", row->attempts, row->spent,
              row->max_attempts, row->max_attempts_from, row->redriven ? ", redriven" : "");
     show_field(cli, "attempts", text);
@@ -168,7 +168,7 @@ static bool show_act(void *ctx, const struct ob_act_row *row)
     char at[OB_CLOCK_TEXT];
     ob_clock_format(row->at_us, at);
     if (shown->count++ == 0)
-        puts("\nacts of operators");
+        puts("\noperator actions");
     printf("  %s  ", at);
     ob_say_text(shown->cli, row->action, 9, OB_COLOR_NONE);
     ob_say_text(shown->cli, row->actor, 0, OB_COLOR_NONE);
@@ -217,7 +217,7 @@ int cmd_show(struct ob_cli *cli)
     struct ob_buf buf = OB_BUF_INIT;
     struct ob_json json;
     if (!outbox_uuid_parse(cli->args.rest[0], &id))
-        return ob_cli_usage(cli, "\"%s\" is no message id; an id is a uuid", cli->args.rest[0]);
+        return ob_cli_usage(cli, "\"%s\" is not a message id; an id is a uuid", cli->args.rest[0]);
     ob_json_init(&json, &buf);
     ob_json_object(&json);
     if (!ob_cli_open(cli) || !show_all(cli, &id, cli->args.json ? &json : NULL)) {

@@ -110,7 +110,7 @@ static void note_pauses(const struct ob_cli *cli, const struct ob_pauses *pauses
 {
     struct ob_buf text = OB_BUF_INIT;
     ob_pauses_text(&text, pauses, NULL);
-    ob_cli_note(cli, "Paused: %s. To undo one: outbox resume, with its options", ob_buf_text(&text));
+    ob_cli_note(cli, "Paused: %s. To resume: outbox resume with the same options", ob_buf_text(&text));
     ob_buf_fini(&text);
 }
 
@@ -146,9 +146,9 @@ static int say_status(struct ob_cli *cli, const struct ob_pauses *pauses)
     if (cli->args.json)
         ob_say_json(&buf);
     else if (totals.topics == 0)
-        ob_cli_note(cli, "Nothing was ever enqueued here. Try: outbox send hello '{\"world\": 1}'");
+        ob_cli_note(cli, "No message was ever enqueued here. Try: outbox send hello '{\"world\": 1}'");
     else if (totals.dead)
-        ob_cli_note(cli, "Dead letters wait for a decision: outbox list --status dead");
+        ob_cli_note(cli, "Dead letters to retry or discard: outbox list --status dead");
     if (pauses->count && !cli->args.json)
         note_pauses(cli, pauses);
     ob_buf_fini(&buf);

@@ -48,7 +48,7 @@ static int show(struct ob_cli *cli, const char *name)
     if (cli->store->ops->control(cli->store, &control, &cli->err))
         return ob_cli_fail(cli);
     if (listing.count == 0)
-        ob_cli_note(cli, "%s%s tuned: relays do as they are configured.", name ? name : "Nothing",
+        ob_cli_note(cli, "%s%s tuned: relays use their configuration.", name ? name : "Nothing",
                     name ? " is not" : " is");
     return OB_EXIT_OK;
 }
@@ -59,8 +59,7 @@ static int unknown_setting(struct ob_cli *cli, const char *name)
     static const char *const settings[] = {"poll", "batch", "enabled", "rate", "concurrency"};
     enum { OF_SINKS = 3, SETTINGS = 5 };
     if (strncmp(name, old, strlen(old)) == 0)
-        return ob_cli_usage(cli, "there is no setting \"%s\"; did you mean \"%s%s\"?", name, prefix,
-                            name + strlen(old));
+        return ob_cli_usage(cli, "unknown setting \"%s\"; did you mean \"%s%s\"?", name, prefix, name + strlen(old));
     const char *dot = strrchr(name, '.'), *given = dot ? dot + 1 : name;
     bool of_sink = strncmp(name, prefix, strlen(prefix)) == 0 && dot > name + strlen(prefix);
     struct ob_nearest near;
@@ -70,7 +69,7 @@ static int unknown_setting(struct ob_cli *cli, const char *name)
     if (!near.best || strcmp(near.best, given) == 0)
         return ob_cli_usage(cli, "%s", cli->err.text);
     bool whole = of_sink || (near.best != settings[OF_SINKS] && near.best != settings[OF_SINKS + 1]);
-    return ob_cli_usage(cli, "there is no setting \"%s\"; did you mean \"%s%.*s%s\"?", name, whole ? "" : "sink.NAME.",
+    return ob_cli_usage(cli, "unknown setting \"%s\"; did you mean \"%s%.*s%s\"?", name, whole ? "" : "sink.NAME.",
                         of_sink ? (int)(given - name) : 0, name, near.best);
 }
 
@@ -100,7 +99,7 @@ int cmd_tune(struct ob_cli *cli)
     if (!value && !args->reset)
         return show(cli, name);
     if (args->reset && set.count == 0) {
-        ob_error_set(&cli->err, OUTBOX_UNKNOWN_NAME, "%s is not tuned: relays do as they are configured", name);
+        ob_error_set(&cli->err, OUTBOX_UNKNOWN_NAME, "%s is not tuned: relays use their configuration", name);
         return ob_cli_fail(cli);
     }
     struct ob_actor actor = ob_cli_actor(cli);

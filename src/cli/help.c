@@ -41,13 +41,13 @@ void ob_help_all(FILE *file)
           file);
     for (size_t i = 0; i < ob_commands_count; i++)
         fprintf(file, "  %-10s %s\n", ob_commands[i].name, ob_commands[i].summary);
-    fputs("\noptions of every command:\n", file);
+    fputs("\nglobal options:\n", file);
     for (size_t i = 0; i < ob_options_count; i++)
         if (ob_options[i].global)
             put_option(file, &ob_options[i]);
-    fputs("\nMore on one: outbox COMMAND --help. Exit codes: 0 done, 1 unhealthy, or nothing matched, 2 wrong usage,\n"
-          "69 store unreachable, 75 try again, 77 no right, 78 configuration or\n"
-          "schema not usable. All of them: docs/errors.md\n",
+    fputs("\nFor details: outbox COMMAND --help. Exit codes: 0 success, 1 unhealthy or no match, 2 usage error,\n69 "
+          "store unreachable, 75 try again, 77 permission denied, 78 invalid configuration\nor schema. All of them: "
+          "docs/errors.md\n",
           file);
 }
 
@@ -75,7 +75,7 @@ int cmd_help(struct ob_cli *cli)
     const struct ob_command *command = ob_command_find(cli->args.rest[0]);
     if (!command) {
         const char *nearest = ob_nearest_command(cli->args.rest[0]);
-        return ob_cli_usage(cli, "there is no command \"%s\"%s%s%s", cli->args.rest[0],
+        return ob_cli_usage(cli, "unknown command \"%s\"%s%s%s", cli->args.rest[0],
                             nearest ? "; did you mean \"" : "; outbox help lists them", nearest ? nearest : "",
                             nearest ? "\"?" : "");
     }

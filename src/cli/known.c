@@ -66,7 +66,7 @@ static int refuse_topic(struct ob_cli *cli, const struct known *known, bool may_
     if (!space && known->name_space)
         ob_buf_printf(&text, " in the namespace \"%s\"", known->name_space);
     if (known->count == 0)
-        ob_buf_puts(&text, ": nothing was ever enqueued here");
+        ob_buf_puts(&text, ": no message was ever enqueued here");
     else if (known->elsewhere)
         ob_buf_printf(&text, "; the namespace \"%s\" has it: --namespace %s", known->elsewhere, known->elsewhere);
     else if (near)
@@ -74,7 +74,7 @@ static int refuse_topic(struct ob_cli *cli, const struct known *known, bool may_
     else
         ob_buf_puts(&text, "; outbox status lists the topics");
     if (may_come)
-        ob_buf_printf(&text, "%sgive --force if its first message is yet to come",
+        ob_buf_printf(&text, "%suse --force to name it before its first message",
                       near && !known->elsewhere ? " Or " : "; ");
     ob_error_set(&cli->err, OUTBOX_UNKNOWN_NAME, "%s", ob_buf_text(&text));
     ob_buf_fini(&text);
@@ -147,13 +147,12 @@ int ob_cli_known_sink(struct ob_cli *cli, const char *name)
         status = ob_cli_fail(cli);
     } else if (!known.found) {
         struct ob_nearest *near = &known.near_sink;
-        ob_error_set(&cli->err, OUTBOX_UNKNOWN_NAME, "%s \"%s\"%s%s%s",
-                     known.count ? "there is no sink" : "nobody knows a sink", name,
-                     near->best ? "; did you mean \""
-                     : known.count == 0
-                         ? ": no relay runs, and there is no configuration; give --config FILE, or --force"
-                         : "; outbox config lists the sinks; give --force if it is yet to come",
-                     near->best ? near->best : "", near->best ? "\"? Or give --force if it is yet to come" : "");
+        ob_error_set(
+            &cli->err, OUTBOX_UNKNOWN_NAME, "%s \"%s\"%s%s%s", known.count ? "unknown sink" : "unknown sink", name,
+            near->best         ? "; did you mean \""
+            : known.count == 0 ? ": no relay is running, and no configuration was found; give --config FILE, or --force"
+                               : "; outbox config lists the sinks; use --force to name it in advance",
+            near->best ? near->best : "", near->best ? "\"? Or use --force to name it in advance" : "");
         status = ob_cli_fail(cli);
     }
     ob_arena_fini(&known.arena);

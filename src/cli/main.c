@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     if (!ob_args_parse(&cli.args, argc, argv))
         return OB_EXIT_USAGE;
     if (!cli.args.command && cli.args.json && !cli.args.help) {
-        ob_error_set(&cli.err, OUTBOX_INVALID, "no command is given; see: outbox --help");
+        ob_error_set(&cli.err, OUTBOX_INVALID, "missing command; see: outbox --help");
         return ob_cli_fail(&cli);
     }
     if (!cli.args.command) {

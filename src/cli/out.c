@@ -109,8 +109,8 @@ void ob_cli_warn_password(const struct ob_cli *cli, const char *where, const cha
         ob_url_redact(url, shown, sizeof shown);
     if (strstr(shown, "***"))
         ob_cli_note(cli,
-                    "outbox: warning: %s holds a password, which everybody on this machine can read in the list of "
-                    "processes; set OUTBOX_STORE instead, or keep the password in ~/.pgpass",
+                    "outbox: warning: %s contains a password that every user of this machine can see in the process "
+                    "list; set OUTBOX_STORE instead, or keep the password in ~/.pgpass",
                     where);
 }
 
@@ -121,7 +121,7 @@ bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...)
     if (cli->args.yes)
         return true;
     if (!isatty(STDIN_FILENO)) {
-        ob_cli_usage(cli, "this needs a yes, and there is no terminal to ask on: give --yes");
+        ob_cli_usage(cli, "confirmation required, but there is no terminal: give --yes");
         return false;
     }
     struct ob_buf buf = OB_BUF_INIT;

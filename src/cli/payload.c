@@ -113,7 +113,7 @@ int ob_cli_validate_payload(struct ob_cli *cli)
     else if (!ok)
         ob_cli_fail(cli);
     else
-        ob_cli_note(cli, "%s: %s", cli->args.json_schema, word ? "the payload fits" : "good");
+        ob_cli_note(cli, "%s: %s", cli->args.json_schema, word ? "the payload fits" : "valid");
     ob_buf_fini(&payload);
     return status;
 }

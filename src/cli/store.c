@@ -95,10 +95,10 @@ bool ob_cli_has_store(struct ob_cli *cli)
         return false;
     if (!cli->url)
         ob_error_set(&cli->err, OUTBOX_INVALID,
-                     "no store is given; use --store postgresql://USER@HOST/DATABASE or --store sqlite:PATH, set "
+                     "no store given; use --store postgresql://USER@HOST/DATABASE or --store sqlite:PATH, set "
                      "OUTBOX_STORE, or name it in outbox.yaml");
     else if (cli->args.schema && ob_url_kind(cli->url) == OB_URL_SQLITE)
-        ob_error_set(&cli->err, OUTBOX_INVALID, "SQLite has no schemas: leave --schema out, or name another file");
+        ob_error_set(&cli->err, OUTBOX_INVALID, "SQLite has no schemas: omit --schema, or use another file");
     else
         return true;
     return false;

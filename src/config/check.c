@@ -48,12 +48,13 @@ static void check_relay(struct ob_loader *ld)
         ob_value_duration_text(config->relay.poll_us, poll);
         ob_value_duration_text(config->relay.lease_us / 3 / 1000 * 1000, third);
         tell(ld, false, "relay.poll", value_of(config, "relay.lease")->place.line,
-             "is %s, more than a third of the lease (%s): what a crashed relay held is taken over late", poll, third);
+             "is %s, more than a third of the lease (%s): messages of a crashed relay are taken over late", poll,
+             third);
     }
     if (config->relay.claim_limit > config->relay.max_messages)
         tell(ld, true, "relay.batch", value_of(config, "relay.max_messages")->place.line,
-             "is %d, more than relay.max_messages (%d), which is all that can be held at once",
-             config->relay.claim_limit, config->relay.max_messages);
+             "is %d, more than relay.max_messages (%d), the most that can be held at once", config->relay.claim_limit,
+             config->relay.max_messages);
     if (config->admin_listen && !strchr(config->admin_listen, ':'))
         tell(ld, true, "admin.listen", 0, "is \"%s\", but must be ADDRESS:PORT, such as 127.0.0.1:9464",
              config->admin_listen);
@@ -68,7 +69,7 @@ static void check_lease(struct ob_loader *ld, const struct ob_config_sink *sink)
     SINK_KEY(name, sink, "timeout");
     bool chosen = value_of(ld->config, name)->place.source != OB_CONFIG_DEFAULT;
     if (sink->delivery.timeout_us >= ld->config->relay.lease_us && (chosen || !sink->limit_us))
-        tell(ld, false, name, sink->line, "is not below relay.lease: such a delivery lives on renewed leases alone");
+        tell(ld, false, name, sink->line, "is not below relay.lease: such a delivery depends on lease renewals");
 }
 
 struct kind_check {
@@ -125,7 +126,9 @@ static void check_sink(struct ob_loader *ld, const struct ob_config_sink *sink)
     char name[120];
     if (sink->delivery.run > 1 && sink->ops && !sink->ops->keeps_order) {
         SINK_KEY(name, sink, "run");
-        tell(ld, true, name, sink->line, "is %d, but a sink of kind %s cannot keep order among several: leave it at 1",
+        tell(ld, true, name, sink->line,
+             "is %d, but a sink of kind %s does not keep order among several: leave it at "
+             "1",
              sink->delivery.run, sink->ops->kind);
     }
     snprintf(name, sizeof name, "sinks.%s", sink->name);
@@ -163,14 +166,13 @@ static void check_routes(struct ob_loader *ld)
     struct ob_config_place whole = {.source = config->file ? OB_CONFIG_FILE : OB_CONFIG_DEFAULT, .from = config->file};
     if (config->store_count == 0)
         ob_loader_problem(ld, false, &whole, "store", NULL, NULL,
-                          "there is none: write `store: URL`, set OUTBOX_STORE or give --store");
+                          "missing: write `store: URL`, set OUTBOX_STORE or give --store");
     if (config->sink_count == 0)
         ob_loader_problem(ld, ld->in->relay, &whole, "sinks", NULL, NULL,
-                          ld->in->relay
-                              ? "there are none: write `sinks:` and `routes:`; outbox config --sample shows how"
-                              : "there are none: nothing can be delivered");
+                          ld->in->relay ? "missing: write `sinks:` and `routes:`; see outbox config --sample"
+                                        : "missing: nothing can be delivered");
     else if (config->route_count == 0)
-        ob_loader_problem(ld, false, &whole, "routes", NULL, NULL, "there are none: no message goes anywhere");
+        ob_loader_problem(ld, false, &whole, "routes", NULL, NULL, "missing: no message can be delivered");
     for (size_t i = 0; i < config->route_count; i++)
         check_patience(ld, i);
     for (size_t i = 0; i < config->sink_count && config->route_count; i++) {
@@ -181,7 +183,7 @@ static void check_routes(struct ob_loader *ld)
             used = used || config->routes[j].sink == (int)i;
         if (!used)
             ob_loader_problem(ld, false, &place, ob_loader_printf(ld, "sinks.%s", sink->name), NULL, NULL,
-                              "no route leads to it");
+                              "no route uses it");
     }
 }
 
@@ -236,7 +238,7 @@ static void check_env(struct ob_loader *ld)
             ob_nearest_try(&near, ld->asked[n].env);
         }
         if (!known)
-            ob_loader_problem(ld, false, &place, NULL, NULL, near.best, "this variable sets no option");
+            ob_loader_problem(ld, false, &place, NULL, NULL, near.best, "does not match any option");
     }
 }
 

@@ -65,7 +65,7 @@ static void check_tops(struct ob_loader *ld, const struct ob_node *root)
         const char *meant = ob_slip_word(key, ob_config_top, NULL);
         meant = meant ? meant : near.best;
         const char *belongs = meant                                       ? NULL
-                              : ob_node_get(root->items[i], "kind", NULL) ? "a sink belongs below `sinks:`: indent it"
+                              : ob_node_get(root->items[i], "kind", NULL) ? "a sink belongs under `sinks:`: indent it"
                                                                           : ob_slip_place(ld, "", key);
         ob_loader_problem(ld, true, &place, key, NULL, meant, "unknown section%s%s", belongs ? "; " : "",
                           belongs ? belongs : "");

@@ -32,7 +32,7 @@ static bool expand_one(struct ob_loader *ld, const char **at, const struct ob_co
     size_t len = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
     if (!close || len == 0 || (name[len] != '}' && strncmp(name + len, ":-", 2) != 0)) {
         ob_loader_problem(ld, true, place, key, NULL, NULL,
-                          "a reference is written ${NAME} or ${NAME:-default}; a ${ that is none is written $${");
+                          "write a reference as ${NAME} or ${NAME:-default}, and a literal ${ as $${");
         return false;
     }
     const char *variable = ob_loader_printf(ld, "%.*s", (int)len, name);
@@ -44,8 +44,8 @@ static bool expand_one(struct ob_loader *ld, const char **at, const struct ob_co
         ob_buf_put(out, name + len + 2, (size_t)(close - name) - len - 2);
     else {
         ob_loader_problem(ld, true, place, key, NULL, NULL,
-                          "the environment variable %s is not set; set it, or write ${%s:-default}, or $${%s} if it is "
-                          "meant for another",
+                          "environment variable %s is not set; set it, or write ${%s:-default}, or $${%s} for the "
+                          "literal text",
                           variable, variable, variable);
         return false;
     }
@@ -106,7 +106,7 @@ static const char *read_all(int fd, size_t most, struct ob_buf *buf)
             return NULL;
         ob_buf_added(buf, (size_t)got);
     }
-    return "it is too large";
+    return "file too large";
 }
 
 char *ob_config_slurp(struct ob_loader *ld, const char *path, size_t most, size_t *len, struct stat *stat,
@@ -119,7 +119,7 @@ char *ob_config_slurp(struct ob_loader *ld, const char *path, size_t most, size_
     if (fd < 0 || fstat(fd, stat) != 0)
         *wrong = strerror(errno);
     else if (S_ISDIR(stat->st_mode))
-        *wrong = "it is a folder";
+        *wrong = "is a directory";
     else
         *wrong = read_all(fd, most, &buf);
     if (!*wrong) {
@@ -147,11 +147,12 @@ bool ob_config_file_ref(struct ob_loader *ld, const char *written, const struct 
         return false;
     }
     if (strlen(content) != len) {
-        ob_loader_problem(ld, true, place, key, NULL, NULL, "%s holds a NUL character", path);
+        ob_loader_problem(ld, true, place, key, NULL, NULL, "%s contains a NUL character", path);
         return false;
     }
     if (S_ISREG(stat.st_mode) && (stat.st_mode & S_IROTH))
-        ob_loader_problem(ld, false, place, key, NULL, NULL, "everybody may read %s; try: chmod 600 %s", path, path);
+        ob_loader_problem(ld, false, place, key, NULL, NULL, "%s is readable by every user; run: chmod 600 %s", path,
+                          path);
     if (len && content[len - 1] == '\n')
         content[--len] = '\0';
     if (len && content[len - 1] == '\r')

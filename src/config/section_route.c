@@ -67,7 +67,7 @@ static int sink_index(struct ob_loader *ld, const char *name, const struct ob_co
             return (int)i;
         ob_nearest_try(&near, config->sinks[i].name);
     }
-    ob_loader_problem(ld, true, place, key, name, near.best, "there is no sink \"%s\"", name);
+    ob_loader_problem(ld, true, place, key, name, near.best, "unknown sink \"%s\"", name);
     return -1;
 }
 
@@ -142,7 +142,7 @@ static void read_route(struct ob_loader *ld, struct ob_config_route *route, cons
         route->sink = sink_index(ld, sink, &place, ob_loader_printf(ld, "%s.sink", path));
     else if (!ob_node_get(node, "sink", NULL))
         ob_loader_problem(ld, true, &here, ob_loader_printf(ld, "%s.sink", path), NULL, NULL,
-                          "is missing: a route leads to a sink");
+                          "is missing: a route needs a sink");
     read_patience(ld, &scope, route);
     place = here;
     route->schema = text_of(ld, &scope, "schema", &place);
@@ -165,7 +165,7 @@ static void check_reached(struct ob_loader *ld)
                 !ob_glob_covers(early->topic, late->topic))
                 continue;
             ob_loader_problem(ld, false, &place, ob_loader_printf(ld, "routes[%zu]", i), NULL, NULL,
-                              "can never match: routes[%zu] in line %d takes all of it", j, early->line);
+                              "can never match: routes[%zu] in line %d matches first", j, early->line);
             break;
         }
 }
@@ -180,7 +180,7 @@ void ob_config_read_routes(struct ob_loader *ld, const struct ob_node *root)
         return;
     if (routes->kind != OB_NODE_LIST) {
         ob_loader_problem(ld, true, &place, "routes", NULL, NULL,
-                          "must be a list: begin every route with \"- \"; the first that matches counts");
+                          "must be a list: start every route with \"- \"; the first match wins");
         return;
     }
     config->routes = ob_loader_calloc(ld, routes->count, sizeof *config->routes);

@@ -83,7 +83,7 @@ static void add_element(struct adapting *it, const struct outbox_sink_setting *s
     const char *key = ob_loader_printf(it->ld, "%s.%s", it->scope->path, name);
     struct ob_given given = {.raw = node->text, .place = *place};
     if (node->kind != OB_NODE_TEXT) {
-        ob_loader_problem(it->ld, true, place, key, NULL, NULL, "must be a text");
+        ob_loader_problem(it->ld, true, place, key, NULL, NULL, "must be a string");
         return;
     }
     given.text = given.raw;
@@ -320,7 +320,7 @@ static void not_a_sink(struct ob_loader *ld, const struct ob_config_place *place
         for (const struct outbox_sink_setting *at = ld->in->at(i)->settings; at && at->name && !option; at++)
             option = strcmp(at->name, name) == 0;
     ob_loader_problem(ld, true, place, ob_loader_printf(ld, "sinks.%s", name), NULL, NULL,
-                      option ? "is an option, not a sink: indent it below the name of its sink"
+                      option ? "is an option, not a sink: indent it under the name of its sink"
                              : "must be a map of options, such as {kind: stdout}");
 }
 
@@ -339,7 +339,7 @@ void ob_config_read_sinks(struct ob_loader *ld, const struct ob_node *root)
     if (!sinks || sinks->kind == OB_NODE_NULL)
         return;
     if (sinks->kind != OB_NODE_MAP) {
-        ob_loader_problem(ld, true, &place, "sinks", NULL, NULL, "must be a map: a name, and its options");
+        ob_loader_problem(ld, true, &place, "sinks", NULL, NULL, "must be a map of names and their options");
         return;
     }
     config->sinks = ob_loader_calloc(ld, sinks->count, sizeof *config->sinks);
@@ -354,7 +354,7 @@ void ob_config_read_sinks(struct ob_loader *ld, const struct ob_node *root)
         }
         if (!ob_name_is_sink(sink->name))
             ob_loader_problem(ld, true, &place, ob_loader_printf(ld, "sinks.%s", sink->name), NULL, NULL,
-                              "a name is made of letters, digits, '-', '_' and '.', 64 at most");
+                              "a name has at most 64 letters, digits, '-', '_' and '.'");
         read_sink(ld, sink, sinks->items[i], &defaults);
     }
 }

@@ -25,10 +25,10 @@ static void check_url(struct ob_loader *ld, const struct ob_config_store *store,
         ob_loader_problem(ld, true, place, key, NULL, NULL, "%s", err.text);
     else if (store->schema && ob_url_kind(store->url) == OB_URL_SQLITE)
         ob_loader_problem(ld, true, place, ob_loader_printf(ld, "%s.schema", path), store->schema, NULL,
-                          "SQLite has no schemas: leave it out");
+                          "SQLite has no schemas: omit it");
     else if (store->schema && strlen(store->schema) > 63)
         ob_loader_problem(ld, true, place, ob_loader_printf(ld, "%s.schema", path), store->schema, NULL,
-                          "is longer than the 63 bytes that PostgreSQL takes");
+                          "is longer than PostgreSQL's 63 bytes");
 }
 
 static struct ob_config_store *add(struct ob_loader *ld, const char *name)
@@ -118,7 +118,7 @@ static void read_stores(struct ob_loader *ld, const struct ob_node *stores, int 
     if (stores->kind == OB_NODE_NULL)
         return;
     if (stores->kind != OB_NODE_MAP) {
-        ob_loader_problem(ld, true, &place, "stores", NULL, NULL, "must be a map: a name, and its url");
+        ob_loader_problem(ld, true, &place, "stores", NULL, NULL, "must be a map of names and their url");
         return;
     }
     ld->config->stores = ob_loader_calloc(ld, stores->count, sizeof *ld->config->stores);
@@ -127,7 +127,7 @@ static void read_stores(struct ob_loader *ld, const struct ob_node *stores, int 
         place.line = stores->key_lines[i];
         if (!ob_name_is_sink(name))
             ob_loader_problem(ld, true, &place, path, NULL, NULL,
-                              "a name is made of letters, digits, '-', '_' and '.', 64 at most");
+                              "a name has at most 64 letters, digits, '-', '_' and '.'");
         else
             add_entry(ld, name, path, ob_loader_printf(ld, "STORE_%s", name), stores->items[i], place.line);
     }
@@ -150,7 +150,10 @@ void ob_config_read_stores(struct ob_loader *ld, const struct ob_node *root)
         return;
     if (store && stores) {
         struct ob_config_place place = OB_PLACE_FILE(ld, lines);
-        ob_loader_problem(ld, true, &place, "stores", NULL, NULL, "`store` is given too, in line %d; keep one", line);
+        ob_loader_problem(ld, true, &place, "stores", NULL, NULL,
+                          "`store` is also given, in line %d; keep one of "
+                          "them",
+                          line);
     } else if (ld->in->store)
         add_single(ld, ld->in->store, &flag);
     else if (ob_loader_env(ld, "OUTBOX_STORE"))

@@ -93,8 +93,8 @@ static void put_rows(struct ob_buf *buf, enum ob_section section, int indent)
 void ob_config_sample(struct ob_buf *buf)
 {
     ob_buf_puts(buf,
-                "# A configuration of the relay. What is switched off with # shows the default.\n"
-                "# Values may hold ${VARIABLE} or ${VARIABLE:-default}; secrets may be file:PATH.\n"
+                "# Configuration of the Outbox relay. Options commented out show their defaults.\n"
+                "# Values may contain ${VARIABLE} or ${VARIABLE:-default}; secrets may be file:PATH.\n"
                 "# Check it with: outbox validate FILE\n\n"
                 "# The outbox: postgresql://USER@HOST/DATABASE or sqlite:PATH. Several: stores: {NAME: {url: URL}}.\n"
                 "store: sqlite:outbox.db\n\nrelay:\n");
@@ -103,11 +103,11 @@ void ob_config_sample(struct ob_buf *buf)
     put_rows(buf, OB_SECTION_log, 2);
     ob_buf_puts(buf, "\nadmin:\n");
     put_rows(buf, OB_SECTION_admin, 2);
-    ob_buf_puts(buf,
-                "\n# How sinks are treated that do not say otherwise; each may set these for itself.\ndefaults:\n");
+    ob_buf_puts(buf, "\n# Defaults for all sinks; each sink may override them.\ndefaults:\n");
     put_rows(buf, OB_SECTION_delivery, 2);
     ob_buf_puts(
         buf, "\n# Where messages go.\nsinks:\n  screen:\n    kind: stdout\n\n"
-             "# Which go where: the first route that matches counts.\nroutes:\n  - topic: \"*\"\n    sink: screen\n");
+             "# Which messages go to which sink: the first matching route wins.\nroutes:\n  - topic: \"*\"\n    sink: "
+             "screen\n");
     put_rows(buf, OB_SECTION_routes, 4);
 }

@@ -191,7 +191,8 @@ enum outbox_code ob_sink_instance_open(const struct ob_sink_instance_settings *s
     int failed = copied ? uv_async_init(settings->loop, &instance->wake, on_async) : 0;
     if (!copied || failed) {
         instance_free(instance);
-        return copied ? ob_error_set(err, OUTBOX_INTERNAL, "cannot wake sinks: %s", uv_strerror(failed))
+        return copied ? ob_error_set(err, OUTBOX_INTERNAL, "cannot create the wake-up channel of the sinks: %s",
+                                     uv_strerror(failed))
                       : ob_error_nomem(err);
     }
     instance->wake.data = instance;

@@ -85,8 +85,7 @@ void ob_sink_kind_find(struct ob_loader *ld, struct ob_config_sink *sink, const 
     if (sink->library && ld->foreign) {
         ob_loader_problem(
             ld, true, &place, ob_loader_printf(ld, "%s.library", scope->path), NULL, NULL,
-            "is not loaded: the file was found in the current folder, and another user owns it; if you trust "
-            "it, name it: --config %s",
+            "is not loaded: the configuration in the current directory belongs to another user; if you trust it, name it: --config %s",
             ld->file);
         return;
     }

@@ -95,7 +95,7 @@ static enum outbox_code begin(struct round *round, struct outbox_error *err)
     if (uv_loop_init(&round->loop) == 0)
         return OUTBOX_OK;
     ob_free(round->asked);
-    return ob_error_set(err, OUTBOX_INTERNAL, "cannot make a loop");
+    return ob_error_set(err, OUTBOX_INTERNAL, "cannot create an event loop");
 }
 
 static void end(struct round *round)

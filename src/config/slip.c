@@ -172,14 +172,14 @@ const char *ob_slip_place(struct ob_loader *ld, const char *path, const char *ke
     size_t first = strcspn(key, ".");
     for (size_t i = 0; *path && i < sizeof tops / sizeof tops[0]; i++)
         if (strlen(tops[i]) == first && strncmp(tops[i], key, first) == 0)
-            return ob_loader_printf(ld, "`%s` is a section of its own: begin it in the first column", tops[i]);
+            return ob_loader_printf(ld, "`%s` is a top-level section: start it in the first column", tops[i]);
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         const char *name = ob_section_names[sections[i]];
         if (!ob_section_row(sections[i], key) || strcmp(name, path) == 0)
             continue;
-        return sections[i] == OB_SECTION_delivery ? "it belongs below a sink, or below `defaults:`"
-               : sections[i] == OB_SECTION_sinks  ? "it belongs below a sink: indent it"
-                                                  : ob_loader_printf(ld, "it belongs below `%s:`", name);
+        return sections[i] == OB_SECTION_delivery ? "it belongs under a sink or under `defaults:`"
+               : sections[i] == OB_SECTION_sinks  ? "it belongs under a sink: indent it"
+                                                  : ob_loader_printf(ld, "it belongs under `%s:`", name);
     }
     return NULL;
 }
@@ -212,24 +212,24 @@ const char *ob_slip_yaml(const char *problem, const char *context, const char *l
     static const struct {
         const char *problem, *hint;
     } hints[] = {
-        {"found undefined alias", "a value that begins with * must be quoted: topic: \"*.paid\""},
+        {"found undefined alias", "quote a value that starts with *: topic: \"*.paid\""},
         {"mapping values are not allowed",
-         "check the indentation of this line and the one above; a value with a colon and a space in it must be quoted"},
-        {"did not find expected key", "check the indentation: the options of one section begin in the same column"},
+         "check the indentation of this line and the one above; quote a value that contains a colon and a space"},
+        {"did not find expected key", "check the indentation: the options of one section start in the same column"},
         {"did not find expected '-' indicator",
-         "check the indentation: every element of a list begins with \"- \" in the same column"},
+         "check the indentation: every list item starts with \"- \" in the same column"},
         {"could not find expected ':'", "write a colon and a space between an option and its value: poll: 1s"},
         {"did not find expected ',' or '", "a { or [ is not closed"},
         {"found unexpected end of stream", "a quote is not closed"},
-        {"block sequence entries are not allowed", "a list begins on the line below its name"},
-        {"found unknown escape character", "within \"...\" a backslash is written twice, or use '...'"},
+        {"block sequence entries are not allowed", "a list starts on the line after its name"},
+        {"found unknown escape character", "double a backslash inside \"...\", or use '...'"},
     };
     if (begins_with_tab(line, len) || strstr(problem, "tab character"))
         return "indent with spaces, not with tabs";
     if (context && (strstr(context, "scanning an alias") || strstr(context, "scanning an anchor")))
-        return "a value that begins with * or & must be quoted: topic: \"*\"";
+        return "quote a value that starts with * or &: topic: \"*\"";
     if (strstr(problem, "cannot start any token") && strchr("@`%", value_of(line, len)) && value_of(line, len))
-        return "a value that begins with @, ` or % must be quoted";
+        return "quote a value that starts with @, ` or %";
     for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++)
         if (strncmp(problem, hints[i].problem, strlen(hints[i].problem)) == 0)
             return hints[i].hint;

@@ -42,7 +42,7 @@ static void read_scalar(struct walk *walk, const yaml_node_t *from, struct ob_no
     node->kind = OB_NODE_TEXT;
     node->text = ob_loader_dup(walk->ld, text);
     if (strlen(text) != from->data.scalar.length)
-        wrong(walk, node->line, NULL, "a value holds a NUL character");
+        wrong(walk, node->line, NULL, "a value contains a NUL character");
     if (plain && (!*text || strcmp(text, "~") == 0 || strcmp(text, "null") == 0))
         node->kind = OB_NODE_NULL;
 }
@@ -69,12 +69,12 @@ static const char *read_key(struct walk *walk, const struct ob_node *map, const 
     }
     const char *text = (const char *)key->data.scalar.value;
     if (strlen(text) != key->data.scalar.length) {
-        wrong(walk, line, NULL, "a key holds a NUL character");
+        wrong(walk, line, NULL, "a key contains a NUL character");
         return NULL;
     }
     if (strcmp(text, "<<") == 0) {
         wrong(walk, line, dotted(walk, depth, text),
-              "merge keys are not supported; write the options out, or use `defaults`");
+              "merge keys are not supported; repeat the options, or use `defaults`");
         return NULL;
     }
     if (ob_node_get(map, text, &first)) {
@@ -116,7 +116,7 @@ static struct ob_node *convert(struct walk *walk, int index, int depth)
     int line = (int)from->start_mark.line + 1;
     if (++walk->nodes > MOST_NODES || depth > MOST_DEPTH) {
         wrong(walk, line, NULL,
-              depth > MOST_DEPTH ? "too many levels, or an alias within itself"
+              depth > MOST_DEPTH ? "nested too deeply, or an alias refers to itself"
                                  : "too many values; aliases count each time they are used");
         walk->full = true;
         return NULL;
@@ -182,7 +182,7 @@ static struct ob_node *read_root(struct ob_loader *ld, yaml_parser_t *parser, ya
     if (walk.full)
         return NULL;
     if (node && node->kind != OB_NODE_MAP && node->kind != OB_NODE_NULL) {
-        wrong(&walk, node->line, NULL, "a configuration is a map: `relay:`, `sinks:`, `routes:` and so on");
+        wrong(&walk, node->line, NULL, "the configuration must be a map: `relay:`, `sinks:`, `routes:` and so on");
         return NULL;
     }
     if (!yaml_parser_load(parser, &second)) {
@@ -191,7 +191,7 @@ static struct ob_node *read_root(struct ob_loader *ld, yaml_parser_t *parser, ya
     }
     root = yaml_document_get_root_node(&second);
     if (root)
-        wrong(&walk, (int)root->start_mark.line + 1, NULL, "a second document begins here; there must be one only");
+        wrong(&walk, (int)root->start_mark.line + 1, NULL, "a second document starts here; only one is allowed");
     yaml_document_delete(&second);
     return node;
 }
@@ -219,7 +219,7 @@ struct ob_node *ob_config_yaml(struct ob_loader *ld, const char *text, size_t le
     struct ob_node *node = NULL;
     struct ob_config_place place = OB_PLACE_FILE(ld, bracket_line(text, len));
     if (place.line) {
-        ob_loader_problem(ld, true, &place, NULL, NULL, NULL, "not YAML: too many levels");
+        ob_loader_problem(ld, true, &place, NULL, NULL, NULL, "not YAML: nested too deeply");
         return NULL;
     }
     if (!yaml_parser_initialize(&parser)) {

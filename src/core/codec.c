@@ -162,10 +162,10 @@ const char *ob_codec_name(void)
 const char *ob_codec_fault_text(enum outbox_fault fault)
 {
     switch (fault) {
-    case OUTBOX_FAULT_DAMAGED: return "the stored payload is no whole zstd frame within the limits";
-    case OUTBOX_FAULT_UNSUPPORTED: return "the payload is stored in an encoding that this build does not know";
-    case OUTBOX_FAULT_MEMORY: return "there was no memory to decompress the payload";
-    case OUTBOX_FAULT_NOT_JSON: return "the payload has no content type, so it should be JSON, but it is not";
+    case OUTBOX_FAULT_DAMAGED: return "the stored payload is not a complete zstd frame within the limits";
+    case OUTBOX_FAULT_UNSUPPORTED: return "the payload is stored in an encoding that this build does not support";
+    case OUTBOX_FAULT_MEMORY: return "out of memory while decompressing the payload";
+    case OUTBOX_FAULT_NOT_JSON: return "the payload has no content type and is not valid JSON";
     default: return NULL;
     }
 }

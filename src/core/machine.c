@@ -66,14 +66,14 @@ static const char *wrong_with(const struct ob_machine_settings *set)
         !counts(set->concurrency) || !counts(set->run))
         return "max_messages, claim_limit, settle_limit, concurrency and run are 1 to 100000";
     if (set->claim_limit > OB_MOST(claim) || set->settle_limit > OB_MOST(settle) || set->run > OB_MOST(run))
-        return "a store takes no more than 10000 messages at once";
+        return "a store takes at most 10000 messages at once";
     if (!ob_limit_allows(OB_LIMIT_lease, set->lease_us))
-        return "a lease is 0.1 s to 24 h";
+        return "a lease must be 0.1 s to 24 h";
     if (set->poll_us < 0 || set->store_backoff_base_us < 1 || set->store_backoff_cap_us < set->store_backoff_base_us ||
         set->unrouted_delay_us < 0 || set->flush_us < 0)
-        return "times are not negative, and a cap is not below its base";
+        return "times must not be negative, and a cap must not be below its base";
     if (set->sink_count < 1 || set->sink_count > MOST || !set->sinks || !set->route)
-        return "there must be a sink, and a route to it";
+        return "at least one sink and one route to it are required";
     for (int i = 0; i < set->sink_count; i++) {
         struct ob_sink_settings sink = ob_sink_settings(&set->sinks[i]);
         if (!ob_sink_state_valid(&sink))
@@ -116,7 +116,7 @@ enum outbox_code ob_machine_new(const struct ob_machine_settings *settings, int6
     const char *wrong = wrong_with(&set);
     *machine = NULL;
     if (wrong)
-        return ob_error_set(err, OUTBOX_INVALID, "the relay cannot work like this: %s", wrong);
+        return ob_error_set(err, OUTBOX_INVALID, "invalid relay settings: %s", wrong);
     struct ob_machine *made = ob_calloc(1, sizeof *made);
     if (!made)
         return ob_error_nomem(err);
@@ -243,7 +243,10 @@ enum outbox_code ob_machine_tune(struct ob_machine *machine, int sink, const str
     if (sink < 0 || sink >= machine->set.sink_count)
         return ob_error_set(err, OUTBOX_INVALID, "there is no sink %d", sink);
     if (!ob_sink_state_valid(&set))
-        return ob_error_set(err, OUTBOX_INVALID, "the settings of sink %d are out of range: it keeps the old", sink);
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "the settings of sink %d are out of range: the old ones stay in "
+                            "effect",
+                            sink);
     ob_sink_state_tune(&machine->sinks[sink], &set);
     return OUTBOX_OK;
 }

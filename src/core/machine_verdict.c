@@ -276,7 +276,7 @@ void ob_machine_time_out(struct ob_machine *machine, struct ob_flight *flight)
     verdict.outcome = OB_MUTANT(TIMEOUT_IS_SUCCESS) ? OUTBOX_SINK_ACCEPTED : OUTBOX_SINK_UNKNOWN;
     verdict.unreachable = true;
     verdict.code = "timeout";
-    verdict.text = "no verdict within the timeout of the sink";
+    verdict.text = "no result within the sink's timeout";
     machine->stats.timeouts++;
     cancel(machine, flight);
     ob_machine_verdict(machine, flight, &verdict);
@@ -286,7 +286,7 @@ void ob_machine_interrupt(struct ob_machine *machine, struct ob_flight *flight)
 {
     cancel(machine, flight);
     flight->latency_us = machine->now_us - flight->sent_us;
-    ob_flight_texts(flight, "shutdown", "the relay stopped before a verdict came", NULL, NULL);
+    ob_flight_texts(flight, "shutdown", "the relay stopped before the delivery finished", NULL, NULL);
     machine->stats.interrupted++;
     ob_machine_end(machine, flight, OB_MUTANT(INTERRUPTED_SPENDS) ? OUTBOX_UNKNOWN : OUTBOX_INTERRUPTED, 0);
 }

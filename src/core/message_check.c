@@ -137,7 +137,8 @@ static enum outbox_code check_header(const char **at, size_t *bytes, struct outb
     *at = skip_space(skip_space(end) + 1); /* the colon */
     if (**at != '"')
         return ob_error_set(err, OUTBOX_INVALID,
-                            "the header %.*s is no string; \"headers\" is a JSON object of strings", shown, start);
+                            "the header %.*s is not a string; \"headers\" takes a JSON object of strings", shown,
+                            start);
     *at = skip_space(read_string(*at, &value));
     if (value.controls)
         return ob_error_set(err, OUTBOX_INVALID, "the header %.*s contains a control character", shown, start);
@@ -155,7 +156,7 @@ static enum outbox_code check_headers(const char *headers, struct outbox_error *
     const char *at = skip_space(headers);
     if (*at != '{' || !ob_json_check(headers, len))
         return ob_error_set(err, OUTBOX_INVALID,
-                            "\"headers\" is no JSON object of strings, e.g. {\"traceparent\": \"00-...\"}");
+                            "\"headers\" is not a JSON object of strings, e.g. {\"traceparent\": \"00-...\"}");
     at = skip_space(at + 1);
     while (!code && *at != '}') {
         code = check_header(&at, &bytes, err);
@@ -190,15 +191,14 @@ static enum outbox_code check_payload(const struct outbox_message *msg, struct o
 {
     char range[64];
     if (!msg->payload && (msg->payload_len || !msg->content_type))
-        return ob_error_set(err, OUTBOX_INVALID,
-                            "\"payload\" is missing; JSON null is a payload, and bytes may be empty");
+        return ob_error_set(err, OUTBOX_INVALID, "\"payload\" is missing; JSON null and empty bytes are allowed");
     if (msg->payload_len > (size_t)OB_MOST(max_payload))
         return ob_error_set(err, OUTBOX_TOO_LARGE, "the payload has %zu bytes; a namespace takes %s", msg->payload_len,
                             ob_limit_range(OB_LIMIT_max_payload, range));
     if (msg->content_type)
         return OUTBOX_OK;
     if (memchr(msg->payload, '\0', msg->payload_len))
-        return ob_error_set(err, OUTBOX_INVALID, "\"payload\" is JSON but holds a NUL byte");
+        return ob_error_set(err, OUTBOX_INVALID, "\"payload\" is JSON but contains a NUL byte");
     if (!ob_utf8_valid(msg->payload, msg->payload_len))
         return ob_error_set(err, OUTBOX_INVALID,
                             "\"payload\" is JSON but not valid UTF-8; give bytes with a content_type instead");
@@ -212,7 +212,7 @@ enum outbox_code ob_message_check(const struct outbox_message *msg, struct outbo
     if (!code)
         code = check_numbers(msg, err);
     if (!code && msg->tenant_id && !outbox_uuid_parse(msg->tenant_id, &tenant))
-        code = ob_error_set(err, OUTBOX_INVALID, "\"tenant_id\" is \"%.64s\", which is no uuid", msg->tenant_id);
+        code = ob_error_set(err, OUTBOX_INVALID, "\"tenant_id\" is \"%.64s\", which is not a uuid", msg->tenant_id);
     if (!code && msg->headers)
         code = check_headers(msg->headers, err);
     return code ? code : check_payload(msg, err);

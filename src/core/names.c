@@ -40,11 +40,8 @@ static enum outbox_code check(enum ob_limit limit, const char *what, const char 
                             "\"%s\" is \"%.64s\"; topics and namespaces have no spaces and no control characters", what,
                             text);
     if (text && ob_glob_is(text) && strchr(text, '\\'))
-        return ob_error_set(
-            err, OUTBOX_INVALID,
-            "\"%s\" is \"%.64s\"; a pattern has * and ?, and no backslash: no name has a * or a ? of its "
-            "own",
-            what, text);
+        return ob_error_set(err, OUTBOX_INVALID, "\"%s\" is \"%.64s\"; a pattern may contain * and ?, but no backslash",
+                            what, text);
     return OUTBOX_OK;
 }
 

@@ -113,7 +113,7 @@ typedef bool ob_attempt_fn(void *ctx, const struct ob_attempt_row *row);
 typedef bool ob_act_fn(void *ctx, const struct ob_act_row *row);
 typedef bool ob_status_fn(void *ctx, const struct ob_status_row *row);
 typedef bool ob_relay_fn(void *ctx, const struct ob_relay_row *row);
-typedef void ob_rights_fn(void *ctx, const char *problem, const char *mend);
+typedef void ob_rights_fn(void *ctx, const char *problem, const char *fix);
 /* value as configure takes it; NULL: none. Texts are borrowed. */
 typedef bool ob_setting_fn(void *ctx, const char *name_space, const char *name, const char *value);
 typedef bool ob_gauges_fn(void *ctx, const struct ob_gauges_row *row);
@@ -185,7 +185,7 @@ struct ob_store_ops {
     ob_code (*relays)(struct ob_store *, ob_relay_fn *, void *ctx, struct outbox_error *);
     ob_code (*control)(struct ob_store *, const struct ob_control *, struct outbox_error *);
     ob_code (*gauges)(struct ob_store *, ob_gauges_fn *, void *ctx, struct outbox_error *);
-    /* Rights that are not as they should be, each with the statement that mends it. NULL: the store has none. */
+    /* Rights that are not as they should be, each with the statement that fixes it. NULL: the store has none. */
     ob_code (*rights)(struct ob_store *, ob_rights_fn *, void *ctx, struct outbox_error *);
 
     /* The wake-up: blocks until work may have come, timeout_us at most. *woken is false after a plain timeout. */

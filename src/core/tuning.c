@@ -138,7 +138,7 @@ enum outbox_code ob_tuning_parse(const char *name, const char *value, struct ob_
     memset(tuning, 0, sizeof *tuning);
     if (!name || !read_name(name, tuning))
         return ob_error_set(err, OUTBOX_INVALID,
-                            "there is no setting \"%.64s\"; there are poll, batch, enabled, sink.NAME.rate, "
+                            "unknown setting \"%.64s\"; the settings are poll, batch, enabled, sink.NAME.rate, "
                             "sink.NAME.concurrency",
                             name ? name : "");
     if (value && !read_value(value, tuning))

@@ -143,9 +143,9 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
     if (route)
         route->answer(admin, &answer);
     else if (allow)
-        answer_error(&answer, MHD_HTTP_METHOD_NOT_ALLOWED, "this path does not take that method");
+        answer_error(&answer, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path");
     else
-        answer_error(&answer, MHD_HTTP_NOT_FOUND, "there is nothing here; try /metrics, /live or /ready");
+        answer_error(&answer, MHD_HTTP_NOT_FOUND, "not found; try /metrics, /live or /ready");
     *data_size = 0;
     enum MHD_Result sent = send_answer(connection, &answer, allow);
     ob_buf_fini(&answer.body);
@@ -303,7 +303,7 @@ enum outbox_code ob_admin_start(const struct ob_admin_options *options, struct o
         ob_free(admin);
         return code;
     }
-    ob_log(options->log, OB_LOG_INFO, "http is up", OB_STR("listen", options->listen),
+    ob_log(options->log, OB_LOG_INFO, "admin server listening", OB_STR("listen", options->listen),
            OB_INT("port", ob_admin_port(admin)));
     *out = admin;
     return OUTBOX_OK;

@@ -79,8 +79,8 @@ enum outbox_code ob_descriptors_plan(const struct ob_config *config, int64_t lim
     if (least > limit)
         return ob_error_set(
             err, OUTBOX_CONFIG,
-            "%zu sinks and %zu stores need at least %lld file descriptors, and %lld are allowed: raise the"
-            " limit (ulimit -n, or LimitNOFILE= of systemd) to %lld",
+            "%zu sinks and %zu stores need at least %lld file descriptors, but the limit is %lld: raise it (ulimit "
+            "-n, or LimitNOFILE= in systemd) to %lld",
             config->sink_count, config->store_count, (long long)least, (long long)limit, (long long)plan->needed);
     int low = 1, high = 100000; /* low fits, high does not */
     while (high - low > 1) {

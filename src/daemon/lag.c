@@ -7,8 +7,8 @@ static void tell(struct ob_lag *lag, int64_t now)
 {
     if (!lag->long_turns || (lag->told_us && now < lag->told_us + OB_LAG_QUIET_US))
         return;
-    ob_log(lag->log, OB_LOG_WARN, "event loop was blocked: nothing was served meanwhile",
-           OB_INT("longest_ms", lag->worst_us / 1000), OB_INT("times", lag->long_turns));
+    ob_log(lag->log, OB_LOG_WARN, "event loop blocked", OB_INT("longest_ms", lag->worst_us / 1000),
+           OB_INT("times", lag->long_turns));
     lag->told_us = now;
     lag->worst_us = 0;
     lag->long_turns = 0;

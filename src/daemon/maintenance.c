@@ -212,8 +212,8 @@ static void tell_trouble(struct ob_maintenance *maintenance, const struct outbox
 {
     if (maintenance->backoff_us == 0) /* the first of a row */
         ob_log(&maintenance->terms.log, maintenance->looked ? OB_LOG_WARN : OB_LOG_ERROR,
-               maintenance->looked ? "the store cannot be looked after; trying again"
-                                   : "the store cannot be used: nothing is delivered until it can; trying again",
+               maintenance->looked ? "maintenance connection lost: retrying"
+                                   : "store unusable: deliveries suspended, retrying",
                OB_STR("store", maintenance->name), OB_STR("code", outbox_code_name(err->code)),
                OB_STR("error", err->text));
 }
@@ -283,7 +283,7 @@ static ob_code purge(struct ob_maintenance *maintenance, struct outbox_error *er
     ob_code code = maintenance->store->ops->purge(maintenance->store, &removed, err);
     maintenance->writing->report.purged += removed;
     if (!code && removed > 0)
-        ob_log(&maintenance->terms.log, OB_LOG_INFO, "retention removed old messages",
+        ob_log(&maintenance->terms.log, OB_LOG_INFO, "retention: old messages removed",
                OB_STR("store", maintenance->name), OB_INT("messages", removed));
     return code;
 }
@@ -536,7 +536,7 @@ void ob_maintenance_stop(struct ob_maintenance *maintenance)
         ;
     bool left = maintenance->left = maintenance->silent = !maintenance->ended;
     if (left) {
-        ob_log(&maintenance->terms.log, OB_LOG_WARN, "the store does not answer: it was not told that this relay goes",
+        ob_log(&maintenance->terms.log, OB_LOG_WARN, "store unavailable: this relay could not sign off",
                OB_STR("store", maintenance->name));
         pthread_detach(maintenance->thread);
     }

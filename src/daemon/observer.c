@@ -135,9 +135,9 @@ static void on_shortage(struct ob_observer *observer, struct sink *to, const str
     if (to->short_us > 0 && now >= to->short_us && now - to->short_us < OB_OBSERVER_SUMMARY_US)
         return;
     to->short_us = now;
-    ob_log(observer->log, OB_LOG_WARN, "sink waits: this process lacks descriptors or memory for it",
-           OB_STR("store", observer->store), OB_STR("sink", to->name), OB_STR("code", note->code),
-           OB_STR("error", note->error), OB_DOUBLE("again_in_s", (double)note->delay_us / 1e6));
+    ob_log(observer->log, OB_LOG_WARN, "sink suspended: out of descriptors or memory", OB_STR("store", observer->store),
+           OB_STR("sink", to->name), OB_STR("code", note->code), OB_STR("error", note->error),
+           OB_DOUBLE("again_in_s", (double)note->delay_us / 1e6));
 }
 
 static void on_ended(struct ob_observer *observer, const struct ob_note *note, int64_t now)
@@ -206,8 +206,8 @@ static void on_breaker(struct ob_observer *observer, const struct ob_note *note)
 {
     static const char *const texts[OB_BREAKER_STATE_COUNT] = {
         [OB_BREAKER_CLOSED] = "sink works",
-        [OB_BREAKER_OPEN] = "sink is left alone",
-        [OB_BREAKER_HALF_OPEN] = "sink is tried",
+        [OB_BREAKER_OPEN] = "breaker open: deliveries suspended",
+        [OB_BREAKER_HALF_OPEN] = "breaker half-open: probing",
     };
     static const enum ob_log_level levels[OB_BREAKER_STATE_COUNT] = {
         [OB_BREAKER_CLOSED] = OB_LOG_INFO, [OB_BREAKER_OPEN] = OB_LOG_WARN, [OB_BREAKER_HALF_OPEN] = OB_LOG_DEBUG};

@@ -86,7 +86,8 @@ static enum outbox_code open_generation(struct serve *serve, const struct ob_con
         return code;
     if (plan.cap > 0)
         ob_log(log_of(serve), OB_LOG_WARN,
-               "not enough file descriptors for all that may be out: raise the limit, or have fewer sinks",
+               "file descriptor limit too low: concurrency reduced; raise the limit (ulimit -n) or configure fewer "
+               "sinks",
                OB_INT("needed", plan.needed), OB_INT("limit", plan.limit), OB_INT("concurrency_per_sink", plan.cap));
     struct ob_generation_settings settings = {.config = config,
                                               .loop = &serve->loop,
@@ -108,7 +109,7 @@ static enum outbox_code open_generation(struct serve *serve, const struct ob_con
 static void stop(struct serve *serve, int64_t grace_us)
 {
     serve->phase = STOPPING;
-    ob_systemd_stopping("finishing what is out");
+    ob_systemd_stopping("finishing deliveries in flight");
     ob_health_set_phase(serve->health, OB_HEALTH_STOPPING);
     ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, 0);
     ob_generation_stop(serve->now, grace_us);
@@ -134,8 +135,7 @@ static void count_reload(struct serve *serve, bool ok)
 static void not_reloaded(struct serve *serve, const char *why)
 {
     count_reload(serve, false);
-    ob_log(log_of(serve), OB_LOG_ERROR, "the configuration was not reloaded; the old one goes on",
-           OB_STR("error", why));
+    ob_log(log_of(serve), OB_LOG_ERROR, "reload failed: keeping the old configuration", OB_STR("error", why));
 }
 
 static void tell_change(void *ctx, const struct ob_config_change *change)
@@ -189,12 +189,14 @@ static struct ob_generation *open_next(struct serve *serve, const struct ob_conf
 static void reload(struct serve *serve)
 {
     if (serve->phase == STOPPING) {
-        ob_log(log_of(serve), OB_LOG_WARN, "the relay stops: not reloaded");
+        ob_log(log_of(serve), OB_LOG_WARN, "reload ignored: the relay is stopping");
         return;
     }
     if (serve->draining_count == DRAINING) {
         if (!serve->again)
-            ob_log(log_of(serve), OB_LOG_WARN, "reload waits until deliveries of an earlier configuration are finished",
+            ob_log(log_of(serve), OB_LOG_WARN,
+                   "reload postponed: deliveries of earlier configurations are still in "
+                   "flight",
                    OB_INT("configurations", DRAINING + 1));
         serve->again = true;
         return;
@@ -235,7 +237,7 @@ static void end_draining(struct serve *serve, size_t i)
     serve->draining_count--;
     serve->draining[i] = serve->draining[serve->draining_count];
     serve->draining_configs[i] = serve->draining_configs[serve->draining_count];
-    ob_log(log_of(serve), OB_LOG_INFO, "the deliveries of an earlier configuration are finished",
+    ob_log(log_of(serve), OB_LOG_INFO, "deliveries of an earlier configuration finished",
            OB_INT("configurations_draining", (int64_t)serve->draining_count));
 }
 
@@ -247,11 +249,11 @@ static void on_signal(uv_signal_t *handle, int signum)
         return;
     }
     if (serve->phase == STOPPING) {
-        ob_log(log_of(serve), OB_LOG_WARN, "stopping at once");
+        ob_log(log_of(serve), OB_LOG_WARN, "stopping now");
         stop(serve, 0);
         return;
     }
-    ob_log(log_of(serve), OB_LOG_INFO, "stopping: finishing what is out, giving back the rest",
+    ob_log(log_of(serve), OB_LOG_INFO, "stopping: finishing deliveries in flight, releasing the rest",
            OB_INT("grace_ms", serve->config->grace_us / 1000));
     stop(serve, serve->config->grace_us);
 }
@@ -334,7 +336,8 @@ static void tell_dropped(struct serve *serve)
     ob_series_add(ob_metrics_process(serve->metrics), OB_METRIC_log_dropped, dropped - serve->log_dropped);
     serve->log_dropped = dropped;
     if (lines > 0)
-        ob_log(log_of(serve), OB_LOG_WARN, "log lines were dropped: nobody read them", OB_INT("lines", (int64_t)lines));
+        ob_log(log_of(serve), OB_LOG_WARN, "log lines dropped: the reader of the log is too slow",
+               OB_INT("lines", (int64_t)lines));
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -498,7 +501,7 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
     struct serve serve = {.set = *options, .config = options->config, .first = options->config};
     if (uv_loop_init(&serve.loop)) {
         options->unload(options->config);
-        return ob_error_set(err, OUTBOX_INTERNAL, "cannot make a loop");
+        return ob_error_set(err, OUTBOX_INTERNAL, "cannot create an event loop");
     }
     signal(SIGPIPE, SIG_IGN);
     serve.descriptors = ob_descriptors_raise();

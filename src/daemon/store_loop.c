@@ -111,7 +111,7 @@ static enum outbox_code take_number(struct ob_store_loop *store_loop, struct out
         store_loop->tag = (uint64_t)number << TAG_SHIFT;
         return OUTBOX_OK;
     }
-    return ob_error_set(err, OUTBOX_CONFIG, "a relay serves %d stores at most", OB_STORE_LOOP_MAX);
+    return ob_error_set(err, OUTBOX_CONFIG, "a relay serves at most %d stores", OB_STORE_LOOP_MAX);
 }
 
 static void give_number_back(struct ob_store_loop *store_loop)

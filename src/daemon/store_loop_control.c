@@ -90,7 +90,7 @@ static void control_sink(struct ob_store_loop *store_loop, int sink, const struc
     bool changed = store_loop->paused[sink] != (paused || !enabled);
     ob_store_loop_pause(store_loop, sink, paused || !enabled);
     if (enabled && (first ? paused : changed))
-        ob_log(log, OB_LOG_INFO, paused ? "sink paused by an operator" : "sink resumed", OB_STR("sink", name));
+        ob_log(log, OB_LOG_INFO, paused ? "sink paused" : "sink resumed", OB_STR("sink", name));
     struct ob_sink_settings settings = store_loop->sinks[sink];
     const struct ob_tuning *rate = tuned(report, OB_TUNE_RATE, name), *cap = tuned(report, OB_TUNE_CONCURRENCY, name);
     if (rate) {
@@ -119,7 +119,7 @@ void ob_store_loop_control(struct ob_store_loop *store_loop, const struct ob_mai
                            *batch = tuned(report, OB_TUNE_BATCH, "");
     bool enabled = on ? on->number != 0 : config->enabled;
     if (store_loop->enabled != enabled || (!enabled && !store_loop->controlled))
-        ob_log(log, OB_LOG_INFO, enabled ? "claiming" : "disabled: nothing is claimed");
+        ob_log(log, OB_LOG_INFO, enabled ? "claiming started" : "claiming stopped: relay disabled");
     store_loop->enabled = enabled;
     if (ob_engine_pace(store_loop->engine, batch ? (int)batch->number : config->relay.claim_limit,
                        poll ? poll->number : config->relay.poll_us))

@@ -123,13 +123,13 @@ static void tell_unrouted(struct ob_store_loop *store_loop, const struct lane *l
                                    ob_arena_strdup(&store_loop->told_names, name->topic)};
         store_loop->told_all = store_loop->told_count == OB_UNROUTED_TOLD || !copy.name_space || !copy.topic;
         if (store_loop->told_all) {
-            ob_log(store_loop->set.log, OB_LOG_WARN, "no route leads from further topics: outbox doctor names them",
+            ob_log(store_loop->set.log, OB_LOG_WARN, "more topics match no route: run outbox doctor for the list",
                    OB_STR("store", store));
             return;
         }
         store_loop->told[store_loop->told_count++] = copy;
-        ob_log(store_loop->set.log, OB_LOG_WARN, "no route leads from this topic: its messages wait",
-               OB_STR("store", store), OB_STR("namespace", name->name_space), OB_STR("topic", name->topic));
+        ob_log(store_loop->set.log, OB_LOG_WARN, "topic matches no route: its messages wait", OB_STR("store", store),
+               OB_STR("namespace", name->name_space), OB_STR("topic", name->topic));
     }
 }
 

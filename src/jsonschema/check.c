@@ -84,7 +84,7 @@ bool ob_check_spend(struct ob_check *check, size_t work, const struct ob_step *s
     if (check->code)
         return false;
     if (work > check->budget)
-        return ob_check_stop(check, OUTBOX_INVALID, "", step, "checking it takes too long for a payload of its size");
+        return ob_check_stop(check, OUTBOX_INVALID, "", step, "checking it takes too long for a payload of this size");
     check->budget -= work;
     return true;
 }
@@ -121,7 +121,7 @@ bool ob_jsonschema_node_check(struct ob_check *check, const struct ob_jsonschema
     if (node->never)
         return refuse(check, node, step);
     if (check->depth == DEPTH_MAX)
-        return ob_check_stop(check, OUTBOX_INVALID, node->pointer, step, "is nested too deep to be checked");
+        return ob_check_stop(check, OUTBOX_INVALID, node->pointer, step, "is nested too deeply to be checked");
     bool fits = true;
     check->depth++;
     size_t work = 1;

@@ -156,7 +156,7 @@ struct ob_regex *ob_compile_regex(struct ob_compiler *compiler, const char *poin
     struct ob_regex_link *link = ob_arena_calloc(compiler->arena, 1, sizeof *link);
     enum outbox_code code = link ? ob_regex_new(pattern, &link->regex, why, sizeof why) : OUTBOX_NOMEM;
     if (code == OUTBOX_INVALID)
-        ob_compile_fail(compiler, pointer, at, "the regular expression cannot be used: %s", why);
+        ob_compile_fail(compiler, pointer, at, "the regular expression is invalid: %s", why);
     else if (code)
         ob_compile_nomem(compiler);
     if (code)

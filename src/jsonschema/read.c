@@ -61,7 +61,7 @@ static bool read_word(struct reader *reader, const char *word)
 {
     size_t len = strlen(word);
     if (reader->len - reader->at < len || memcmp(reader->text + reader->at, word, len) != 0)
-        return fail_at(reader, reader->at, "this is no JSON value");
+        return fail_at(reader, reader->at, "not a JSON value");
     reader->at += len;
     return true;
 }
@@ -74,7 +74,7 @@ static bool is_digit(int c)
 static bool read_digits(struct reader *reader)
 {
     if (!is_digit(peek(reader)))
-        return fail(reader, "a number lacks a digit");
+        return fail(reader, "a number is missing a digit");
     while (is_digit(peek(reader)))
         reader->at++;
     return true;
@@ -88,7 +88,7 @@ static bool read_number(struct reader *reader, struct ob_tree *value)
     if (peek(reader) == '0') {
         reader->at++;
         if (is_digit(peek(reader)))
-            return fail(reader, "a number begins with a needless 0");
+            return fail(reader, "a number has a leading zero");
     } else if (!read_digits(reader)) {
         return false;
     }
@@ -169,7 +169,7 @@ static char *read_escape(struct reader *reader, char *out)
         return out;
     }
     if (c != 'u') {
-        fail_at(reader, reader->at - 2, "a string has an escape that JSON does not know");
+        fail_at(reader, reader->at - 2, "a string has an unknown escape");
         return NULL;
     }
     size_t start = reader->at - 2;
@@ -182,7 +182,7 @@ static char *read_escape(struct reader *reader, char *out)
             return put_character(out, 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00));
     }
     if (high < 0 || (high >= 0xd800 && high < 0xe000)) {
-        fail_at(reader, start, "a string has a \\u escape that is no character");
+        fail_at(reader, start, "a string has a \\u escape that is not a character");
         return NULL;
     }
     return put_character(out, high);
@@ -378,13 +378,13 @@ static bool read_kind(struct reader *reader, struct ob_tree *value, int c)
     case '[':
     case '{': {
         if (reader->depth == OB_TREE_DEPTH)
-            return fail(reader, "arrays and objects are nested too deep");
+            return fail(reader, "arrays and objects are nested too deeply");
         reader->depth++;
         bool ok = c == '[' ? read_array(reader, value) : read_object(reader, value);
         reader->depth--;
         return ok;
     }
-    default: return c == '-' || is_digit(c) ? read_number(reader, value) : fail(reader, "this is no JSON value");
+    default: return c == '-' || is_digit(c) ? read_number(reader, value) : fail(reader, "not a JSON value");
     }
 }
 
@@ -402,7 +402,7 @@ enum outbox_code ob_tree_read(struct ob_arena *arena, const char *text, size_t l
 {
     struct reader reader = {.arena = arena, .text = text, .len = len, .stack = OB_BUF_INIT, .fault = fault};
     if (read_value(&reader, value) && next_token(&reader) != -1)
-        fail(&reader, "there is something behind the JSON value");
+        fail(&reader, "unexpected text after the JSON value");
     ob_buf_fini(&reader.stack);
     return reader.code;
 }

@@ -205,7 +205,7 @@ static bool visit(struct ob_compiler *compiler, struct ob_jsonschema_node *node,
         return true;
     if (node->visit == OB_NODE_OPEN)
         return ob_compile_fail(compiler, node->pointer, node->source,
-                               "refers to itself without going deeper into the payload: that would never end");
+                               "refers to itself without descending into the payload: checking would never end");
     if (depth > CHAIN_MAX)
         return ob_compile_fail(compiler, node->pointer, node->source, "is reached through too many schemas in a row");
     node->visit = OB_NODE_OPEN;

@@ -279,7 +279,7 @@ static enum outbox_code compile(struct ob_regex *regex, const struct ob_buf *tex
                                 &error, &place, options);
     code = regex->code ? OUTBOX_OK : error == PCRE2_ERROR_HEAP_FAILED ? OUTBOX_NOMEM : OUTBOX_INVALID;
     if (code == OUTBOX_INVALID && pcre2_get_error_message(error, (PCRE2_UCHAR *)why, why_size) < 0)
-        snprintf(why, why_size, "it has a mistake");
+        snprintf(why, why_size, "syntax error");
 done:
     pcre2_compile_context_free(options);
     pcre2_general_context_free(memory);

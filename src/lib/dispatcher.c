@@ -138,7 +138,7 @@ static enum outbox_code copy_lanes(struct outbox_dispatcher *dispatcher, const s
                                    struct outbox_error *err)
 {
     if (set->topic_count > 0 && !set->name_space)
-        return ob_error_set(err, OUTBOX_INVALID, "topics need a name_space");
+        return ob_error_set(err, OUTBOX_INVALID, "topics require a name_space");
     if (set->name_space && !(dispatcher->name_space = ob_strdup(set->name_space)))
         return ob_error_nomem(err);
     if (set->topic_count == 0)
@@ -206,7 +206,7 @@ static enum outbox_code open_engine(struct outbox_dispatcher *dispatcher, const 
                                         .log = set->log ? &dispatcher->log : NULL};
     int64_t lease = set->lease_us ? set->lease_us : 30000000, poll = set->poll_us ? set->poll_us : 500000;
     if (poll > lease / 3)
-        ob_log(engine.log, OB_LOG_WARN, "the poll interval is above a third of the lease",
+        ob_log(engine.log, OB_LOG_WARN, "poll interval is longer than a third of the lease",
                OB_INT("poll_ms", poll / 1000), OB_INT("lease_ms", lease / 1000));
     return ob_engine_new(&engine, &dispatcher->engine, err);
 }
@@ -338,7 +338,7 @@ static void *run(void *ctx)
 enum outbox_code outbox_dispatcher_start(outbox_dispatcher *dispatcher, struct outbox_error *err)
 {
     if (dispatcher->running) /* then `ended` belongs to the thread */
-        return ob_error_set(err, OUTBOX_INVALID, "the dispatcher runs already");
+        return ob_error_set(err, OUTBOX_INVALID, "the dispatcher is already running");
     if (dispatcher->ended)
         return ob_error_set(err, OUTBOX_INVALID, "the dispatcher has ended");
     int failed = pthread_create(&dispatcher->thread, NULL, run, dispatcher);

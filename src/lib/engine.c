@@ -46,10 +46,10 @@ static void heard(struct ob_engine *engine, enum request request, enum outbox_co
 {
     unsigned failing = code ? engine->failing | request : engine->failing & ~(unsigned)request;
     if (failing && !engine->failing)
-        ob_log(engine->set.log, OB_LOG_ERROR, "the store does not answer; trying again until it does",
-               OB_STR("code", outbox_code_name(code)), OB_STR("error", err ? err->text : NULL));
+        ob_log(engine->set.log, OB_LOG_ERROR, "store unavailable: retrying", OB_STR("code", outbox_code_name(code)),
+               OB_STR("error", err ? err->text : NULL));
     else if (!failing && engine->failing)
-        ob_log(engine->set.log, OB_LOG_INFO, "the store answers again");
+        ob_log(engine->set.log, OB_LOG_INFO, "store connected again");
     engine->failing = failing;
 }
 

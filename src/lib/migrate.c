@@ -13,7 +13,7 @@ static ob_code lacking(enum ob_url kind, struct outbox_error *err)
 {
     if (kind == OB_URL_UNKNOWN)
         return ob_error_set(err, OUTBOX_INVALID,
-                            "the URL names no store; write postgresql://USER@HOST/DATABASE or sqlite:PATH");
+                            "the URL does not name a store; write postgresql://USER@HOST/DATABASE or sqlite:PATH");
     return ob_error_set(err, OUTBOX_UNSUPPORTED, "this build has no %s store",
                         kind == OB_URL_SQLITE ? "SQLite" : "PostgreSQL");
 }

@@ -64,12 +64,12 @@ static ob_code names_no_store(const char *url, struct outbox_error *err)
         return ob_error_set(err, OUTBOX_INVALID, "the store is given as a path; of an SQLite file write sqlite:PATH");
     ob_url_redact(url, shown, sizeof shown);
     return ob_error_set(err, OUTBOX_INVALID,
-                        "\"%s\" names no store; write postgresql://USER@HOST/DATABASE or sqlite:PATH", shown);
+                        "\"%s\" does not name a store; write postgresql://USER@HOST/DATABASE or sqlite:PATH", shown);
 }
 
 static ob_code names_no_file(struct outbox_error *err)
 {
-    return ob_error_set(err, OUTBOX_INVALID, "sqlite: names no file; write sqlite:PATH");
+    return ob_error_set(err, OUTBOX_INVALID, "the sqlite: URL has no path; write sqlite:PATH");
 }
 
 ob_code ob_url_check(const char *url, struct outbox_error *err)

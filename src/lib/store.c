@@ -201,7 +201,7 @@ static ob_code verdict(const struct outbox_settle *item, struct outbox_error *er
     case OUTBOX_SETTLED: return OUTBOX_OK;
     case OUTBOX_SETTLE_LOST:
         return ob_error_set(err, OUTBOX_LEASE_LOST,
-                            "the lease of message %s is no longer held: another worker has it, or it is settled", id);
+                            "the lease of message %s is lost: another worker holds it, or it is already settled", id);
     default: return ob_error_set(err, OUTBOX_UNKNOWN_MESSAGE, "there is no message %s to settle", id);
     }
 }

@@ -30,7 +30,7 @@ static enum outbox_code unknown_kind(const char *kind, struct outbox_error *err)
     struct ob_buf buf = OB_BUF_INIT;
     kinds_of_this_build(&buf);
     ob_error_set(err, OUTBOX_INVALID,
-                 "there is no sink kind \"%s\"; known are: %s; or give the path of a shared object, with a '/'", kind,
+                 "unknown sink kind \"%s\"; the kinds are: %s; or give the path of a shared object, with a '/'", kind,
                  ob_buf_text(&buf));
     ob_buf_fini(&buf);
     return OUTBOX_INVALID;
@@ -45,8 +45,7 @@ static enum outbox_code load_object(const char *path, const struct outbox_sink_o
     *(void **)(void *)&entry = dlsym(object, "outbox_sink_ops");
     if (!entry) {
         dlclose(object);
-        return ob_error_set(err, OUTBOX_INVALID, "%s: it exports no function outbox_sink_ops, so it is not a sink",
-                            path);
+        return ob_error_set(err, OUTBOX_INVALID, "%s: not a sink: it does not export outbox_sink_ops", path);
     }
     const struct outbox_sink_ops *found = entry();
     if (!found)
@@ -67,7 +66,7 @@ enum outbox_code ob_sink_load(const char *kind, const char *library, const struc
         return *ops ? OUTBOX_OK : unknown_kind(kind, err);
     }
     if (!strchr(library, '/'))
-        return ob_error_set(err, OUTBOX_INVALID, "library \"%s\" is no path: write ./%s, or the full path", library,
+        return ob_error_set(err, OUTBOX_INVALID, "library \"%s\" is not a path: write ./%s, or the full path", library,
                             library);
     enum outbox_code code = load_object(library, ops, err);
     if (*ops && kind && strcmp((*ops)->kind, kind) != 0) {

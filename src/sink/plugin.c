@@ -19,13 +19,13 @@ static enum outbox_code check_table(const char *path, const struct outbox_sink_o
 {
     if (ops->abi != OUTBOX_SINK_ABI)
         return ob_error_set(err, OUTBOX_UNSUPPORTED,
-                            "%s: built for version %d of the sink interface, this relay has version %d: build it again",
+                            "%s: built for version %d of the sink interface, but this relay has version %d: rebuild it",
                             path, ops->abi, OUTBOX_SINK_ABI);
     if (!ops->kind || !ops->open || !ops->deliver || !ops->cancel || !ops->close)
         return ob_error_set(err, OUTBOX_INVALID, "%s: kind, open, deliver, cancel and close must all be set", path);
     if (!ob_size_is_sane(ops->item_size) || !ob_size_is_sane(ops->option_size) || !ob_size_is_sane(ops->setting_size))
         return ob_error_set(err, OUTBOX_INVALID,
-                            "%s: the sizes in its table are not set; begin the table with OUTBOX_SINK_OPS_HEAD", path);
+                            "%s: the sizes in its table are not set; start the table with OUTBOX_SINK_OPS_HEAD", path);
     return OUTBOX_OK;
 }
 
@@ -61,7 +61,7 @@ enum outbox_code ob_plugin_adopt(const char *path, const struct outbox_sink_ops 
         }
     struct outbox_sink_ops copy = {.size = 0};
     if (!ob_take_versioned(&copy, sizeof copy, theirs))
-        return ob_error_set(err, OUTBOX_INVALID, "%s: its table has no size; begin it with OUTBOX_SINK_OPS_HEAD", path);
+        return ob_error_set(err, OUTBOX_INVALID, "%s: its table has no size; start it with OUTBOX_SINK_OPS_HEAD", path);
     enum outbox_code code = check_table(path, &copy, err);
     if (code)
         return code;

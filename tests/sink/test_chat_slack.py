@@ -273,7 +273,7 @@ def test_webhook_200_without_ok_is_unknown(slack):
 def test_probe_of_a_webhook_connects_and_sends_nothing(slack):
     verdict, = drive("slack", slack.webhook_options(), [{"probe": True}])
     assert (verdict["outcome"], slack.requests, slack.connections) == ("accepted", [], 1)
-    assert "reached" in verdict["text"] and "shows when one is sent" in verdict["text"]
+    assert "reachable" in verdict["text"] and "only sending a message can tell" in verdict["text"]
 
 
 @pytest.mark.parametrize("webhook, code, outcome", [
@@ -293,7 +293,7 @@ def test_probe_of_a_webhook_shakes_hands(slack, tmp_path):
 
 @pytest.mark.parametrize("options, text", [
     ({}, "token or webhook"), ({"token": "xoxb-1", "webhook": "https://hooks.slack.com/services/x"}, "not both"),
-    ({"token": "xoxb 1"}, "no token has"), ({"webhook": "ftp://x"}, "neither http nor https"),
+    ({"token": "xoxb 1"}, "token has invalid characters"), ({"webhook": "ftp://x"}, "neither http nor https"),
     ({"token": "x", "channel": "a b"}, "recipient"), ({"token": "x", "template": "{{"}, "never closed"),
     ({"token": "x", "template": "a", "raw": True}, "exclude each other")])
 def test_wrong_options_are_refused(options, text):

@@ -221,7 +221,7 @@ def test_chain_of_migrations_is_learnt(telegram):
 # ---- configuration
 
 @pytest.mark.parametrize("options, text", [
-    ({}, "token"), ({"token": "123/../456:x"}, "form of a bot's"), ({"token": "123:a/b"}, "form of a bot's"),
+    ({}, "token"), ({"token": "123/../456:x"}, "not a bot token"), ({"token": "123:a/b"}, "not a bot token"),
     ({"token": "123:abc", "chat": "home"}, "recipient"), ({"token": "123:abc", "url": "example"}, "URL"),
     ({"token": "123:abc", "parse_mode": "Markdown"}, "parse_mode")])
 def test_wrong_options_are_refused(options, text):

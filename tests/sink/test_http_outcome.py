@@ -92,8 +92,8 @@ def test_operator_decides_otherwise(receiver, rules, code, outcome):
 
 
 @pytest.mark.parametrize("name, value, text", [
-    ("404", "maybe", "must be accepted"), ("6xx", "retry", "names no status"), ("40", "retry", "names no status"),
-    ("4x4", "retry", "names no status")])
+    ("404", "maybe", "must be accepted"), ("6xx", "retry", "is not a status"), ("40", "retry", "is not a status"),
+    ("4x4", "retry", "is not a status")])
 def test_wrong_rules_are_refused(receiver, name, value, text):
     with pytest.raises(OpenError) as refusal:
         verdict_of(receiver, status(200), **{"on_status." + name: value})
@@ -421,7 +421,7 @@ def test_close_in_flight(receiver):
 def test_probe_sends_nothing(receiver):
     verdict, = drive("http", options(receiver), [{"probe": True}])
     assert (verdict["outcome"], receiver.requests, receiver.connections) == ("accepted", [], 1)
-    assert "reached" in verdict["text"]
+    assert "reachable" in verdict["text"]
 
 
 def test_probe_of_nobody():

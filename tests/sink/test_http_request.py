@@ -241,8 +241,8 @@ def test_headers_that_take_a_request_apart_stay_here(receiver):
 
 
 @pytest.mark.parametrize("options, text", [
-    ({"headers.X-A": "b\r\nc"}, "control characters"), ({"headers.Content-Length": "1"}, "the sink's own"),
-    ({"headers.X A": "1"}, "no name of a header"), ({"authorization": "a\nb"}, "control characters")])
+    ({"headers.X-A": "b\r\nc"}, "control characters"), ({"headers.Content-Length": "1"}, "set by the sink"),
+    ({"headers.X A": "1"}, "not a header name"), ({"authorization": "a\nb"}, "control characters")])
 def test_configured_headers_are_checked(receiver, options, text):
     with pytest.raises(OpenError) as refusal:
         post(receiver, {}, **options)

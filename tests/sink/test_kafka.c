@@ -141,7 +141,7 @@ static void refusals_name_the_topic_and_the_next_step(void **state)
         {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
          "Topic authorization failed: topic \"orders\"; grant WRITE on it"},
         {RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, "; grant IDEMPOTENT_WRITE on the cluster"},
-        {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, ": topic \"orders\"; it is above kafka.message.max.bytes"},
+        {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, ": topic \"orders\"; it exceeds kafka.message.max.bytes"},
         {RD_KAFKA_RESP_ERR_UNKNOWN, ": topic \"orders\""},
     };
     struct world *world = *state;
@@ -275,7 +275,7 @@ static void a_broker_that_is_down_is_a_retry(void **state)
     assert_int_equal(harness_verdict(world->h, first)->outcome, OUTBOX_SINK_RETRY);
     assert_true(harness_verdict(world->h, first)->unreachable);
     assert_string_equal(harness_verdict(world->h, first)->code, "kafka_timeout");
-    says(harness_verdict(world->h, first), "not written to topic \"orders\" within 2s; look at the brokers");
+    says(harness_verdict(world->h, first), "not written to topic \"orders\" within 2s; check the brokers");
     says(harness_verdict(world->h, first), "; last error: ");
     assert_int_equal(harness_verdict(world->h, first + 1)->outcome, OUTBOX_SINK_NOT_SENT);
     assert_int_equal(harness_verdict(world->h, first + 2)->outcome, OUTBOX_SINK_NOT_SENT);
@@ -310,7 +310,7 @@ static void a_broker_that_does_not_answer_is_unknown(void **state)
     assert_int_equal(verdict->outcome, OUTBOX_SINK_UNKNOWN);
     assert_true(verdict->unreachable);
     assert_string_equal(verdict->code, "kafka_purge_inflight");
-    says(verdict, "sent to topic \"orders\", but no acknowledgement came within 2s");
+    says(verdict, "sent to topic \"orders\", but no acknowledgement arrived within 2s");
     verdict = harness_verdict(world->h, first + 1);
     assert_true(verdict->outcome == OUTBOX_SINK_UNKNOWN || verdict->outcome == OUTBOX_SINK_NOT_SENT);
     rd_kafka_mock_broker_set_rtt(world->cluster, 1, 0);
@@ -327,7 +327,7 @@ static void a_broker_that_does_not_answer_is_unknown(void **state)
 static void count_new(void *ctx, enum outbox_log_level level, const char *text)
 {
     (void)level;
-    *(int *)ctx += strstr(text, "a new producer is made") != NULL;
+    *(int *)ctx += strstr(text, "producer replaced") != NULL;
 }
 
 /* S13, N2: a new one takes over, and nothing is lost or out of order. */

@@ -108,7 +108,7 @@ static void possibly_persisted_is_unknown(void **state)
         const struct harness_verdict *verdict = report(world, rows[i].err, RD_KAFKA_MSG_STATUS_POSSIBLY_PERSISTED, 1);
         assert_int_equal(verdict->outcome, OUTBOX_SINK_UNKNOWN);
         assert_int_equal(verdict->unreachable, rows[i].unreachable);
-        says(verdict, "sent to topic \"orders\", but no acknowledgement came");
+        says(verdict, "sent to topic \"orders\", but no acknowledgement arrived");
     }
 }
 
@@ -144,7 +144,7 @@ static void no_report_is_unknown(void **state)
     assert_int_equal(verdict->outcome, OUTBOX_SINK_UNKNOWN);
     assert_true(verdict->unreachable);
     assert_string_equal(verdict->code, "kafka_no_report");
-    says(verdict, "sent to topic \"orders\", but no acknowledgement came within 2s");
+    says(verdict, "sent to topic \"orders\", but no acknowledgement arrived within 2s");
     assert_true(verdict->elapsed_us < 4000000); /* before the host's timeout */
     assert_int_equal(send_and_wait(world)->outcome, OUTBOX_SINK_ACCEPTED);
     assert_int_equal(harness_strays(world->h), 0);

@@ -90,7 +90,7 @@ def test_the_stream_drops_the_second_copy(server):
     message = {**MESSAGE, "id": "018bcfe5-6800-7abc-8def-000000000002"}
     first = one(server.url(), message)
     second = one(server.url(), {**message, "attempt": 2})
-    assert first["text"] is None and second["text"] == "the stream has it already"
+    assert first["text"] is None and second["text"] == "already in the stream"
     assert (second["outcome"], second["reference"]) == ("accepted", first["reference"])
     assert len(server.messages("ORDERS")) == 1
 

@@ -93,8 +93,8 @@ static void wrong_templates_are_refused(void **state)
     char deep[600] = "{{";
     (void)state;
     fails_with("Dear {{name", "never closed: {{name");
-    fails_with("{{}}", "names no field");
-    fails_with("{{ |x}}", "names no field");
+    fails_with("{{}}", "does not name a field");
+    fails_with("{{ |x}}", "does not name a field");
     fails_with("{{@colour}}", "@correlation_id");
     memset(deep + 2, 'a', sizeof deep - 5);
     memcpy(deep + sizeof deep - 3, "}}", 3);

@@ -322,10 +322,10 @@ def test_probe_of_nobody():
 @pytest.mark.parametrize("more, text", [
     ({"url": "http://127.0.0.1"}, "smtp://host:port"), ({"url": "smtp://u:p@host"}, "user and password"),
     ({"url": "smtps://host"}, "tls.mode cannot be none"), ({"url": "smtp://host/x"}, "ehlo"),
-    ({"from": "nobody"}, "no email address"), ({"from": "Shop <a@b.example"}, "NAME <ADDRESS>"),
-    ({"from": "a@b.example\r\nBcc: x@y.example"}, "no email address"), ({"to": "a b@c.example"}, "no email address"),
-    ({"envelope_from": "<a@c.example>"}, "no email address"), ({"domain": "a b"}, "domain"), ({"ehlo": "a\tb"}, "ehlo"),
-    ({"user": "x"}, "go together"), ({"password": "x"}, "go together"), ({"subject": "{{a"}, "subject: "),
+    ({"from": "nobody"}, "not an email address"), ({"from": "Shop <a@b.example"}, "NAME <ADDRESS>"),
+    ({"from": "a@b.example\r\nBcc: x@y.example"}, "not an email address"), ({"to": "a b@c.example"}, "not an email address"),
+    ({"envelope_from": "<a@c.example>"}, "not an email address"), ({"domain": "a b"}, "domain"), ({"ehlo": "a\tb"}, "ehlo"),
+    ({"user": "x"}, "or neither"), ({"password": "x"}, "or neither"), ({"subject": "{{a"}, "subject: "),
     ({"headers.Bcc": "x@y.example"}, "Bcc"), ({"headers.X-A": "a\nb"}, "control"), ({"pass_headers": "From"}, "From"),
     ({"attachments_dir": "/nowhere/at/all"}, "attachments_dir"), ({"tls.ca": "/nowhere/ca"}, "cannot be read")])
 def test_wrong_settings_are_refused(server, more, text):

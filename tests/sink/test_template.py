@@ -85,10 +85,10 @@ FULL = ("static void f(void) {} const struct outbox_sink_ops *outbox_sink_ops(vo
 
 
 @pytest.mark.parametrize("source,text", [
-    ("int nothing;", "exports no function outbox_sink_ops"),
+    ("int nothing;", "does not export outbox_sink_ops"),
     (HEAD + "return 0; }", "returned NULL"),
     (HEAD + "static struct outbox_sink_ops ops = {.abi = 1, .kind = \"x\"}; return &ops; }", "OUTBOX_SINK_OPS_HEAD"),
-    ("#include <outbox/sink.h>\n" + FULL % (", .abi = OUTBOX_SINK_ABI + 1", ", .close = (void *)f"), "build it again"),
+    ("#include <outbox/sink.h>\n" + FULL % (", .abi = OUTBOX_SINK_ABI + 1", ", .close = (void *)f"), "rebuild it"),
     ("#include <outbox/sink.h>\n" + FULL % ("", ""), "must all be set"),
     ("#include <outbox/sink.h>\n" + FULL % (", .item_size = 0", ", .close = (void *)f"), "OUTBOX_SINK_OPS_HEAD"),
 ])
@@ -104,7 +104,7 @@ def test_what_is_no_sink_is_refused(tmp_path, source, text):
 def test_no_search_for_libraries(tmp_path):
     """A name without a '/' is a kind, never a file that the dynamic linker would look for."""
     shutil.copy(template_source(), tmp_path / "datagram.so")
-    with pytest.raises(OpenError, match="there is no sink kind"):
+    with pytest.raises(OpenError, match="unknown sink kind"):
         Drive("datagram.so", {}, env={"LD_LIBRARY_PATH": str(tmp_path)})
     (tmp_path / "text.so").write_text("not a shared object")
     with pytest.raises(OpenError, match="text.so"):

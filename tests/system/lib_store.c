@@ -89,8 +89,8 @@ static void nacks_releases_extends(void **state)
     assert_int_equal(outbox_release(store, msg, &err), OUTBOX_OK);
     outbox_batch *second = claim(1);
     assert_int_equal(outbox_batch_at(second, 0)->spent, 1);
-    fails(OUTBOX_LEASE_LOST, outbox_nack(store, msg, "c", "e", &err), "no longer held");
-    fails(OUTBOX_LEASE_LOST, outbox_extend(store, msg, 60000000, &err), "no longer held");
+    fails(OUTBOX_LEASE_LOST, outbox_nack(store, msg, "c", "e", &err), "is lost");
+    fails(OUTBOX_LEASE_LOST, outbox_extend(store, msg, 60000000, &err), "is lost");
     msg = outbox_batch_at(second, 0);
     assert_int_equal(outbox_extend(store, msg, 3600000000, &err), OUTBOX_OK);
     assert_int_equal(pg_number("select count(*) from outbox.messages where locked_until > now() + '59 min'"), 1);
@@ -151,8 +151,8 @@ static void missing_arguments(void **state)
     outbox_batch *batch;
     outbox_store *other;
     fails(OUTBOX_INVALID, outbox_open(NULL, NULL, &other, &err), "url is NULL");
-    fails(OUTBOX_INVALID, outbox_open("", NULL, &other, &err), "names no store");
-    fails(OUTBOX_INVALID, outbox_open("sqlite:", NULL, &other, &err), "names no file");
+    fails(OUTBOX_INVALID, outbox_open("", NULL, &other, &err), "does not name a store");
+    fails(OUTBOX_INVALID, outbox_open("sqlite:", NULL, &other, &err), "has no path");
     fails(OUTBOX_INVALID, outbox_open(pg_conninfo, &options, &other, &err), "OUTBOX_OPEN_INIT");
     fails(OUTBOX_INVALID, outbox_open(pg_conninfo, NULL, NULL, &err), "store is NULL");
     fails(OUTBOX_INVALID, outbox_send(store, NULL, NULL, &err), "msg is NULL");

@@ -50,7 +50,7 @@ def test_a_good_file_is_good(file):
     """V11: exit 0, nothing on stdout, a note for people, none with --quiet."""
     done = cli("validate", file())
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "%s: good (1 store, 1 sink, 1 route)\n" % file()
+    assert done.stderr == "%s: valid (1 store, 1 sink, 1 route)\n" % file()
     assert cli("validate", file(), "--quiet").stderr == ""
 
 
@@ -62,7 +62,7 @@ def test_every_mistake_is_told(file):
     assert [line for line in done.stdout.splitlines() if ": error: " in line and "concurency" not in line] == [
         '%s:3: error: relay.batch: is "x", but must be a whole number' % path,
         '%s:3: error: relay.pol: unknown option; did you mean "poll"?' % path,
-        '%s:4: error: routes[0].sink: there is no sink "biling"; did you mean "billing"?' % path,
+        '%s:4: error: routes[0].sink: unknown sink "biling"; did you mean "billing"?' % path,
     ]
 
 
@@ -96,7 +96,7 @@ def test_poll_above_a_third_of_the_lease_is_warned_about(file):
     ("kind: http", "set url"),
     ("kind: http, url: 'ftp://a'", "neither http nor https"),
     ("kind: http, url: 'https://a.example', secret: short", "whsec_"),
-    ("kind: smtp, url: 'smtp://a.example', from: nobody", "no email address"),
+    ("kind: smtp, url: 'smtp://a.example', from: nobody", "not an email address"),
 ])
 def test_what_only_the_adapter_knows(file, sink, told):
     """V11: validate and run agree on what can be used; nothing is sent for it."""
@@ -111,15 +111,15 @@ def test_what_only_the_adapter_knows(file, sink, told):
 
 @pytest.mark.parametrize("text, told", [
     (None, "no configuration"),
-    ("", "sinks: there are none"),
-    ("store: sqlite:x.db\n", "sinks: there are none"),
-    ("sinks: {a: {kind: null}}\nroutes: [{sink: a}]\n", "needs a store"),
+    ("", "sinks: missing"),
+    ("store: sqlite:x.db\n", "sinks: missing"),
+    ("sinks: {a: {kind: null}}\nroutes: [{sink: a}]\n", "no store configured"),
 ])
 def test_a_relay_with_nothing_to_do_does_not_start(file, text, told):
     """V11 N6: it would sit there and deliver nothing, and nobody would know why. What to do next is said."""
     done = cli("run", *(["--config", file(text)] if text is not None else []))
     assert done.returncode == 78 and told in done.stderr
-    if told == "needs a store":  # it may be named where the relay runs
+    if told == "no store configured":  # it may be named where the relay runs
         return
     checked = cli("validate", *([file(text)] if text is not None else []))
     assert checked.returncode == 78 and "good" not in checked.stderr
@@ -140,7 +140,7 @@ def test_a_kind_that_is_not_known(file):
     """V11: those of the build are named."""
     done = cli("validate", file("sinks: {a: {kind: nul}}\nroutes: [{sink: a}]\n"))
     assert done.returncode == 78
-    assert 'o.yaml:1: error: sinks.a.kind: there is no sink kind "nul"; known are: ' in done.stdout
+    assert 'o.yaml:1: error: sinks.a.kind: unknown sink kind "nul"; the kinds are: ' in done.stdout
     assert 'did you mean "null"?' in done.stdout
 
 
@@ -243,7 +243,7 @@ def test_a_password_among_the_arguments_is_warned_about(tmp_path):
     """V11: everybody can read it in the list of processes."""
     url = "postgresql://u:zzz@127.0.0.1:1/d"
     told = cli("status", "--store", url).stderr
-    assert "warning: --store holds a password" in told and "OUTBOX_STORE" in told and "zzz" not in told
+    assert "warning: --store contains a password" in told and "OUTBOX_STORE" in told and "zzz" not in told
     assert "warning" not in cli("status", "--store", "postgresql://u@127.0.0.1:1/d").stderr
     assert "warning" not in cli("status", env={"OUTBOX_STORE": url}).stderr
 

@@ -62,7 +62,7 @@ def test_well_and_not_well(tmp_path, receiver):
     assert found["up"]["level"] == "ok"
     assert found["none"]["level"] == "ok"
     assert found["gone"]["level"] == "error" and "http_connect" in found["gone"]["text"]
-    assert "reach it" in found["gone"]["todo"]
+    assert "reachable from" in found["gone"]["todo"]
     assert found["inside"]["level"] == "error" and "http_address_refused" in found["inside"]["text"]
     assert "`allow`" in found["inside"]["text"]
     assert found["program"]["level"] == "error" and '"no such"' in found["program"]["text"]
@@ -118,7 +118,7 @@ def test_chats(tmp_path, store, tls, kind):
     assert kind + "_unclear: status 200: expected JSON" in found["page"]["text"]
     assert "address" in found["page"]["todo"]
     assert "http_500" in found["failing"]["text"] and found["failing"]["todo"]
-    assert "http_connect" in found["gone"]["text"] and "reach it" in found["gone"]["todo"]
+    assert "http_connect" in found["gone"]["text"] and "reachable from" in found["gone"]["todo"]
     assert not [row for row in found.values() if good["token"] in json.dumps(row)]
 
 
@@ -138,11 +138,11 @@ def test_webhooks(tmp_path, store, tls):
             "own": {"kind": "http", "url_header": "x-url", "url_allow": "https://example.org/"},
             "post": {"kind": "http", "url": receiver.url(), "allow": "127.0.0.0/8"}}), status=1)
         assert (server.requests, receiver.requests, server.connections) == ([], [], 1)
-    for name, text in (("hook", "it was reached"), ("post", "it was reached"), ("own", "names its own URL")):
+    for name, text in (("hook", "reachable"), ("post", "reachable"), ("own", "has its own URL")):
         assert found[name]["level"] == "ok" and text in found[name]["text"]
-        assert "would take" not in found[name]["text"]
+        assert "accepts messages" not in found[name]["text"]
     assert found["nowhere"]["level"] == "error" and "http_resolve" in found["nowhere"]["text"]
-    assert "reach it" in found["nowhere"]["todo"] and "SECRET" not in json.dumps(found)
+    assert "reachable from" in found["nowhere"]["todo"] and "SECRET" not in json.dumps(found)
 
 
 def test_mail(tmp_path, store):
@@ -156,7 +156,7 @@ def test_mail(tmp_path, store):
     assert found["good"]["level"] == "ok"
     assert found["login"]["level"] == "error" and "smtp_535" in found["login"]["text"]
     assert "credentials" in found["login"]["todo"] and "SECRET" not in json.dumps(found)
-    assert found["gone"]["level"] == "error" and "reach it" in found["gone"]["todo"]
+    assert found["gone"]["level"] == "error" and "reachable from" in found["gone"]["todo"]
 
 
 @pytest.mark.parametrize("retry, noted", [({}, False), ({"after_cap": "23h"}, True), ({"after_cap": "24h"}, False)])

@@ -418,7 +418,7 @@ def test_without_a_server_it_looks_by_itself(own_pg_server):
         relay.until("calm")
         put(db)
         assert relay.wait(10000)[0] == "rang"
-        assert len([line for line in relay.log if "no connection" in line]) == 1
+        assert len([line for line in relay.log if "doorbell disconnected" in line]) == 1
 
 
 @pytest.mark.skipif(not shutil.which("pgbouncer", path=os.environ["PATH"] + ":/usr/sbin"), reason="no pgbouncer")

@@ -80,12 +80,12 @@ CHANGES = {
 def test_a_difference_is_told_and_mended(db, friend, change):
     """S5: wrong_rights tells what is not as it should be, and its statements make it so."""
     db.sql(change)
-    problem, mend = CHANGES[change]
-    wrong = db.sql("SELECT problem, mend FROM outbox.wrong_rights() ORDER BY step")
-    assert [row for row in wrong if row[0].startswith(problem) and row[1].startswith(mend)], wrong
+    problem, fix = CHANGES[change]
+    wrong = db.sql("SELECT problem, fix FROM outbox.wrong_rights() ORDER BY step")
+    assert [row for row in wrong if row[0].startswith(problem) and row[1].startswith(fix)], wrong
     for _ in wrong:
-        for mend, in db.sql("SELECT mend FROM outbox.wrong_rights() ORDER BY step LIMIT 1"):
-            db.sql(mend)
+        for fix, in db.sql("SELECT fix FROM outbox.wrong_rights() ORDER BY step LIMIT 1"):
+            db.sql(fix)
     assert db.sql("SELECT * FROM outbox.wrong_rights()") == []
 
 

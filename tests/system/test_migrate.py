@@ -60,7 +60,7 @@ def test_twice(empty_db):
     assert json.loads(second.stdout)["applied"] == []
     assert empty_db.sql("select * from outbox.migration order by version") == before
     assert migrations(empty_db) == FILES
-    assert "is of this version" in empty_db.cli("migrate").stderr
+    assert "is up to date" in empty_db.cli("migrate").stderr
 
 
 def test_says_which_roles_the_schema_gets(empty_db):
@@ -182,7 +182,7 @@ def test_drift(db):
     """N11: a migration whose text changed after it was applied stops the run and shows in --status."""
     db.sql("delete from outbox.migration where version = %s", len(FILES))
     db.sql("update outbox.migration set checksum = 'another' where version = 2")
-    refused(db, SCHEMA, FILES[1], "another text")
+    refused(db, SCHEMA, FILES[1], "differs from")
     assert migrations(db) == FILES[:-1]
     done = db.cli("migrate", "--status", "--json", check=False)
     states = [row["state"] for row in json.loads(done.stdout)["migrations"]]
@@ -201,10 +201,10 @@ def test_newer_version(db):
 
 
 def test_other_peoples_schema(empty_db):
-    """N11: a schema that holds something else is not touched."""
+    """N11: a schema that holds does not hold an outbox is not touched."""
     empty_db.sql("create schema outbox")
     empty_db.sql("create table outbox.theirs (id int)")
-    refused(empty_db, SCHEMA, "something else", "--schema")
+    refused(empty_db, SCHEMA, "does not hold an outbox", "--schema")
     assert empty_db.sql("select relname from pg_class where relnamespace = 'outbox'::regnamespace") == [("theirs",)]
 
 

@@ -55,7 +55,7 @@ def test_a_log_that_nobody_reads_stops_nothing(shop, tmp_path, kind):
         assert os.get_blocking(writer), "it is the shell's too"
         wait_for(lambda: relay.metric("outbox_log_lines_dropped_total") > 0)
         os.close(writer)
-        text = read_until(reader, b"log lines were dropped", lambda: process.send_signal(signal.SIGHUP))
+        text = read_until(reader, b"log lines dropped", lambda: process.send_signal(signal.SIGHUP))
         process.terminate()
         text += read_all(reader)
         assert process.wait(30) == 0
@@ -189,8 +189,8 @@ def test_sinks_leave_descriptors_to_the_stores(shop, tmp_path):
         finally:
             relay.kill()
         assert len(hook.accepted) == 20 * count
-        assert 'msg="not enough file descriptors for all that may be out' in relay.log()
-        assert "limit=300" in relay.log() and "this process lacks descriptors" not in relay.log()
+        assert 'msg="file descriptor limit too low' in relay.log()
+        assert "limit=300" in relay.log() and "out of descriptors" not in relay.log()
 
 
 def test_a_configuration_that_cannot_fit_is_refused(tmp_path, shop):
@@ -218,7 +218,7 @@ def test_without_a_descriptor_a_sink_waits(shop, tmp_path):
             resource.prlimit(relay.process.pid, resource.RLIMIT_NOFILE, (used, before[1]))
             holes = used - len(os.listdir("/proc/%d/fd" % relay.process.pid))
             sent = shop.enqueue(40, topic="t1")
-            wait_for(lambda: relay.logged("this process lacks descriptors or memory"))
+            wait_for(lambda: relay.logged("out of descriptors or memory"))
             claims = relay.log().count("msg=claimed")
             time.sleep(1.5)
             assert relay.log().count("msg=claimed") - claims <= 400, holes

@@ -153,7 +153,7 @@ def test_unrouted_waits_visibly(shop, tmp_path, ledger):
     with relay.running():
         shop.wait(delivered=1, pending=1)
         wait_for(lambda: relay.metric("outbox_unrouted_topics") == 1)
-        wait_for(lambda: relay.logged('msg="no route leads from this topic: its messages wait" store=default '
+        wait_for(lambda: relay.logged('msg="topic matches no route: its messages wait" store=default '
                                       'namespace=default topic=unknown'))
         assert shop.message(lone.id, "status", "spent") == ("pending", 0)
         relay.config["routes"].append({"sink": "out"})
@@ -214,7 +214,7 @@ def test_second_sigterm_stops_at_once(shop, tmp_path, ledger):
     with relay.running():
         wait_for(lambda: relay.logged("msg=sent"))
         relay.signal(signal.SIGTERM)
-        wait_for(lambda: relay.logged("finishing what is out"))
+        wait_for(lambda: relay.logged("finishing deliveries in flight"))
         began = time.monotonic()
     assert time.monotonic() - began < 20
     assert shop.attempts(sent.id) == [(1, "interrupted")]
@@ -308,7 +308,7 @@ def test_bad_configuration_keeps_the_old(shop, tmp_path, ledger, wrong):
         wait_for(lambda: relay.logged("relay started"))
         relay.path.write_text(wrong)
         relay.signal(signal.SIGHUP)
-        wait_for(lambda: relay.logged("the configuration was not reloaded; the old one goes on"))
+        wait_for(lambda: relay.logged("reload failed: keeping the old configuration"))
         wait_for(lambda: relay.metric("outbox_last_reload_successful") == 0)
         shop.enqueue(2)
         shop.wait(delivered=2)
@@ -321,7 +321,7 @@ def test_disabled_gathers_then_drains(shop, tmp_path, ledger):
     relay = make(tmp_path, shop, ledger, relay={"enabled": False}, admin=True)
     sent = shop.enqueue(10, keys=("a", None))
     with relay.running():
-        wait_for(lambda: relay.logged("nothing is claimed"))
+        wait_for(lambda: relay.logged("claiming stopped"))
         shop.enqueue()
         wait_for(lambda: relay.metric("outbox_up") == 0)
         assert shop.states() == {"pending": 11}
@@ -339,7 +339,7 @@ def test_enabled_by_tuning(shop, tmp_path, ledger):
     shop.cli("tune", "enabled", "off")
     shop.enqueue(5)
     with relay.running():
-        wait_for(lambda: relay.logged("nothing is claimed"))
+        wait_for(lambda: relay.logged("claiming stopped"))
         wait_for(lambda: relay.metric("outbox_up") == 0)
         assert shop.states() == {"pending": 5}
         shop.cli("tune", "enabled", "on")
@@ -455,13 +455,13 @@ def test_database_away_at_the_start(own_pg_server, tmp_path, ledger):
     own_pg_server.stop()
     relay = make(tmp_path, shop, ledger, admin=True)
     with relay.running():
-        wait_for(lambda: relay.logged('level=error msg="the store cannot be used: nothing is delivered until it can; '))
+        wait_for(lambda: relay.logged('level=error msg="store unusable: deliveries suspended, '))
         assert "Connection refused" in relay.log()
         assert relay.metric("outbox_store_connected") == 0
         own_pg_server.start()
         shop.wait(delivered=3, timeout=40)
         wait_for(lambda: relay.metric("outbox_store_connected") == 1)
-    assert relay.log().count("the store cannot be ") == 1, "once, not once a try"
+    assert relay.log().count("store unusable") == 1, "once, not once a try"
 
 
 def test_schema_missing(empty_db, tmp_path, ledger):

@@ -99,7 +99,7 @@ def test_server_restarts(own_pg_server, shop, tmp_path, mode):
         settle_up(relay, producer, shop, tmp_path)
         wait_for(lambda: relay.metric("outbox_store_reconnects_total") > 0, 10, "a reconnect on the page")
     assert producer.losses > 0
-    assert relay.logged("the store answers again")
+    assert relay.logged("store connected again")
 
 
 def test_backends_are_terminated(shop, tmp_path):
@@ -157,7 +157,7 @@ def test_disk_full(tmp_path):
         with relay.running(), db.connect(autocommit=True) as watcher:
             delivered_after(tmp_path, 100)
             server.fill()
-            wait_for(lambda: "does not answer" in relay.log() and "No space left" in relay.log(), 30, "a full disk")
+            wait_for(lambda: "store unavailable" in relay.log() and "No space left" in relay.log(), 30, "a full disk")
             with pytest.raises(psycopg.errors.DiskFull):
                 watcher.execute("SELECT outbox.enqueue('orders', jsonb_build_object('x', repeat('x', 500)))"
                                 " FROM generate_series(1, 3000)")
@@ -170,4 +170,4 @@ def test_disk_full(tmp_path):
             sent += shop.enqueue(20, keys=KEYS)
             shop.wait(delivered=3020)
         Ledger(sent, read_ledger(tmp_path / "ledger")).check(duplicates=True)
-        assert relay.logged("the store answers again")
+        assert relay.logged("store connected again")

@@ -126,7 +126,7 @@ def test_through_pgbouncer(db, tmp_path):
             wait_for(lambda: relay.metric("outbox_store_polling") == 1)
             sent += shop.enqueue(100, keys=KEYS)
             shop.wait(delivered=200)
-            assert relay.log().count("a pooler is between us and the server") == 1
+            assert relay.log().count("behind a connection pooler") == 1
             assert relay.metric("outbox_store_connected") == 1
     Ledger(sent, read_ledger(tmp_path / "ledger")).check()
     assert "level=error" not in relay.log(), relay.log()
@@ -144,8 +144,8 @@ def test_pgbouncer_goes_away_and_comes_back(db, tmp_path):
             pooler.process.terminate()
             pooler.process.wait()
             sent += shop.enqueue(20, keys=KEYS)
-            wait_for(lambda: relay.logged("the store does not answer"))
+            wait_for(lambda: relay.logged("store unavailable"))
             pooler.__enter__()
             shop.wait(delivered=40)
-            wait_for(lambda: relay.logged("the store answers again"))
+            wait_for(lambda: relay.logged("store connected again"))
     Ledger(sent, read_ledger(tmp_path / "ledger")).check(duplicates=True)

@@ -57,7 +57,7 @@ def test_slow_deliveries_outlive_a_reload(shop, tmp_path):
             wait_for(lambda: relay.metric("outbox_in_flight") == 6)
             gate.set()
             shop.wait(delivered=11)
-            wait_for(lambda: relay.logged("the deliveries of an earlier configuration are finished"))
+            wait_for(lambda: relay.logged("deliveries of an earlier configuration finished"))
             shop.enqueue(topic="changed")
             shop.wait(delivered=12)
             wait_for(lambda: relay.metric("outbox_in_flight") == 0)
@@ -107,7 +107,7 @@ def test_an_unchanged_sink_keeps_its_connection(shop, tmp_path):
             shop.enqueue(1, topic="other")
             shop.wait(delivered=7)
             assert relay.metric("outbox_store_reconnects_total") == 0
-            wait_for(lambda: relay.log().count("deliveries of an earlier configuration are finished") == 20)
+            wait_for(lambda: relay.log().count("deliveries of an earlier configuration finished") == 20)
         assert (len(same.requests), same.connections) == (6, 1)
         assert other.requests[0].header("X-Turn") == "19"
 
@@ -122,7 +122,7 @@ def test_a_changed_certificate_is_read_again(pg_shop, tmp_path):
         relay = Relay(tmp_path, pg_shop.url, {"out": http(hook, tls={"ca": str(trusted)})}, [{"sink": "out"}])
         with relay.running():
             pg_shop.enqueue()
-            wait_for(lambda: relay.logged("sink is left alone") or relay.logged("msg=retry"))
+            wait_for(lambda: relay.logged("breaker open: deliveries suspended") or relay.logged("msg=retry"))
             reload(relay)
             assert relay.logged("sinks_kept=1 sinks_opened=0")
             trusted.write_bytes(open(cert, "rb").read())
@@ -185,7 +185,7 @@ def test_reloads_do_not_pile_up(shop, tmp_path):
             for turn in range(3):
                 change(relay, "out", headers={"X-Turn": str(turn)})
                 relay.signal(signal.SIGHUP)
-            wait_for(lambda: relay.logged("reload waits until deliveries of an earlier configuration are finished"))
+            wait_for(lambda: relay.logged("reload postponed: deliveries of earlier configurations are still in flight"))
             assert relay.log().count("msg=reloaded") == 8
             gate.set()
             shop.wait(delivered=9)

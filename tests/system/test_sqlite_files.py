@@ -141,7 +141,7 @@ def test_no_database(tmp_path):
     before = bytes_of(path)
     for args in (["init"], ["migrate"], ["migrate", "--status"], ["send", "t", "{}"], ["list"], ["status"]):
         done = cli(path, *args)
-        assert done.returncode == CORRUPT and "no SQLite database" in done.stderr, (args, done)
+        assert done.returncode == CORRUPT and "not an SQLite database" in done.stderr, (args, done)
     assert bytes_of(path) == before
     assert os.listdir(tmp_path) == ["notes.txt"]
 

@@ -120,7 +120,7 @@ def test_a_senseless_tenant_sees_nothing_and_sends_nothing(db, setting):
             set_tenant(conn, setting)
             error = error_of(conn, statement)
             assert error.sqlstate == "OB002", (group, statement)
-            assert 'app.current_tenant_id is "%s", which is no uuid' % setting in error.message_primary
+            assert 'app.current_tenant_id is "%s", which is not a uuid' % setting in error.message_primary
             assert "uuid of the tenant" in error.message_hint
     with crowd.connect("operator") as conn:  # the tables themselves, with no function between
         set_tenant(conn, setting)

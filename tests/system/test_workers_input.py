@@ -249,8 +249,8 @@ def test_retry_and_discard(db, operator, call):
     """Bad input: an act on everything must say so; unknown ids are none; counts have a range."""
     take(db, 1)
     db.sql("SELECT outbox.settle(array_agg(id), array_agg(attempts::bigint), '{3}') FROM outbox.queue")
-    refuses(db, operator, "SELECT outbox.%s()" % call, (), "nothing says", "before => now()")
-    refuses(db, operator, "SELECT outbox.%s(actor => 'me', reason => 'why')" % call, (), "nothing says", "ids")
+    refuses(db, operator, "SELECT outbox.%s()" % call, (), "no dead letters selected", "before => now()")
+    refuses(db, operator, "SELECT outbox.%s(actor => 'me', reason => 'why')" % call, (), "no dead letters selected", "ids")
     for count in (0, -1, 1000001, None):
         refuses(db, operator, "SELECT outbox.%s(topic => 't', max_count => %%s)" % call, (count,), "max_count",
                 "1 to 1000000")
@@ -289,6 +289,6 @@ def test_configure_names(db, operator):
 
 def test_pauses(db, operator):
     """Bad input: a topic without its namespace."""
-    refuses(db, operator, "SELECT outbox.pause(topic => 't')", (), "within its namespace", "namespace")
+    refuses(db, operator, "SELECT outbox.pause(topic => 't')", (), "requires its namespace", "namespace")
     assert operator.execute("SELECT outbox.resume('n')").fetchone() == (False,)
     assert [operator.execute("SELECT outbox.pause('n')").fetchone()[0] for _ in range(2)] == [True, False]

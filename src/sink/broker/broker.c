@@ -447,9 +447,9 @@ enum outbox_code ob_broker_open(const struct ob_broker_driver *driver, const str
         broker->self ? read_settings(broker, &(const struct ob_options){options, count, driver->settings}, err)
                      : ob_error_nomem(err);
     if (!code && (broker->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
-        code = ob_error_set(err, OUTBOX_INVALID, "no descriptor for the sink: %s", strerror(errno));
+        code = ob_error_set(err, OUTBOX_INVALID, "cannot create a descriptor for the sink: %s", strerror(errno));
     if (!code && (number = pthread_create(&broker->thread, NULL, ob_broker_run, broker)))
-        code = ob_error_set(err, OUTBOX_INVALID, "no thread for the sink: %s", strerror(number));
+        code = ob_error_set(err, OUTBOX_INVALID, "cannot start a thread for the sink: %s", strerror(number));
     if (code) {
         ob_broker_free(broker);
         return code;

@@ -127,17 +127,17 @@ struct ob_broker {
      .fallback = "3s", \
      .least = 1000, \
      .most = 3600000000, \
-     .doc = "for the connection and all that stands before the first message, together"}, \
+     .doc = "time limit for connecting, TLS and login together"}, \
         {.name = "ack_timeout", \
          .type = OUTBOX_OPTION_DURATION, \
          .fallback = "5s", \
          .least = 1000, \
          .most = 3600000000, \
-         .doc = "without an answer for so long, what is out is unknown and the connection is given up; keep it and " \
-                "connect_timeout together below `timeout`"}, \
+         .doc = "time without an answer after which deliveries in flight are unknown and the connection is closed; " \
+                "ack_timeout plus connect_timeout must be below `timeout`"}, \
     { \
         .name = "in_flight", .type = OUTBOX_OPTION_INT, .fallback = "256", .least = 1, .most = 100000, \
-        .doc = "so many messages may be out without an answer" \
+        .doc = "most unacknowledged messages in flight" \
     }
 
 /* For ops of sinks, whose handle is the broker thread. */

@@ -73,7 +73,7 @@ bool ob_broker_resolve(struct ob_broker *broker, const char *host, const char *p
     if (finished)
         ob_verdict_unreachable(verdict, broker->driver->prefix, place, found->reason);
     else
-        ob_verdict_unreachable(verdict, broker->driver->prefix, place, "no name server answered in time");
+        ob_verdict_unreachable(verdict, broker->driver->prefix, place, "name resolution timed out");
     return false;
 }
 

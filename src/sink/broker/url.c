@@ -89,14 +89,14 @@ enum outbox_code ob_broker_url_parse(struct ob_broker_url *url, const char *text
     at += 3;
     const char *end = at + strcspn(at, "/?#");
     if (memchr(at, '@', (size_t)(end - at)))
-        return ob_error_set(err, OUTBOX_INVALID, "url has a user in it: put it into username and password instead");
+        return ob_error_set(err, OUTBOX_INVALID, "url contains a user: set username and password instead");
     if (strpbrk(at, "?# \t\r\n"))
-        return ob_error_set(err, OUTBOX_INVALID, "url has parameters or spaces, which mean nothing here");
+        return ob_error_set(err, OUTBOX_INVALID, "url has parameters or spaces, which are not supported");
     if (!read_place(url, at, end))
-        return ob_error_set(err, OUTBOX_INVALID, "url has no good host and port: write %s://host:%d", url->scheme,
+        return ob_error_set(err, OUTBOX_INVALID, "url has no valid host and port: write %s://host:%d", url->scheme,
                             default_port);
     url->has_path = *end == '/' && end[1];
     if (*end == '/' && !decode(end + 1, url->path, sizeof url->path))
-        return ob_error_set(err, OUTBOX_INVALID, "the path of url is wrong or too long");
+        return ob_error_set(err, OUTBOX_INVALID, "the path of url is invalid or too long");
     return OUTBOX_OK;
 }

@@ -197,7 +197,7 @@ static bool call_follow(struct ob_chat_call *call)
     if (!peer || call->moved) /* once more? Then at the next attempt. */
         return false;
     sink->host->log(sink->host->ctx, OUTBOX_LOG_WARN,
-                    "a recipient has moved to another id: its messages go there; the output of this delivery names it");
+                    "recipient moved to another id; messages go there. See the output of this delivery for the id");
     ob_buf_reset(&call->said);
     dispatch(call);
     start_all(sink);
@@ -240,8 +240,7 @@ enum outbox_code ob_chat_open(const struct ob_chat_provider *provider, const str
     if (!code && sink->to) {
         char to[OB_CHAT_TO];
         if (!provider->admit(sink, sink->to, to))
-            code = ob_error_set(err, OUTBOX_INVALID, "the recipient of the sink is none that %s could have",
-                                provider->kind);
+            code = ob_error_set(err, OUTBOX_INVALID, "the sink's recipient is not valid for %s", provider->kind);
     }
     if (!code && !(sink->timer = timer_new(sink)))
         code = ob_error_nomem(err);

@@ -170,10 +170,10 @@ void ob_chat_ping(outbox_sink *sink, uint64_t handle);
 #define OB_CHAT_SETTINGS \
     {.name = "template", \
      .type = OUTBOX_OPTION_TEXT, \
-     .doc = "the text, with `{{path.to.field}}` of the payload; without it, the payload's own `text`"}, \
+     .doc = "template of the text, with `{{path.to.field}}` of the payload (default: `text` of the payload)"}, \
         {.name = "json_template", \
          .type = OUTBOX_OPTION_TEXT, \
-         .doc = "the whole request as JSON, with `{{path.to.field}}` of the payload, instead of a text"}, \
+         .doc = "template of the whole request as JSON, with `{{path.to.field}}` of the payload, instead of a text"}, \
         {.name = "raw", \
          .type = OUTBOX_OPTION_BOOL, \
          .fallback = "false", \

@@ -45,7 +45,7 @@ enum outbox_code ob_chat_keep_base(outbox_sink *sink, const struct ob_options *o
     while (len && normal[len - 1] == '/')
         normal[--len] = '\0';
     if (strncmp(normal, "http:", 5) == 0)
-        sink->host->log(sink->host->ctx, OUTBOX_LOG_WARN, "the address is http: what is secret goes unencrypted");
+        sink->host->log(sink->host->ctx, OUTBOX_LOG_WARN, "the URL is http: credentials are sent unencrypted");
     *base = ob_arena_strdup(&sink->arena, normal);
     ob_free(normal);
     return *base ? OUTBOX_OK : ob_error_nomem(err);
@@ -75,7 +75,7 @@ enum outbox_code ob_chat_keep_token(outbox_sink *sink, const struct ob_options *
     if (!*token)
         return code;
     if (!visible(*token))
-        return ob_error_set(err, OUTBOX_INVALID, "token has characters that no token has");
+        return ob_error_set(err, OUTBOX_INVALID, "token has invalid characters");
     sink->secrets[0] = *token;
     return bearer ? header_add(sink, ob_chat_join(sink, "Authorization: Bearer ", *token), err) : OUTBOX_OK;
 }

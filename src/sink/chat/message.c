@@ -42,7 +42,7 @@ static enum outbox_code body_of_template(struct ob_chat_call *call, const struct
     if (!code) {
         call->body = json_loadb(ob_buf_text(&text), text.len, 0, NULL);
         if (!json_is_object(call->body))
-            code = wrong(call, "template", err, "json_template does not give a JSON object for this message");
+            code = wrong(call, "template", err, "json_template does not produce a JSON object for this message");
     }
     ob_buf_fini(&text);
     return code;
@@ -82,7 +82,7 @@ static enum outbox_code body_of_text(struct ob_chat_call *call, const struct out
     if (!code && text && !ob_utf8_valid(text, strlen(text)))
         code = wrong(call, "payload", err, "the text is not UTF-8");
     if (!code && is_prose(msg) && !call->sink->text && memchr(msg->payload, 0, msg->payload_len))
-        code = wrong(call, "payload", err, "the text holds a NUL");
+        code = wrong(call, "payload", err, "the text contains a NUL character");
     if (!code && !provider->wrap(call->sink, call->body, text))
         code = ob_error_nomem(err);
     ob_buf_fini(&buf);
@@ -93,7 +93,7 @@ static enum outbox_code make_body(struct ob_chat_call *call, const struct outbox
                                   struct outbox_error *err)
 {
     if (!payload && !is_prose(msg))
-        return wrong(call, "payload", err, "the payload is neither JSON nor of a content type text/...");
+        return wrong(call, "payload", err, "the payload is neither JSON nor of content type text/...");
     if (call->sink->json)
         return body_of_template(call, msg, payload, err);
     if (!call->sink->raw)
@@ -125,9 +125,9 @@ static enum outbox_code make_address(struct ob_chat_call *call, const struct out
     if (sink->placed)
         return OUTBOX_OK;
     if (!given)
-        return wrong(call, "recipient", err, "the message has no recipient, and the sink names none");
+        return wrong(call, "recipient", err, "the message has no recipient, and the sink has no default");
     if (!sink->provider->admit(sink, given, call->to))
-        return wrong(call, "recipient", err, "the recipient is none that this service could have");
+        return wrong(call, "recipient", err, "the recipient is not valid for this service");
     return sink->provider->address(sink, call->body, call->to) ? OUTBOX_OK : ob_error_nomem(err);
 }
 

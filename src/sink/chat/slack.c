@@ -18,20 +18,20 @@ struct slack {
 extern const struct outbox_sink_ops ob_sink_slack;
 
 static const struct outbox_sink_setting settings[] = {
-    {"token", OUTBOX_OPTION_TEXT, .secret = true, .doc = "of a bot with the scope chat:write: xoxb-..."},
-    {"webhook", OUTBOX_OPTION_TEXT, .secret = true, .doc = "an incoming webhook, instead of a token: its whole URL"},
-    {"channel", OUTBOX_OPTION_TEXT,
-     .doc = "where messages without a recipient go: its id, such as C024BE91L; a webhook has its own"},
+    {"token", OUTBOX_OPTION_TEXT, .secret = true, .doc = "bot token with the scope chat:write: xoxb-..."},
+    {"webhook", OUTBOX_OPTION_TEXT, .secret = true, .doc = "URL of an incoming webhook, instead of a token"},
+    {"channel", OUTBOX_OPTION_TEXT, .doc = "default recipient: a channel id such as C024BE91L; a webhook has its own"},
     {"mrkdwn", OUTBOX_OPTION_BOOL, "false",
      .doc =
-         "the text has Slack's markup, and goes as it is; values in a template are escaped. Otherwise it is shown as "
-         "it stands"},
+         "the text is Slack mrkdwn and sent unchanged; template values are escaped. Off: the text is shown literally"},
     {"metadata", OUTBOX_OPTION_BOOL, "true",
-     .doc = "with a token: the message's id goes along as metadata `outbox`, to be found in the channel's history"},
+     .doc = "with a token: attach the message's id as metadata `outbox`, visible in the channel's history"},
     {"pace", OUTBOX_OPTION_DURATION, "1s", .least = 0, .most = 3600000000,
-     .doc = "between two messages to one channel; 0s: no limit here"},
-    {"pace_burst", OUTBOX_OPTION_INT, "1", .least = 1, .most = 1000, .doc = "so many to one channel may go at once"},
-    {"url", OUTBOX_OPTION_TEXT, "https://slack.com/api", .doc = "of the API"},
+     .doc = "least time between two messages to one channel; 0s: no limit"},
+    {"pace_burst", OUTBOX_OPTION_INT, "1", .least = 1, .most = 1000,
+     .doc = "burst: messages to one channel that may "
+            "go at once"},
+    {"url", OUTBOX_OPTION_TEXT, "https://slack.com/api", .doc = "base URL of the API"},
     OB_CHAT_SETTINGS,
     {NULL},
 };
@@ -80,7 +80,7 @@ static enum outbox_code slack_read(outbox_sink *sink, const struct ob_options *o
     slack->mrkdwn = ob_option_bool(options, "mrkdwn");
     slack->metadata = ob_option_bool(options, "metadata") && !slack->webhook;
     if (slack->webhook == (token && *token))
-        return ob_error_set(err, OUTBOX_INVALID, "set token or webhook, and not both");
+        return ob_error_set(err, OUTBOX_INVALID, "set token or webhook, not both");
     ob_rate_init(&sink->rate, 1, ob_option_int(options, "pace"), ob_option_int(options, "pace_burst"));
     enum outbox_code code = slack->webhook ? open_webhook(sink, options, err) : open_api(sink, options, err);
     if (!code)
@@ -312,10 +312,6 @@ static enum outbox_code slack_open(const struct outbox_sink_option *options, siz
 }
 
 const struct outbox_sink_ops ob_sink_slack = {
-    OB_CHAT_OPS,
-    .kind = "slack",
-    .also = "slack_webhook slack-webhook",
-    .open = slack_open,
-    .settings = settings,
-    .summary = "messages to Slack: by an incoming webhook, or by chat.postMessage",
+    OB_CHAT_OPS,        .kind = "slack",      .also = "slack_webhook slack-webhook",
+    .open = slack_open, .settings = settings, .summary = "messages to Slack, by incoming webhook or chat.postMessage",
 };

@@ -21,18 +21,22 @@ struct telegram {
 extern const struct outbox_sink_ops ob_sink_telegram;
 
 static const struct outbox_sink_setting settings[] = {
-    {"token", OUTBOX_OPTION_TEXT, .required = true, .secret = true, .doc = "of the bot: 123456:ABC-DEF..."},
-    {"chat", OUTBOX_OPTION_TEXT, .doc = "where messages without a recipient go: the id of a chat, or @channel"},
+    {"token", OUTBOX_OPTION_TEXT, .required = true, .secret = true, .doc = "bot token: 123456:ABC-DEF..."},
+    {"chat", OUTBOX_OPTION_TEXT, .doc = "default recipient: a chat id, or @channel"},
     {"parse_mode", OUTBOX_OPTION_ENUM, "none", "none HTML MarkdownV2",
-     .doc = "the markup of the text, which goes as it is; values in a template are escaped for it"},
+     .doc = "markup of the text, which is sent unchanged; template values are escaped for it"},
     {"pace", OUTBOX_OPTION_DURATION, "1s", .least = 0, .most = 3600000000,
-     .doc = "between two messages to one person; 0s: no limit here"},
+     .doc = "least time between two messages to one person; 0s: no limit"},
     {"group_pace", OUTBOX_OPTION_DURATION, "3s", .least = 0, .most = 3600000000,
-     .doc = "the same for a group or a channel: Telegram allows 20 in a minute"},
-    {"pace_burst", OUTBOX_OPTION_INT, "1", .least = 1, .most = 1000, .doc = "so many to one chat may go at once"},
+     .doc = "the same for a group or a channel; Telegram allows 20 a minute"},
+    {"pace_burst", OUTBOX_OPTION_INT, "1", .least = 1, .most = 1000,
+     .doc = "burst: messages to one chat that may go "
+            "at once"},
     {"overall", OUTBOX_OPTION_INT, "30", .least = 0, .most = 100000,
-     .doc = "messages in a second to all chats together; 0: no limit here"},
-    {"url", OUTBOX_OPTION_TEXT, "https://api.telegram.org", .doc = "of the API, or of a server of one's own"},
+     .doc = "most messages a second to all chats together; 0: no limit"},
+    {"url", OUTBOX_OPTION_TEXT, "https://api.telegram.org",
+     .doc = "base URL of the API, or of your own Bot API "
+            "server"},
     OB_CHAT_SETTINGS,
     {NULL},
 };
@@ -73,7 +77,7 @@ static enum outbox_code telegram_read(outbox_sink *sink, const struct ob_options
     if (!code)
         code = ob_chat_keep_token(sink, options, false, &token, err);
     if (!code && !token_ok(token))
-        code = ob_error_set(err, OUTBOX_INVALID, "token is not in the form of a bot's: 123456:ABC-DEF...");
+        code = ob_error_set(err, OUTBOX_INVALID, "token is not a bot token: 123456:ABC-DEF...");
     if (!code)
         code = ob_chat_keep(sink, options, "chat", false, &sink->to, err);
     if (!code)
@@ -219,5 +223,5 @@ static enum outbox_code telegram_open(const struct outbox_sink_option *options, 
 
 const struct outbox_sink_ops ob_sink_telegram = {
     OB_CHAT_OPS,           .kind = "telegram",   .also = "tg telegram_bot telegram-bot",
-    .open = telegram_open, .settings = settings, .summary = "messages of a bot to Telegram chats",
+    .open = telegram_open, .settings = settings, .summary = "messages to Telegram chats, sent by a bot",
 };

@@ -117,11 +117,11 @@ static void call_end(const struct ob_chat_call *call, CURLcode result, struct ob
 static void quote_failure(struct ob_chat_call *call, const struct ob_http_end *end)
 {
     if (end->refused)
-        ob_chat_quote(call, "the address is not public; to permit it, name it in `allow` of the sink");
+        ob_chat_quote(call, "the address is not public; to allow it, add it to the sink's `allow`");
     else if (end->resent)
-        ob_chat_quote(call, "the connection was closed before an answer came; the request was not repeated");
+        ob_chat_quote(call, "the connection was closed before an answer arrived; the request was not repeated");
     else if (end->cut || end->flooded)
-        ob_chat_quote(call, "the answer is too long");
+        ob_chat_quote(call, "the response is too long");
     else
         ob_chat_quote(call, *call->curl.error ? call->curl.error : curl_easy_strerror((CURLcode)end->curl));
 }
@@ -133,7 +133,7 @@ void ob_chat_judge(struct ob_chat_call *call, CURLcode result, struct outbox_ver
     struct ob_http_end end;
     if (call->connect_only && result == CURLE_OK) {
         ob_chat_accept(call, verdict, NULL);
-        verdict->text = "it was reached; whether it takes messages shows when one is sent";
+        verdict->text = "reachable; only sending a message can tell whether it accepts them";
         return;
     }
     call_end(call, result, &end);
@@ -151,8 +151,8 @@ void ob_chat_judge(struct ob_chat_call *call, CURLcode result, struct outbox_ver
     provider->judge(call, end.status, reply, verdict);
     if (verdict->outcome == OUTBOX_SINK_UNKNOWN && strcmp(strrchr(call->code, '_'), "_unclear") == 0)
         ob_chat_quote(call, call->sink->placed ? "expected the word ok"
-                            : reply            ? "expected a document that says it was done"
-                                               : "expected JSON, and this is none: is that the address of the API?");
+                            : reply            ? "expected a JSON document that confirms the message"
+                                               : "expected JSON: check the URL of the API");
     json_decref(reply);
 }
 

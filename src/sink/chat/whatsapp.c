@@ -16,16 +16,20 @@ extern const struct outbox_sink_ops ob_sink_whatsapp;
 
 static const struct outbox_sink_setting settings[] = {
     {"token", OUTBOX_OPTION_TEXT, .required = true, .secret = true,
-     .doc = "an access token with whatsapp_business_messaging"},
-    {"phone_number_id", OUTBOX_OPTION_TEXT, .required = true, .doc = "the id of the number that sends, not the number"},
-    {"to", OUTBOX_OPTION_TEXT, .doc = "the number that messages without a recipient go to"},
+     .doc = "access token with the permission whatsapp_business_messaging"},
+    {"phone_number_id", OUTBOX_OPTION_TEXT, .required = true,
+     .doc = "id of the sending phone number (not the number "
+            "itself)"},
+    {"to", OUTBOX_OPTION_TEXT, .doc = "default recipient: a phone number"},
     {"pace", OUTBOX_OPTION_DURATION, "6s", .least = 0, .most = 3600000000,
-     .doc = "between two messages to one number, once `pace_burst` is used up; 0s: no limit here"},
-    {"pace_burst", OUTBOX_OPTION_INT, "45", .least = 1, .most = 1000, .doc = "so many to one number may go at once"},
+     .doc = "least time between two messages to one number, once `pace_burst` is used up; 0s: no limit"},
+    {"pace_burst", OUTBOX_OPTION_INT, "45", .least = 1, .most = 1000,
+     .doc = "burst: messages to one number that may "
+            "go at once"},
     {"overall", OUTBOX_OPTION_INT, "80", .least = 0, .most = 100000,
-     .doc = "messages in a second to all numbers together; 1000 after an upgrade, 20 in coexistence; 0: no limit here"},
-    {"version", OUTBOX_OPTION_TEXT, "v23.0", .doc = "of the API"},
-    {"url", OUTBOX_OPTION_TEXT, "https://graph.facebook.com", .doc = "of the API"},
+     .doc = "most messages a second to all numbers together; 1000 after an upgrade, 20 in coexistence; 0: no limit"},
+    {"version", OUTBOX_OPTION_TEXT, "v23.0", .doc = "version of the API"},
+    {"url", OUTBOX_OPTION_TEXT, "https://graph.facebook.com", .doc = "base URL of the API"},
     OB_CHAT_SETTINGS,
     {NULL},
 };
@@ -259,5 +263,5 @@ const struct outbox_sink_ops ob_sink_whatsapp = {
     .settings = settings,
     .patience_us = PATIENCE_US,
     .check = whatsapp_settings_check,
-    .summary = "messages to WhatsApp by Meta's Cloud API",
+    .summary = "messages to WhatsApp, through Meta's Cloud API",
 };

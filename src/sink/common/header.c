@@ -128,11 +128,11 @@ void ob_headers_add(struct ob_headers *headers, const char *name, const char *va
     if (!value || headers->code)
         return;
     if (!ob_header_name_ok(name)) {
-        ob_headers_spoil(headers, "header_invalid", "a header has a name with characters that no header may have");
+        ob_headers_spoil(headers, "header_invalid", "a header name has invalid characters");
         return;
     }
     if (!ob_header_value_ok(value, strlen(value))) {
-        ob_headers_spoil(headers, "header_invalid", "the value for %s has control characters or is no UTF-8", name);
+        ob_headers_spoil(headers, "header_invalid", "the value for %s has control characters or is not UTF-8", name);
         return;
     }
     if (ob_headers_get(headers, name))
@@ -204,10 +204,10 @@ void ob_headers_add_message(struct ob_headers *headers, const struct outbox_deli
     const char *name;
     json_t *value, *object = parse(msg);
     if (msg->headers && !json_is_object(object))
-        ob_headers_spoil(headers, "header_invalid", "the headers are no JSON object of strings");
+        ob_headers_spoil(headers, "header_invalid", "the headers are not a JSON object of strings");
     json_object_foreach (object, name, value) {
         if (!json_is_string(value))
-            ob_headers_spoil(headers, "header_invalid", "the header %s is no string",
+            ob_headers_spoil(headers, "header_invalid", "the header %s is not a string",
                              ob_header_name_ok(name) ? name : "?");
         else if (!is_ours(name) && !(bare && is_attribute(name)))
             ob_headers_add(headers, name, json_string_value(value));

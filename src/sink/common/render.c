@@ -266,7 +266,7 @@ void ob_render_headers(const struct ob_render *render, const struct ob_wire *wir
     if (wire->content_type)
         ob_headers_add(headers, wire->content_type, type);
     else if (!ob_header_value_ok(type, strlen(type)))
-        ob_headers_spoil(headers, "header_invalid", "the content type has control characters or is no UTF-8");
+        ob_headers_spoil(headers, "header_invalid", "the content type has control characters or is not UTF-8");
     ob_headers_add_message(headers, msg, !*wire->prefix);
 }
 

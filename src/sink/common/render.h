@@ -41,10 +41,10 @@ extern const struct ob_wire ob_wire_http, ob_wire_kafka, ob_wire_amqp, ob_wire_n
             "(`binary`)"}, \
         {.name = "source", \
          .type = OUTBOX_OPTION_TEXT, \
-         .doc = "`source` of CloudEvents; without it `outbox/` and the namespace"}, \
+         .doc = "`source` of CloudEvents (default: `outbox/` and the namespace)"}, \
     { \
         .name = "trace", .type = OUTBOX_OPTION_ENUM, .choices = "pass generate", .fallback = "pass", \
-        .doc = "a valid `traceparent` header of the message goes on; `generate` makes one where there is none" \
+        .doc = "pass a valid `traceparent` header of the message on; `generate` also creates a missing one" \
     }
 
 /* render->source is copied into the arena. OUTBOX_INVALID when it is no source, OUTBOX_NOMEM. */

@@ -79,12 +79,13 @@ static enum outbox_code part_read(ob_template *tpl, struct part *part, const cha
     if (!part->path || (bar && !part->fallback))
         return ob_error_nomem(err);
     if (!*part->path)
-        return ob_error_set(err, OUTBOX_INVALID, "{{}} in a template names no field");
+        return ob_error_set(err, OUTBOX_INVALID, "{{}} in a template does not name a field");
     if (strlen(part->path) > PATH_MOST)
         return ob_error_set(err, OUTBOX_INVALID, "{{%.32s...}} in a template is too long for a field", part->path);
     if (part->path[0] == '@' && !message_field(NULL, part->path + 1, id, &unused))
         return ob_error_set(err, OUTBOX_INVALID,
-                            "{{%s}} in a template is no field of a message; it has @id, @namespace, @topic, @key, "
+                            "{{%s}} in a template is not a field of a message; the fields are @id, @namespace, "
+                            "@topic, @key, "
                             "@recipient, @subject, @tenant and @correlation_id",
                             part->path);
     return OUTBOX_OK;

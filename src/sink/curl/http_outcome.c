@@ -48,7 +48,7 @@ enum outbox_code ob_http_rules_set(struct ob_http_rules *rules, const char *stat
     }
     if (!shaped || strspn(status + 1, "0123456789") != 2)
         return ob_error_set(err, OUTBOX_INVALID,
-                            "on_status.%s names no status; write one like 404, or a class like 4xx", status);
+                            "on_status.%s is not a status; write one like 404, or a class like 4xx", status);
     rules->at[first + (status[1] - '0') * 10 + status[2] - '0'] = (unsigned char)(value + 1);
     return OUTBOX_OK;
 }

@@ -134,7 +134,7 @@ static CURLU *parse(const char *text, struct outbox_error *err)
         return url;
     curl_url_cleanup(url);
     (void)ob_error_set(err, OUTBOX_INVALID, "the URL cannot be used: %s; it must be like https://host/path",
-                       code == CURLUE_USER_NOT_ALLOWED     ? "it holds a user or a password"
+                       code == CURLUE_USER_NOT_ALLOWED     ? "it contains a user or a password"
                        : code == CURLUE_UNSUPPORTED_SCHEME ? "it is neither http nor https"
                                                            : curl_url_strerror(code));
     return NULL;
@@ -237,7 +237,7 @@ enum outbox_code ob_http_url_admit(const struct ob_http_urls *urls, const char *
     if (i < urls->count)
         code = normalize(url, normal, err);
     else
-        code = ob_error_set(err, OUTBOX_INVALID, "the message's URL is in none of the places that url_allow names");
+        code = ob_error_set(err, OUTBOX_INVALID, "the message's URL is not allowed by url_allow");
     place_fini(&place);
 done:
     curl_url_cleanup(url);

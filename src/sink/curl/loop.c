@@ -232,7 +232,7 @@ enum outbox_code ob_curl_loop_new(struct uv_loop_s *uv, const struct ob_net_guar
     if (!ob_flood_init(&loop->flood, limits->answer_most)) {
         ob_free(loop);
         return ob_error_set(err, OUTBOX_INTERNAL,
-                            "cannot start the thread that watches connections; is the limit of threads reached?");
+                            "cannot start the thread that watches connections; check the thread limit");
     }
     loop->multi = multi_new(loop);
     if (!loop->multi || !ob_curl_names_init(&loop->names, uv, limits->connect_us)) {

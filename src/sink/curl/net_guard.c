@@ -131,8 +131,7 @@ enum outbox_code ob_net_guard_allow(struct ob_net_guard *guard, const char *cidr
     struct ob_net_range range;
     if (!range_parse(cidr, &range))
         return ob_error_set(err, OUTBOX_INVALID,
-                            "\"%s\" is no range of addresses; write it like 127.0.0.0/8, ::1 or fd00::/8, or \"any\"",
-                            cidr);
+                            "\"%s\" is not an address range; write 127.0.0.0/8, ::1 or fd00::/8, or \"any\"", cidr);
     size_t size = guard->count * sizeof range;
     struct ob_net_range *grown = ob_realloc(guard->allowed, size, size + sizeof range);
     if (!grown)

@@ -44,7 +44,7 @@ struct ob_curl_options {
          .fallback = "30s", \
          .least = 1000, \
          .most = 3600000000, \
-         .doc = "time limit from the start to the end of the answer; the sink's timeout may be shorter"}, \
+         .doc = "time limit for the whole request; the sink's timeout may be shorter"}, \
     { \
         .name = "retry_after_max", .type = OUTBOX_OPTION_DURATION, .fallback = "1h", .least = 0, .most = 604800000000, \
         .doc = "longest wait that a Retry-After can ask for" \

@@ -142,20 +142,20 @@ void ob_http_answer_describe(struct ob_http_answer *answer, const struct ob_http
     if (verdict->outcome == OUTBOX_SINK_ACCEPTED)
         return;
     if (end->refused)
-        ob_buf_puts(&answer->text, "the address is not public; to permit it, name it in `allow` of the sink");
+        ob_buf_puts(&answer->text, "the address is not public; to allow it, add it to the sink's `allow`");
     else if (end->resent)
-        ob_buf_puts(&answer->text, "the connection was closed before an answer came; the request was not repeated");
+        ob_buf_puts(&answer->text, "the connection was closed before an answer arrived; the request was not repeated");
     else if (end->flooded)
-        ob_buf_puts(&answer->text, "the receiver sent more than an answer may have; the connection was cut");
+        ob_buf_puts(&answer->text, "the response is too large; the connection was closed");
     else if (end->status)
         ob_buf_printf(&answer->text, "status %d", end->status);
     else if (end->curl == CURLE_OK)
-        ob_buf_puts(&answer->text, "the connection was closed amidst the headers of the answer");
+        ob_buf_puts(&answer->text, "the connection was closed within the response headers");
     if (!end->refused && !end->resent && !end->flooded && end->curl != CURLE_OK && !answer->cut) {
         ob_buf_puts(&answer->text, answer->text.len ? ", then: " : "");
         error = *error ? error : curl_easy_strerror((CURLcode)end->curl);
         if (end->curl == CURLE_OUT_OF_MEMORY && end->sent)
-            error = "the answer has a line that is too long";
+            error = "the response has a header line that is too long";
         ob_excerpt_put(&answer->text, error, strlen(error));
     }
     if (answer->body.len && end->status) {

@@ -14,31 +14,34 @@ enum { EXCERPT = 4096 };
 const struct outbox_sink_setting ob_http_settings[] = {
     {"url", OUTBOX_OPTION_TEXT, .secret = true, .also = "webhook webhook_url",
      .doc = "where messages go: https://host/path"},
-    {"url_header", OUTBOX_OPTION_TEXT, .doc = "a header of the message that holds its own URL; see url_allow"},
+    {"url_header", OUTBOX_OPTION_TEXT, .doc = "message header that holds the URL of this message; see url_allow"},
     {"url_allow", OUTBOX_OPTION_LIST,
-     .doc = "places that a message's own URL may lead to: https://host/path (and what is below), or a host"},
-    {"method", OUTBOX_OPTION_ENUM, "POST", "POST PUT PATCH", .doc = "of the request"},
+     .doc = "URLs a message may name in url_header: https://host/path (and below), or a host"},
+    {"method", OUTBOX_OPTION_ENUM, "POST", "POST PUT PATCH", .doc = "HTTP method"},
     OB_RENDER_SETTINGS,
     {"secret", OUTBOX_OPTION_LIST, .secret = true,
-     .doc = "signs as Standard Webhooks say: whsec_ and base64; several while one replaces the other"},
-    {"authorization", OUTBOX_OPTION_TEXT, .secret = true, .doc = "the Authorization header, such as: Bearer TOKEN"},
-    {"headers", OUTBOX_OPTION_MAP, .hidden = true, .doc = "headers that every request has"},
+     .doc = "signing secrets (Standard Webhooks): whsec_ and base64; several during a rotation"},
+    {"authorization", OUTBOX_OPTION_TEXT, .secret = true,
+     .doc = "value of the Authorization header, such as: Bearer "
+            "TOKEN"},
+    {"headers", OUTBOX_OPTION_MAP, .hidden = true, .doc = "extra headers of every request"},
     {"idempotency", OUTBOX_OPTION_ENUM, "id", "id dedupe none",
-     .doc = "what Idempotency-Key holds: the message's id, its dedupe key where it has one, or nothing"},
-    {"user_agent", OUTBOX_OPTION_TEXT, "outbox", .doc = "the User-Agent header"},
+     .doc = "value of Idempotency-Key: the message's id, its dedupe key if it has one, or none"},
+    {"user_agent", OUTBOX_OPTION_TEXT, "outbox", .doc = "value of the User-Agent header"},
     OB_CURL_SETTINGS,
-    {"response_max", OUTBOX_OPTION_SIZE, "64KiB", .least = 0, .most = 16777216, .doc = "of an answer no more is read"},
+    {"response_max", OUTBOX_OPTION_SIZE, "64KiB", .least = 0, .most = 16777216, .doc = "most bytes read of a response"},
     {"redirects", OUTBOX_OPTION_ENUM, "no", "no same-origin",
-     .doc = "whether a 307 or 308 to the same scheme, host and port is followed"},
+     .doc = "follow a 307 or 308 to the same scheme, host and port"},
     {"on_status", OUTBOX_OPTION_MAP,
-     .doc = "what a status means: 404: retry; accepted, retry, limited, terminal, blocked or unknown; 4xx: a class"},
+     .doc = "outcome by status or class, such as `404: retry` or `4xx: terminal`: accepted, retry, limited, terminal, "
+            "blocked or unknown"},
     {"reference", OUTBOX_OPTION_TEXT,
-     .doc = "where the receiver's own id is found: a header of the answer, or a JSON pointer into it (/data/id)"},
-    {"capture", OUTBOX_OPTION_BOOL, "false", .doc = "hands an answer that is JSON to outcome hooks"},
+     .doc = "where to find the receiver's id: a response header, or a JSON pointer into the body (/data/id)"},
+    {"capture", OUTBOX_OPTION_BOOL, "false", .doc = "pass a JSON response to outcome hooks"},
     {"probe", OUTBOX_OPTION_ENUM, "connect", "connect head options",
-     .doc = "how outbox doctor looks: connect and shake hands only, or ask with that method"},
+     .doc = "what outbox doctor does: connect and TLS handshake only, or a request with that method"},
     {"version", OUTBOX_OPTION_ENUM, "1.1", "auto 1.1 2",
-     .doc = "of HTTP; auto: 2 where TLS agrees on it; 2 without TLS means from the first byte"},
+     .doc = "HTTP version; auto: 2 if negotiated by TLS; 2 without TLS means prior knowledge"},
     OB_TLS_SETTINGS,
     OB_TLS_MORE_SETTINGS,
     {NULL},
@@ -97,8 +100,8 @@ static enum outbox_code read_headers(struct ob_http_config *config, const struct
     for (size_t i = 0; !code && (value = ob_option_below(options, "headers", &i, &name));) {
         if (ob_http_name_reserved(name) || !ob_header_name_ok(name))
             code = ob_error_set(err, OUTBOX_INVALID, "headers.%s: that name is %s", name,
-                                ob_http_name_reserved(name) ? "the sink's own; see its other settings"
-                                                            : "no name of a header");
+                                ob_http_name_reserved(name) ? "set by the sink; see its other settings"
+                                                            : "not a header name");
         else if (!*value || !value_ok(value))
             code = ob_error_set(err, OUTBOX_INVALID, "headers.%s: the value is empty or has control characters", name);
         else
@@ -160,8 +163,7 @@ static enum outbox_code read_places(struct ob_http_config *config, const struct 
     if (!config->url && !config->url_header)
         return ob_error_set(err, OUTBOX_INVALID, "set url, or url_header and url_allow");
     if (config->url_header && !config->places.count)
-        return ob_error_set(err, OUTBOX_INVALID,
-                            "url_header lets messages say where they go: url_allow must name the places they may");
+        return ob_error_set(err, OUTBOX_INVALID, "url_header requires url_allow: list the URLs that messages may name");
     return OUTBOX_OK;
 }
 

@@ -206,7 +206,7 @@ static void judge_ping(const struct ob_http_config *config, const struct ob_http
     *verdict = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
     verdict->outcome = OUTBOX_SINK_ACCEPTED;
     if (connected)
-        verdict->text = "it was reached; whether it takes messages shows when one is sent";
+        verdict->text = "reachable; only sending a message can tell whether it accepts them";
 }
 
 static void call_done(struct ob_curl_call *curl, CURLcode result)
@@ -305,7 +305,7 @@ static void http_ping(outbox_sink *sink, uint64_t handle)
     struct call *call = config->url ? call_new(sink) : NULL;
     if (!config->url) {
         verdict.outcome = OUTBOX_SINK_ACCEPTED;
-        verdict.text = "every message names its own URL: there is nothing to look at";
+        verdict.text = "every message has its own URL: nothing to check";
         answer(sink, handle, &verdict);
         return;
     }
@@ -350,5 +350,5 @@ const struct outbox_sink_ops ob_sink_http = {
     .descriptors = 4,
     .descriptors_each = 1,
     .connections = "connections",
-    .summary = "webhooks: an HTTP request for each message, signed as Standard Webhooks say",
+    .summary = "webhooks: one HTTP request per message, signed according to Standard Webhooks",
 };

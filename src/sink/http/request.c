@@ -130,8 +130,7 @@ static enum outbox_code find_url(struct ob_http_request *request, const struct o
     if (text)
         return ob_http_url_admit(&config->places, text, &request->url, err);
     if (!config->url)
-        return ob_error_set(err, OUTBOX_INVALID, "the message has no header %s to say where it goes",
-                            config->url_header);
+        return ob_error_set(err, OUTBOX_INVALID, "the message has no header %s with its URL", config->url_header);
     return OUTBOX_OK;
 }
 

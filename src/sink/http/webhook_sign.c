@@ -60,8 +60,8 @@ enum outbox_code ob_webhook_key_new(const char *secret, ob_webhook_key **out, st
     OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
                            OSSL_PARAM_construct_end()};
     if (!EVP_MAC_init(key->ctx, bytes, (size_t)len, params))
-        code = ob_error_set(err, OUTBOX_UNSUPPORTED,
-                            "this OpenSSL has no HMAC with SHA-256, which webhooks are signed with");
+        code =
+            ob_error_set(err, OUTBOX_UNSUPPORTED, "this OpenSSL has no HMAC-SHA256, which signing webhooks requires");
 done:
     OPENSSL_cleanse(bytes, sizeof bytes);
     if (code) {

@@ -14,24 +14,23 @@
 
 const struct outbox_sink_setting ob_kafka_settings[] = {
     {"brokers", OUTBOX_OPTION_TEXT, .required = true, .also = "bootstrap_servers bootstrap hosts servers",
-     .doc = "where the cluster is found: host:9092,host:9092"},
-    {"topic", OUTBOX_OPTION_TEXT,
-     .doc = "all messages go to this topic; without it, to that of the message's own name"},
-    {"topic_prefix", OUTBOX_OPTION_TEXT, .doc = "stands before the message's own topic"},
+     .doc = "bootstrap servers: host:9092,host:9092"},
+    {"topic", OUTBOX_OPTION_TEXT, .doc = "Kafka topic for all messages (default: the message's topic)"},
+    {"topic_prefix", OUTBOX_OPTION_TEXT, .doc = "prefix of the Kafka topic, before the message's topic"},
     {"partitioner", OUTBOX_OPTION_ENUM, "murmur2_random",
      "murmur2_random murmur2 consistent_random consistent fnv1a_random fnv1a random",
-     .doc = "how a key chooses its partition; the default agrees with Java clients"},
+     .doc = "partitioner for keys; the default agrees with Java clients"},
     {"delivery_timeout", OUTBOX_OPTION_DURATION, "8s", .least = 2000000, .most = 3600000000,
-     .doc = "after so long without an acknowledgement a message is given back; must be 2s below `timeout`"},
+     .doc = "time limit for an acknowledgement, after which a message is given back; at least 2s below `timeout`"},
     {"queue", OUTBOX_OPTION_SIZE, "16MiB", .least = 65536, .most = 2147483648LL,
-     .doc = "so many bytes wait in the client at most; what does not fit waits without costing an attempt"},
+     .doc = "most bytes queued in the client; messages that do not fit wait without costing an attempt"},
     {"tombstones", OUTBOX_OPTION_BOOL, "true",
      .doc = "a payload that is the JSON null becomes a record without a value"},
     {"tombstone_header", OUTBOX_OPTION_TEXT,
      .doc = "a message whose header of this name is `true` becomes a record without a value"},
     OB_RENDER_SETTINGS,
     {"kafka", OUTBOX_OPTION_MAP, .secret = true,
-     .doc = "settings of librdkafka by their own names: kafka.security.protocol, kafka.sasl.username, kafka.linger.ms"},
+     .doc = "librdkafka settings by their own names: kafka.security.protocol, kafka.sasl.username, kafka.linger.ms"},
     {NULL},
 };
 
@@ -47,7 +46,7 @@ void ob_kafka_config_check(const struct outbox_sink_check *check)
     ob_value_duration_text(check->timeout_us, timeout);
     ob_check_problem(
         check, true, "delivery_timeout",
-        "is %s, but must be 2s below timeout (%s): otherwise an outage spends attempts and leaves outcomes "
+        "is %s, but must be at least 2s below timeout (%s): otherwise an outage spends attempts and leaves outcomes "
         "unknown",
         own, timeout);
 }
@@ -112,7 +111,7 @@ static enum outbox_code set(rd_kafka_conf_t *conf, const char *name, const char 
     if (rd_kafka_conf_set(conf, name, value, why, sizeof why) == RD_KAFKA_CONF_OK)
         return OUTBOX_OK;
     /* librdkafka's own words may hold the value, which may be a secret */
-    return ob_error_set(err, OUTBOX_INVALID, "kafka.%s: librdkafka has no such setting, or not such a value", name);
+    return ob_error_set(err, OUTBOX_INVALID, "kafka.%s: unknown librdkafka setting or invalid value", name);
 }
 
 static enum outbox_code set_int(rd_kafka_conf_t *conf, const char *name, int64_t value, struct outbox_error *err)
@@ -140,7 +139,7 @@ static enum outbox_code set_all(rd_kafka_conf_t *conf, const struct ob_kafka_con
     for (size_t i = 0; !code && (value = ob_option_below(options, "kafka", &i, &key));) {
         for (const char *const *own = ours; *own && !code; own++)
             if (strcmp(*own, key) == 0)
-                code = ob_error_set(err, OUTBOX_INVALID, "kafka.%s is the sink's own business and cannot be set", key);
+                code = ob_error_set(err, OUTBOX_INVALID, "kafka.%s is managed by the sink and cannot be set", key);
         SET(key, value);
     }
     SET("enable.idempotence", "true"); /* acks=all, in order, without end */
@@ -218,10 +217,10 @@ enum outbox_code ob_kafka_config_read(struct ob_kafka_config *config, const stru
     if (code)
         return code;
     if (config->topic && !ob_kafka_topic_ok(config->topic))
-        return ob_error_set(err, OUTBOX_INVALID, "topic is \"%.80s\", but Kafka has no topics of such a name",
+        return ob_error_set(err, OUTBOX_INVALID, "topic is \"%.80s\", which is not a valid Kafka topic name",
                             config->topic);
     if (config->topic_prefix && !ob_kafka_topic_ok(config->topic_prefix))
-        return ob_error_set(err, OUTBOX_INVALID, "topic_prefix is \"%.80s\", but Kafka has no topics of such a name",
+        return ob_error_set(err, OUTBOX_INVALID, "topic_prefix is \"%.80s\", which is not a valid Kafka topic name",
                             config->topic_prefix);
     code = set_all(config->base, config, options, err);
     if (!code)

@@ -260,10 +260,10 @@ struct ob_kafka_producer *ob_kafka_producer_new(outbox_sink *sink, enum ob_kafka
     producer->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     producer->rk = producer->event_fd >= 0 ? producer_start(producer, err) : NULL;
     if (producer->event_fd < 0)
-        ob_error_set(err, OUTBOX_NOMEM, "there is no file descriptor left");
+        ob_error_set(err, OUTBOX_NOMEM, "no file descriptor left");
     int failed = producer->rk ? uv_poll_init(sink->host->loop, &producer->poll, producer->event_fd) : 0;
     if (failed)
-        ob_error_set(err, OUTBOX_INTERNAL, "cannot listen to librdkafka: %s", uv_strerror(failed));
+        ob_error_set(err, OUTBOX_INTERNAL, "cannot receive events from librdkafka: %s", uv_strerror(failed));
     if (!producer->rk || failed) {
         if (producer->rk)
             rd_kafka_destroy(producer->rk);

@@ -75,7 +75,7 @@ bool ob_kafka_record_make(struct ob_kafka_record *record, const struct ob_kafka_
         return refuse(verdict, OUTBOX_SINK_NOT_SENT, "out_of_memory", "out of memory");
     if (!ob_kafka_topic_ok(record->name))
         return refuse(verdict, OUTBOX_SINK_TERMINAL, "kafka_topic_name",
-                      "Kafka has no topics of such a name: 1 to 249 letters, digits, '.', '_' or '-'");
+                      "not a valid Kafka topic name: 1 to 249 letters, digits, '.', '_' or '-'");
     ob_headers_reset(&record->headers);
     ob_render_headers(&config->render, &ob_wire_kafka, msg, &record->headers);
     if (record->headers.code) {

@@ -155,7 +155,7 @@ static void finish(outbox_sink *sink, bool anew)
     sink->replacing = OB_KAFKA_NO_REPLACE;
     if (anew) {
         char line[400];
-        snprintf(line, sizeof line, "kafka: a new producer is made; the last error was: %s",
+        snprintf(line, sizeof line, "kafka: producer replaced; last error: %s",
                  sink->last_error[0] ? sink->last_error : "none");
         sink->host->log(sink->host->ctx, OUTBOX_LOG_INFO, line);
         for (int i = 0; i < OB_KAFKA_PRODUCERS; i++) {

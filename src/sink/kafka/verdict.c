@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #define ERR(name) RD_KAFKA_RESP_ERR_##name
-#define SIZE_HINT "it is above kafka.message.max.bytes here, or above max.message.bytes there"
+#define SIZE_HINT "it exceeds kafka.message.max.bytes of the sink or max.message.bytes of the topic"
 #define TOPIC_HINT "create it, or correct `topic`, `topic_prefix` or the route"
 #define LOGIN_HINT "check kafka.sasl.username, kafka.sasl.password and kafka.sasl.mechanism"
 #define TLS_HINT "check kafka.ssl.ca.location, the broker's certificate and kafka.security.protocol"
@@ -63,7 +63,7 @@ static const struct {
     {ERR(LEADER_NOT_AVAILABLE), {OUTBOX_SINK_RETRY, .unreachable = true}},
     {ERR(REQUEST_TIMED_OUT), {OUTBOX_SINK_RETRY, .unreachable = true}},
     {ERR(NOT_ENOUGH_REPLICAS),
-     {OUTBOX_SINK_RETRY, .unreachable = true, .hint = "min.insync.replicas of the topic are not in step"}},
+     {OUTBOX_SINK_RETRY, .unreachable = true, .hint = "fewer in-sync replicas than the topic's min.insync.replicas"}},
     /* its producer was taken away */
     {ERR(_PURGE_QUEUE), {OUTBOX_SINK_RETRY, .of_replace = true}},
     {ERR(_PURGE_INFLIGHT), {OUTBOX_SINK_RETRY, .of_replace = true}},
@@ -118,8 +118,8 @@ const char *ob_kafka_text_late(const outbox_sink *sink, const char *topic, struc
     ob_value_duration_text(sink->config.timeout_us, limit);
     snprintf(
         text->text, sizeof text->text,
-        "not written to topic \"%.249s\" within %s; look at the brokers and the leaders of the topic's partitions; "
-        "last error: %s",
+        "not written to topic \"%.249s\" within %s; check the brokers and the partition leaders of the topic; last "
+        "error: %s",
         topic, limit, last_error(sink));
     return text->text;
 }
@@ -131,8 +131,8 @@ const char *ob_kafka_text_doubt(const outbox_sink *sink, const char *topic, stru
     if (sink->replacing == OB_KAFKA_OVERDUE)
         snprintf(how, sizeof how, " within %s", limit);
     snprintf(text->text, sizeof text->text,
-             "sent to topic \"%.249s\", but no acknowledgement came%s: it may stand there; last error: %s", topic, how,
-             last_error(sink));
+             "sent to topic \"%.249s\", but no acknowledgement arrived%s: it may have been written; last error: %s",
+             topic, how, last_error(sink));
     return text->text;
 }
 
@@ -140,10 +140,9 @@ const char *ob_kafka_text_full(const outbox_sink *sink, struct ob_kafka_text *te
 {
     char limit[OB_VALUE_TEXT];
     ob_value_duration_text(sink->config.timeout_us, limit);
-    snprintf(
-        text->text, sizeof text->text,
-        "there was no room in the client's queue for %s; the brokers are slow or away, or `queue` is too small; last "
-        "error: %s",
-        limit, last_error(sink));
+    snprintf(text->text, sizeof text->text,
+             "the client's queue was full for %s; the brokers are slow or unreachable, or `queue` is too small; last "
+             "error: %s",
+             limit, last_error(sink));
     return text->text;
 }

@@ -62,12 +62,12 @@ static const struct outbox_sink_setting settings[] = {
      .also = "argv cmd exec",
      .type = OUTBOX_OPTION_LIST,
      .required = true,
-     .doc = "the program and its arguments, one by one; no shell reads them"},
-    {.name = "directory", .type = OUTBOX_OPTION_TEXT, .doc = "where it runs; without it, where the relay runs"},
+     .doc = "program and arguments, as a list; no shell is involved"},
+    {.name = "directory", .type = OUTBOX_OPTION_TEXT, .doc = "working directory (default: the relay's)"},
     {.name = "env",
      .type = OUTBOX_OPTION_MAP,
      .hidden = true,
-     .doc = "further variables of its environment, which otherwise has only `PATH` and `OUTBOX_...`"},
+     .doc = "extra environment variables; otherwise only `PATH` and `OUTBOX_...` are set"},
     {.name = "exit",
      .type = OUTBOX_OPTION_MAP,
      .doc = "outcome of an exit status: `accept`, `retry`, `terminal`, `blocked` or `unknown`"},
@@ -75,20 +75,20 @@ static const struct outbox_sink_setting settings[] = {
      .type = OUTBOX_OPTION_ENUM,
      .choices = "retry terminal unknown",
      .fallback = "retry",
-     .doc = "outcome of a status that is in no table"},
+     .doc = "outcome of an exit status that `exit` does not list"},
     {.name = "max_output",
      .type = OUTBOX_OPTION_SIZE,
      .fallback = "64KiB",
      .least = 0,
      .most = 16 << 20,
-     .doc = "so much of its standard output is kept; when it is a JSON object it goes to outcome hooks, and its text "
-            "`reference` is the receiver's id"},
+     .doc = "most bytes of standard output kept; a JSON object goes to outcome hooks, and its string `reference` is "
+            "the receiver's id"},
     {.name = "kill_after",
      .type = OUTBOX_OPTION_DURATION,
      .fallback = "2s",
      .least = 0,
      .most = 60000000,
-     .doc = "between SIGTERM and SIGKILL when a delivery takes too long"},
+     .doc = "time between SIGTERM and SIGKILL when a delivery times out"},
     {0},
 };
 
@@ -144,7 +144,7 @@ static void answer(struct run *run)
         json_t *object = output_object(run);
         ob_exec_verdict(&sink->plan, run->status, run->signal, code, &verdict);
         if (verdict.outcome != OUTBOX_SINK_ACCEPTED)
-            verdict.text = run->errors.len ? ob_buf_text(&run->errors) : "the program said nothing on standard error";
+            verdict.text = run->errors.len ? ob_buf_text(&run->errors) : "the program wrote nothing to standard error";
         verdict.output = object ? ob_buf_text(&run->output) : NULL;
         verdict.reference = json_string_value(json_object_get(object, "reference"));
         sink->host->done(sink->host->ctx, run->handle, &verdict);
@@ -279,7 +279,7 @@ static void could_not_run(struct run *run, int number)
     verdict.local = number == E2BIG;
     verdict.code = ob_errno_code("exec", number, code);
     verdict.text =
-        number == E2BIG ? "the metadata is too large for an environment" : cannot_run(&sink->plan, number, text);
+        number == E2BIG ? "the metadata does not fit into the environment" : cannot_run(&sink->plan, number, text);
     sink->host->done(sink->host->ctx, run->handle, &verdict);
     close_all(run);
 }
@@ -416,5 +416,5 @@ const struct outbox_sink_ops ob_sink_exec = {
     .ping = exec_ping,
     .descriptors = 4,
     .descriptors_each = 6,
-    .summary = "runs a program per message",
+    .summary = "runs one program per message",
 };

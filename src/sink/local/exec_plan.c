@@ -144,7 +144,7 @@ static enum outbox_code read_env(struct ob_exec *plan, const struct ob_options *
     for (size_t i = 0; (value = ob_option_below(options, "env", &i, &name));) {
         if (!is_variable(name))
             return ob_error_set(err, OUTBOX_INVALID,
-                                "env.%.60s: a variable has letters, digits and _, and does not begin with OUTBOX_",
+                                "env.%.60s: a variable name has letters, digits and _, and must not begin with OUTBOX_",
                                 name);
         if (!(plan->env[plan->env_count++] = pair(&plan->arena, name, value)))
             return ob_error_nomem(err);

@@ -44,19 +44,17 @@ static const struct outbox_sink_setting settings[] = {
      .type = OUTBOX_OPTION_TEXT,
      .required = true,
      .also = "filename file",
-     .doc = "the file; it is created when missing"},
+     .doc = "path of the file; created if missing"},
     OB_TEXT_LINE_SETTING,
     {.name = "fsync",
      .type = OUTBOX_OPTION_BOOL,
      .fallback = "true",
-     .doc = "sync the file before its lines count as accepted, once for all lines that wait"},
-    {.name = "mode", .type = OUTBOX_OPTION_TEXT, .fallback = "0640", .doc = "rights of a file that is created, octal"},
+     .doc = "fsync the file before its lines count as accepted, once for all waiting lines"},
+    {.name = "mode", .type = OUTBOX_OPTION_TEXT, .fallback = "0640", .doc = "permissions of a new file, octal"},
     {.name = "symlinks",
      .type = OUTBOX_OPTION_BOOL,
      .fallback = "false",
-     .doc =
-         "follow a symbolic link at the end of `path`; without it such a path is refused (`file_eloop`), but for those below "
-         "/dev"},
+     .doc = "follow a symbolic link at the end of `path`; off: refuse it (`file_eloop`), except below /dev"},
     {0},
 };
 

@@ -54,5 +54,5 @@ const struct outbox_sink_ops ob_sink_null = {
     OUTBOX_SINK_OPS_HEAD,  .kind = "null",      .also = "none noop discard devnull blackhole",
     .keeps_order = true,   .open = null_open,   .deliver = null_deliver,
     .cancel = null_cancel, .close = null_close, .settings = settings,
-    .ping = accept,        .descriptors = 2,    .summary = "takes everything at once and keeps nothing",
+    .ping = accept,        .descriptors = 2,    .summary = "accepts every message and keeps nothing",
 };

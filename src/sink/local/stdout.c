@@ -186,7 +186,7 @@ static enum outbox_code stdout_open(const struct outbox_sink_option *options, si
     (*sink)->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     if ((*sink)->fd < 0) {
         ob_free(*sink);
-        return ob_error_set(err, OUTBOX_INVALID, "standard output cannot be used: %s", strerror(errno));
+        return ob_error_set(err, OUTBOX_INVALID, "standard output is not usable: %s", strerror(errno));
     }
     (*sink)->can_poll = poll_init(*sink);
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error to report, not an end */

@@ -11,7 +11,7 @@ enum ob_text_format { OB_TEXT_JSON, OB_TEXT_LOGFMT, OB_TEXT_CLOUDEVENT, OB_TEXT_
 #define OB_TEXT_LINE_SETTING \
     { \
         .name = "format", .type = OUTBOX_OPTION_ENUM, .choices = "json logfmt cloudevent payload", .fallback = "json", \
-        .doc = "a line: the whole message as JSON or logfmt, a CloudEvent, or the payload alone" \
+        .doc = "format of a line: the whole message as JSON or logfmt, a CloudEvent, or the payload alone" \
     }
 
 enum ob_text_format ob_text_line_parse(const char *word);

@@ -51,15 +51,18 @@ static enum outbox_code why_not(int error, const char *name, const char **code, 
 {
     if (error == ENOENT || error == ENOTDIR) {
         *code = "smtp_attachment_missing";
-        return ob_error_set(err, error == ENOENT ? OUTBOX_BUSY : OUTBOX_INVALID, "there is no file %s to attach", name);
+        return ob_error_set(err, error == ENOENT ? OUTBOX_BUSY : OUTBOX_INVALID, "attachment %s does not exist", name);
     }
     if (error == ELOOP) {
         *code = "smtp_attachment_refused";
-        return ob_error_set(err, OUTBOX_INVALID, "%s is a link, or lies behind one: links are not attached", name);
+        return ob_error_set(err, OUTBOX_INVALID,
+                            "attachment %s is a symbolic link, or behind one: links are not "
+                            "followed",
+                            name);
     }
     *code = "smtp_attachment_unreadable";
     bool ours = error == EMFILE || error == ENFILE || error == ENOMEM; /* and not the file's fault */
-    return ob_error_set(err, ours ? OUTBOX_INTERNAL : OUTBOX_BUSY, "cannot read %s to attach it: %s", name,
+    return ob_error_set(err, ours ? OUTBOX_INTERNAL : OUTBOX_BUSY, "cannot read attachment %s: %s", name,
                         strerror(error));
 }
 
@@ -72,12 +75,12 @@ static enum outbox_code read_all(int fd, const char *name, size_t most, struct o
         return why_not(errno, name, code, err);
     if (!S_ISREG(st.st_mode)) {
         *code = "smtp_attachment_refused";
-        return ob_error_set(err, OUTBOX_INVALID, "%s is not a plain file", name);
+        return ob_error_set(err, OUTBOX_INVALID, "attachment %s is not a regular file", name);
     }
     for (;;) {
         if (total > most) {
             *code = "smtp_attachment_too_large";
-            return ob_error_set(err, OUTBOX_INVALID, "%s is larger than attachments_max allows", name);
+            return ob_error_set(err, OUTBOX_INVALID, "attachment %s exceeds attachments_max", name);
         }
         char *room = ob_buf_reserve(buf, 65536);
         if (!room)

@@ -16,45 +16,49 @@
 
 const struct outbox_sink_setting ob_smtp_settings[] = {
     {"url", OUTBOX_OPTION_TEXT, .required = true,
-     .doc = "the server: smtp://host:587 (STARTTLS), or smtps://host:465 (TLS from the first byte)"},
+     .doc = "server URL: smtp://host:587 (STARTTLS), or smtps://host:465 (implicit TLS)"},
     {"tls.mode", OUTBOX_OPTION_ENUM, "required", "required none",
-     .doc = "`none`: in the clear, passwords too; only for a server on the same machine"},
+     .doc = "`none`: unencrypted, passwords too; only for a server on the same machine"},
     OB_TLS_SETTINGS,
     OB_TLS_MORE_SETTINGS,
-    {"user", OUTBOX_OPTION_TEXT, .doc = "logs in as; without it nobody does"},
-    {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "of the user"},
-    {"oauth_token", OUTBOX_OPTION_TEXT, .secret = true, .doc = "instead of a password: OAUTHBEARER or XOAUTH2"},
+    {"user", OUTBOX_OPTION_TEXT, .doc = "user name; without it, no login"},
+    {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "password"},
+    {"oauth_token", OUTBOX_OPTION_TEXT, .secret = true,
+     .doc = "OAuth token, instead of a password (OAUTHBEARER or "
+            "XOAUTH2)"},
     {"auth", OUTBOX_OPTION_ENUM, "auto", "auto plain login cram-md5 oauthbearer xoauth2",
-     .doc = "how to log in; `auto` takes the best that the server offers"},
-    {"ehlo", OUTBOX_OPTION_TEXT, .doc = "the name we greet with; without it, the machine's"},
+     .doc = "login method; `auto` takes the strongest that the server offers"},
+    {"ehlo", OUTBOX_OPTION_TEXT, .doc = "host name in EHLO (default: the machine's)"},
     {"from", OUTBOX_OPTION_TEXT, .required = true, .also = "sender",
-     .doc = "the sender: shop@example.org, or Shop <shop@example.org>"},
-    {"envelope_from", OUTBOX_OPTION_TEXT, .doc = "where bounces go; without it, the address in `from`"},
-    {"to", OUTBOX_OPTION_TEXT, .doc = "the recipient of messages that have none of their own"},
-    {"reply_to", OUTBOX_OPTION_TEXT, .doc = "an address; `reply_to` of the payload wins"},
-    {"domain", OUTBOX_OPTION_TEXT, .doc = "behind the @ of Message-ID; without it, the domain of `from`"},
-    {"subject", OUTBOX_OPTION_TEXT, .doc = "template of the subject; without it, `subject` of the payload"},
-    {"text", OUTBOX_OPTION_TEXT, .doc = "template of the plain text; without it, `text` of the payload"},
-    {"html", OUTBOX_OPTION_TEXT, .doc = "template of the HTML, with values escaped; without it, `html` of the payload"},
-    {"headers", OUTBOX_OPTION_MAP, .hidden = true, .doc = "header fields that every mail has"},
+     .doc = "sender: shop@example.org, or Shop <shop@example.org>"},
+    {"envelope_from", OUTBOX_OPTION_TEXT,
+     .doc = "envelope sender, which receives bounces (default: the address in "
+            "`from`)"},
+    {"to", OUTBOX_OPTION_TEXT, .doc = "default recipient"},
+    {"reply_to", OUTBOX_OPTION_TEXT, .doc = "Reply-To address; `reply_to` of the payload takes precedence"},
+    {"domain", OUTBOX_OPTION_TEXT, .doc = "domain in Message-ID (default: the domain of `from`)"},
+    {"subject", OUTBOX_OPTION_TEXT, .doc = "template of the subject (default: `subject` of the payload)"},
+    {"text", OUTBOX_OPTION_TEXT, .doc = "template of the plain text (default: `text` of the payload)"},
+    {"html", OUTBOX_OPTION_TEXT, .doc = "template of the HTML, with values escaped (default: `html` of the payload)"},
+    {"headers", OUTBOX_OPTION_MAP, .hidden = true, .doc = "extra header fields of every mail"},
     {"pass_headers", OUTBOX_OPTION_LIST,
-     .doc = "headers of the message that become header fields, such as List-Unsubscribe"},
+     .doc = "message headers that become mail header fields, such as List-Unsubscribe"},
     {"attachments_dir", OUTBOX_OPTION_TEXT,
-     .doc = "the folder that `attachments` of a payload are read from; without it there are none"},
+     .doc = "directory from which `attachments` of a payload are read (default: attachments are refused)"},
     {"attachments_max", OUTBOX_OPTION_SIZE, "10MiB", .least = 0, .most = 1073741824,
-     .doc = "all files of one mail together"},
+     .doc = "total size of the attachments of one mail"},
     {"connections", OUTBOX_OPTION_INT, "4", .least = 1, .most = 256,
-     .doc = "at most so many at once, each for one mail after the other; keep the sink's concurrency near it"},
+     .doc = "most open connections, each sending one mail at a time; keep the sink's concurrency close to it"},
     {"messages_per_connection", OUTBOX_OPTION_INT, "0", .least = 0, .most = 1000000000,
-     .doc = "a connection is closed after so many mails; 0: when the server closes it"},
+     .doc = "mails per connection; 0: until the server closes it"},
     {"idle", OUTBOX_OPTION_DURATION, "30s", .least = 1000, .most = 3600000000,
-     .doc = "a connection unused for so long is closed"},
+     .doc = "idle time after which a connection is closed"},
     {"connect_timeout", OUTBOX_OPTION_DURATION, "10s", .least = 1000, .most = 3600000000,
-     .doc = "to resolve, connect, shake hands and log in"},
+     .doc = "time limit for name resolution, connect, TLS handshake and login"},
     {"response_timeout", OUTBOX_OPTION_DURATION, "5m", .least = 1000000, .most = 3600000000,
      .doc = "for one mail, with all replies; keep it below `timeout`"},
     {"greylist_wait", OUTBOX_OPTION_DURATION, "5m", .least = 0, .most = 86400000000,
-     .doc = "the pause when a server says to come back later (450, 451, 421 4.7.x)"},
+     .doc = "delay after a server asks to come back later (450, 451, 421 4.7.x)"},
     {NULL},
 };
 
@@ -90,7 +94,7 @@ static enum outbox_code keep_address(struct ob_smtp_config *config, const struct
 {
     enum outbox_code code = keep(config, options, name, text, err);
     if (!code && *text && !ob_mime_address_ok(*text))
-        code = ob_error_set(err, OUTBOX_INVALID, "%s: %s is no email address", name, *text);
+        code = ob_error_set(err, OUTBOX_INVALID, "%s: %s is not an email address", name, *text);
     return code;
 }
 
@@ -106,11 +110,11 @@ static enum outbox_code write_url(struct ob_smtp_config *config, CURLU *url, con
     curl_url_get(url, CURLUPART_USER, &user, 0);
     curl_url_get(url, CURLUPART_PATH, &path, 0);
     if (user)
-        code = ob_error_set(err, OUTBOX_INVALID, "url: the name and the password go into user and password");
+        code = ob_error_set(err, OUTBOX_INVALID, "url contains a user: set user and password instead");
     else if (!scheme || (strcmp(scheme, "smtp") != 0 && strcmp(scheme, "smtps") != 0) || !host || !port)
         code = ob_error_set(err, OUTBOX_INVALID, "url must be smtp://host:port or smtps://host:port");
     else if (path && strcmp(path, "/") != 0)
-        code = ob_error_set(err, OUTBOX_INVALID, "url has a path; the name to greet with goes into ehlo");
+        code = ob_error_set(err, OUTBOX_INVALID, "url has a path; set ehlo for the EHLO host name");
     else if (strcmp(scheme, "smtps") == 0 && !config->tls_required)
         code = ob_error_set(err, OUTBOX_INVALID, "smtps is TLS: tls.mode cannot be none");
     else if ((size_t)snprintf(text, sizeof text, "%s://%s:%s/%s", scheme, host, port, ehlo ? ehlo : "") >= sizeof text)
@@ -133,7 +137,7 @@ static enum outbox_code read_server(struct ob_smtp_config *config, const struct 
     if (ehlo && !*ehlo)
         ehlo = NULL;
     if (ehlo && !ob_mime_domain_ok(ehlo))
-        return ob_error_set(err, OUTBOX_INVALID, "ehlo: %s is no name of a host", ehlo);
+        return ob_error_set(err, OUTBOX_INVALID, "ehlo: %s is not a host name", ehlo);
     CURLU *url = curl_url();
     if (!url)
         return ob_error_nomem(err);
@@ -165,7 +169,7 @@ static enum outbox_code read_login(struct ob_smtp_config *config, const struct o
     if (!code)
         code = keep(config, options, "oauth_token", &config->token, err);
     if (!code && !config->user != !(config->password || config->token))
-        code = ob_error_set(err, OUTBOX_INVALID, "user and password (or oauth_token) go together");
+        code = ob_error_set(err, OUTBOX_INVALID, "set both user and password (or oauth_token), or neither");
     return code;
 }
 
@@ -198,7 +202,7 @@ static enum outbox_code read_from(struct ob_smtp_config *config, const struct ob
     if (!config->from)
         return ob_error_nomem(err);
     if (!ob_mime_address_ok(config->from))
-        return ob_error_set(err, OUTBOX_INVALID, "from: %s is no email address", config->from);
+        return ob_error_set(err, OUTBOX_INVALID, "from: %s is not an email address", config->from);
     return OUTBOX_OK;
 }
 
@@ -219,11 +223,11 @@ static enum outbox_code read_addresses(struct ob_smtp_config *config, const stru
     if (!config->envelope_from)
         config->envelope_from = config->from;
     if (!config->domain && strchr(config->from, '[')) /* of an address literal */
-        return ob_error_set(err, OUTBOX_INVALID, "set domain: %s has none that a Message-ID could use", config->from);
+        return ob_error_set(err, OUTBOX_INVALID, "set domain: %s has no domain usable in Message-ID", config->from);
     if (!config->domain)
         config->domain = strchr(config->from, '@') + 1;
     if (!ob_mime_domain_ok(config->domain))
-        return ob_error_set(err, OUTBOX_INVALID, "domain: %s is none", config->domain);
+        return ob_error_set(err, OUTBOX_INVALID, "domain: %s is not a domain name", config->domain);
     return OUTBOX_OK;
 }
 
@@ -296,7 +300,7 @@ static enum outbox_code read_attachments(struct ob_smtp_config *config, const st
         return code;
     int fd = open(config->attachments_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return ob_error_set(err, OUTBOX_INVALID, "attachments_dir: the folder %s cannot be read",
+        return ob_error_set(err, OUTBOX_INVALID, "attachments_dir: cannot read the directory %s",
                             config->attachments_dir);
     close(fd);
     return OUTBOX_OK;

@@ -264,7 +264,7 @@ static void job_report(struct ob_smtp_link *link, CURLcode result)
         .reply = &link->reply,
         .greylist_us = link->config->greylist_us,
         .starved = link->starved && !link->dialled,
-        .error = link->no_login ? "a user is configured, but the server does not offer to log in" : link->error,
+        .error = link->no_login ? "a user is configured, but the server does not offer AUTH" : link->error,
     };
     ob_smtp_judge(&end, job->code, &job->verdict);
     if (job->verdict.text) {

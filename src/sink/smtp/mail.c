@@ -112,7 +112,7 @@ static enum outbox_code take_attachment(struct ob_smtp_mail *mail, const json_t 
         (type && (!slash || strlen(type) > 127 ||
                   strspn(type, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                "0123456789!#$&^_.+-/") != strlen(type)))) {
-        ob_error_set(err, OUTBOX_INVALID, "the name or the type of an attachment is wrong");
+        ob_error_set(err, OUTBOX_INVALID, "an attachment has an invalid name or type");
         return wrong(mail, "smtp_attachment_refused");
     }
     file->path = ob_arena_strdup(&mail->arena, path);
@@ -132,7 +132,7 @@ static enum outbox_code take_attachments(struct ob_smtp_mail *mail, const struct
     if (!config->attachments_dir || !json_is_array(list) || count > ATTACHMENTS_MOST) {
         ob_error_set(err, OUTBOX_INVALID,
                      config->attachments_dir ? "attachments must be a list of at most 100"
-                                             : "attachments need attachments_dir in the configuration of the sink");
+                                             : "attachments require attachments_dir in the sink's configuration");
         return wrong(mail, "smtp_attachment_refused");
     }
     mail->attachments = ob_arena_calloc(&mail->arena, count, sizeof *mail->attachments);
@@ -155,10 +155,9 @@ static enum outbox_code lacks(struct ob_smtp_mail *mail, const struct outbox_del
                               struct outbox_error *err)
 {
     ob_error_set(err, OUTBOX_INVALID, "%s",
-                 is_plain_text(msg)
-                     ? "a mail needs a subject, which a plain text does not have: set the sink's template `subject`"
-                 : payload ? "a mail needs a subject, and text or html: in the payload, or as templates"
-                           : NOT_JSON);
+                 is_plain_text(msg) ? "a plain-text payload has no subject: set the sink's template `subject`"
+                 : payload          ? "a mail needs a subject, and text or html: in the payload, or as templates"
+                                    : NOT_JSON);
     return wrong(mail, "smtp_payload_invalid");
 }
 
@@ -231,7 +230,9 @@ static enum outbox_code put_head(struct ob_smtp_mail *mail, const struct ob_smtp
     for (size_t i = 0; i < config->fixed_count; i++)
         ok = ob_mime_field(buf, config->fixed[i].name, config->fixed[i].value) && ok;
     if (!ok) {
-        ob_error_set(err, OUTBOX_INVALID, "the subject, reply_to or another header field has line breaks or is wrong");
+        ob_error_set(err, OUTBOX_INVALID,
+                     "the subject, reply_to or another header field is invalid or has line "
+                     "breaks");
         return wrong(mail, "smtp_header_invalid");
     }
     enum outbox_code code = put_passed(mail, config, msg, err);
@@ -288,8 +289,8 @@ enum outbox_code ob_smtp_mail_build(struct ob_smtp_mail *mail, const struct ob_s
     outbox_uuid_format(&msg->id, mail->id);
     if (!recipient || !ob_mime_address_ok(recipient)) {
         ob_error_set(err, OUTBOX_INVALID,
-                     recipient ? "the recipient is no email address (one, in ASCII, without a name)"
-                               : "the message has no recipient, and the sink no `to`");
+                     recipient ? "the recipient is not an email address (one, in ASCII, without a name)"
+                               : "the message has no recipient, and the sink has no `to`");
         code = wrong(mail, recipient ? "smtp_recipient_invalid" : "smtp_recipient_missing");
         goto done;
     }

@@ -96,7 +96,7 @@ static void answer_late(outbox_sink *sink, struct ob_smtp_job *job)
     verdict.outcome = OUTBOX_SINK_NOT_SENT;
     verdict.not_before_us = OB_SHORTAGE_US;
     verdict.code = "smtp_busy";
-    verdict.text = "all connections were busy for too long: raise `connections`, or lower the concurrency";
+    verdict.text = "no connection became free in time: raise `connections`, or lower the concurrency";
     answer(sink, job->handle, &verdict);
     ob_smtp_job_free(job);
 }
@@ -185,5 +185,5 @@ const struct outbox_sink_ops ob_sink_smtp = {
     .descriptors = 6,
     .descriptors_each = 2,
     .connections = "connections",
-    .summary = "email: a mail to one recipient for each message, many over one connection",
+    .summary = "email: one mail to one recipient per message, many over one connection",
 };

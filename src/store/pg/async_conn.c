@@ -351,13 +351,12 @@ static void too_late(struct ob_pg_async_conn *async_conn)
     struct outbox_error err;
     if (async_conn->step == OB_PG_CONNECTING) {
         const char *host = PQhost(async_conn->conn);
-        ob_error_set(&err, OUTBOX_UNREACHABLE, "cannot connect: no answer in time from %s",
+        ob_error_set(&err, OUTBOX_UNREACHABLE, "cannot connect: no answer from %s in time",
                      host && *host ? host : "the server");
         async_conn->turn++;
     } else if (async_conn->step == OB_PG_RESOLVING) {
         const char *name = ob_pg_dial_awaits(async_conn->dial);
-        ob_error_set(&err, OUTBOX_UNREACHABLE, "cannot connect: no name server said in time what the address of %s is",
-                     name ? name : "the server");
+        ob_error_set(&err, OUTBOX_UNREACHABLE, "cannot connect: resolving %s timed out", name ? name : "the server");
     } else {
         ob_error_set(&err, OUTBOX_UNREACHABLE, "the server did not answer in time; the next call connects again");
     }

@@ -42,7 +42,7 @@ enum outbox_code ob_pg_check_server(PGconn *conn, struct outbox_error *err)
 {
     int version = PQserverVersion(conn);
     if (version < OB_PG_SERVER_MIN)
-        return ob_error_set(err, OUTBOX_UNSUPPORTED, "the server is PostgreSQL %d.%d, but Outbox needs %d or later",
+        return ob_error_set(err, OUTBOX_UNSUPPORTED, "the server runs PostgreSQL %d.%d, but Outbox needs %d or later",
                             version / 10000, version % 10000, OB_PG_SERVER_MIN / 10000);
     return OUTBOX_OK;
 }
@@ -89,7 +89,7 @@ static const char *fault_of(const char *conninfo, bool *nomem)
     PQconninfoFree(options);
     if (!options)
         return "write postgresql://USER@HOST/DATABASE or key=value pairs";
-    return strange ? "a '/', '@', ':' or '?' in a user name or a password is written %2F, %40, %3A, %3F" : NULL;
+    return strange ? "write '/', '@', ':' and '?' in user names and passwords as %2F, %40, %3A, %3F" : NULL;
 }
 
 enum outbox_code ob_pg_check(const char *conninfo, struct outbox_error *err)

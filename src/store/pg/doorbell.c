@@ -113,14 +113,14 @@ static void lost(struct ob_pg_doorbell *doorbell, const char *why, int64_t now_u
     char async[200];
     snprintf(async, sizeof async, "%.*s", (int)strcspn(why, "\n"), why);
     if (!doorbell->said_lost)
-        ob_log(doorbell->log, OB_LOG_WARN, "doorbell: no connection; looking by itself until there is one",
-               OB_STR("error", async), OB_INT("every_ms", doorbell->core.set.fallback_us / 1000));
+        ob_log(doorbell->log, OB_LOG_WARN, "doorbell disconnected: polling", OB_STR("error", async),
+               OB_INT("every_ms", doorbell->core.set.fallback_us / 1000));
     doorbell->said_lost = true;
     ob_doorbell_lost(&doorbell->core, now_us);
     hang_up(doorbell);
 }
 
-/* The statement failed for a reason that a new connection may not mend. */
+/* The statement failed for a reason that a new connection may not cure. */
 static void broken(struct ob_pg_doorbell *doorbell, int64_t now_us)
 {
     struct outbox_error err;
@@ -232,11 +232,9 @@ static void greeted(struct ob_pg_doorbell *doorbell, int64_t now_us)
 {
     if (PQntuples(doorbell->res) < 1 ||
         strtol(PQgetvalue(doorbell->res, 0, 0), NULL, 10) != PQbackendPID(doorbell->conn)) {
-        ob_log(
-            doorbell->log, OB_LOG_WARN,
-            "doorbell: a pooler is between us and the server, so nobody can ring; polling instead. Connect directly to "
-            "be woken",
-            OB_INT("every_ms", doorbell->core.set.fallback_us / 1000));
+        ob_log(doorbell->log, OB_LOG_WARN,
+               "doorbell unavailable behind a connection pooler: polling. For wake-ups, connect to the server directly",
+               OB_INT("every_ms", doorbell->core.set.fallback_us / 1000));
         ob_doorbell_answered(&doorbell->core, OB_DOORBELL_OPEN, OB_DOORBELL_POOLED, now_us);
         hang_up(doorbell);
         return;
@@ -250,7 +248,7 @@ static void opened(struct ob_pg_doorbell *doorbell, int64_t now_us)
     doorbell->step = READY;
     doorbell->cancel = PQgetCancel(doorbell->conn);
     if (doorbell->said_lost)
-        ob_log(doorbell->log, OB_LOG_INFO, "doorbell: connected again");
+        ob_log(doorbell->log, OB_LOG_INFO, "doorbell connected again");
     doorbell->said_lost = false;
     ob_doorbell_answered(&doorbell->core, OB_DOORBELL_OPEN, OB_DOORBELL_DONE, now_us);
 }

@@ -34,7 +34,7 @@ void ob_pg_doorbell_pump(struct ob_pg_doorbell *doorbell);
 int ob_pg_doorbell_fd(const struct ob_pg_doorbell *doorbell, short *events);
 int64_t ob_pg_doorbell_due_us(const struct ob_pg_doorbell *doorbell);
 enum ob_doorbell_reason ob_pg_doorbell_wake(struct ob_pg_doorbell *doorbell);
-/* What an operator must mend (a missing right, a missing schema) is told once here; OUTBOX_OK: nothing. Trouble with the
+/* What an operator must fix (a missing right, a missing schema) is told once here; OUTBOX_OK: nothing. Trouble with the
  * connection is not: it goes to the log, and the doorbell looks by itself until it is connected again. */
 enum outbox_code ob_pg_doorbell_fault(struct ob_pg_doorbell *doorbell, struct outbox_error *err);
 enum ob_doorbell_state ob_pg_doorbell_state(const struct ob_pg_doorbell *doorbell);

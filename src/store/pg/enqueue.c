@@ -244,7 +244,7 @@ static ob_code check_connection(PGconn *conn, struct outbox_error *err)
     switch (PQtransactionStatus(conn)) {
     case PQTRANS_INERROR:
         return ob_error_set_sqlstate(err, OUTBOX_FAILED_TRANSACTION, "25P02",
-                                     "the transaction has failed already; roll back, then begin again");
+                                     "the transaction has already failed; roll back, then begin again");
     case PQTRANS_ACTIVE:
         return ob_error_set(err, OUTBOX_INVALID,
                             "a statement is still running on the connection; read its results with PQgetResult first");

@@ -53,14 +53,14 @@ static ob_code find_foreign(PGconn *conn, const char *schema, bool migrated, PGr
     return code;
 }
 
-static ob_code adopt(PGconn *conn, const char *schema, const struct ob_migrate *how, const char *mend,
+static ob_code adopt(PGconn *conn, const char *schema, const struct ob_migrate *how, const char *fix,
                      struct outbox_error *err)
 {
     if (how->adopted)
-        how->adopted(how->ctx, mend);
+        how->adopted(how->ctx, fix);
     if (how->dry_run)
         return OUTBOX_OK;
-    PGresult *res = PQexec(conn, mend);
+    PGresult *res = PQexec(conn, fix);
     ob_code code = PQresultStatus(res) == PGRES_COMMAND_OK ? OUTBOX_OK : failed(conn, schema, res, err);
     PQclear(res);
     return code;

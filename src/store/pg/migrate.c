@@ -92,13 +92,13 @@ static ob_code refuse_rights(const struct run *run, const struct rights *rights,
 {
     struct ob_buf text = OB_BUF_INIT;
     if (!rights->roles) {
-        ob_buf_puts(&text, "the roles of the outbox are not there, and this role may not create them; "
-                           "an administrator can run: ALTER ROLE ");
+        ob_buf_puts(&text, "the outbox's roles do not exist, and this role may not create them; an administrator can "
+                           "run: ALTER ROLE ");
         ob_pg_quote(&text, rights->user, "");
         ob_buf_puts(&text, " CREATEROLE");
     } else if (!rights->join) {
-        ob_buf_puts(&text, "the roles of the outbox are there, but this role is no member of those that own it; "
-                           "an administrator can run: GRANT ");
+        ob_buf_puts(&text, "the outbox's roles exist, but this role is not a member of its owners; an administrator "
+                           "can run: GRANT ");
         static const char *const owners[] = {"_owner", "_api", "_hooks", "_nobody"};
         for (size_t i = 0; i < sizeof owners / sizeof owners[0]; i++) {
             ob_buf_puts(&text, i ? ", " : "");
@@ -139,8 +139,7 @@ static ob_code look(struct run *run, bool to_migrate, struct outbox_error *err)
                             .user = ob_pg_text(res, 0, 6)};
     if (ob_pg_bool(res, 0, 1))
         code = ob_error_set(err, OUTBOX_SCHEMA,
-                            "the schema %s is there, but it holds something else than an outbox; choose another one "
-                            "with --schema",
+                            "the schema %s exists but does not hold an outbox; choose another one with --schema",
                             run->schema);
     else if (to_migrate && !run->migrated && !(rights.create && rights.roles && rights.join))
         code = refuse_rights(run, &rights, err);
@@ -220,8 +219,8 @@ static void judge(void *ctx, const struct ob_migration_row *row)
         return;
     if (row->state == OB_MIGRATION_DRIFTED)
         verdict->code = ob_error_set(verdict->err, OUTBOX_SCHEMA,
-                                     "migration %s was applied with another text than this program has; nothing was "
-                                     "changed. Use the program that applied it, or mend the row in %s.migration",
+                                     "migration %s differs from the one this program has; nothing was changed. Use "
+                                     "the program that applied it, or correct its row in %s.migration",
                                      row->name, verdict->run->schema);
     if (row->state == OB_MIGRATION_NEWER)
         verdict->code = ob_error_set(verdict->err, OUTBOX_SCHEMA,

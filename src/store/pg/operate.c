@@ -30,7 +30,7 @@ static void put_actor(struct ob_pg_params *params, const struct ob_actor *actor)
 static ob_code check_filter(const struct ob_filter *filter, struct outbox_error *err)
 {
     if (filter->key || filter->subject)
-        return ob_error_set(err, OUTBOX_UNSUPPORTED, "dead letters cannot be chosen by %s; choose them by id instead",
+        return ob_error_set(err, OUTBOX_UNSUPPORTED, "dead letters cannot be selected by %s; select them by id",
                             filter->key ? "key" : "subject");
     if (filter->status_plus_1 && filter->status_plus_1 != OB_DEAD + 1)
         return ob_error_set(err, OUTBOX_INVALID, "only dead letters can be retried or discarded");

@@ -151,7 +151,7 @@ ob_code ob_pg_list(struct ob_store *base, const struct ob_filter *filter, ob_mes
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
     if (filter->status_plus_1 < 0 || filter->status_plus_1 > OB_STATUS_COUNT)
-        return ob_error_set(err, OUTBOX_INVALID, "%d is no status", filter->status_plus_1);
+        return ob_error_set(err, OUTBOX_INVALID, "%d is not a status", filter->status_plus_1);
     struct ob_pg_params params;
     ob_pg_params_init(&params, &store->scratch);
     char after[37];

@@ -37,7 +37,7 @@ enum outbox_code ob_pg_schema_check(const char *schema, struct outbox_error *err
     for (const char *c = schema; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '$' || (c[0] == '*' && c[1] == '/'))
             return ob_error_set(err, OUTBOX_INVALID,
-                                "the schema name has a control character, a dollar sign or */ in it; choose another");
+                                "the schema name contains a control character, a dollar sign or */; choose another");
     return OUTBOX_OK;
 }
 

@@ -31,7 +31,7 @@ static ob_code begin(struct ob_store *base, struct outbox_error *err)
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
     if (store->tx == OB_PG_TX_OPEN)
-        return ob_error_set(err, OUTBOX_INVALID, "a transaction is open already; commit it or roll it back first");
+        return ob_error_set(err, OUTBOX_INVALID, "a transaction is already open; commit it or roll it back first");
     ob_code code = ob_pg_ready(store, err);
     if (!code)
         code = command(store, text_of("begin.sql"), NULL, err);
@@ -50,8 +50,9 @@ static ob_code commit(struct ob_store *base, struct outbox_error *err)
     if (!code)
         code = command(store, text_of("commit.sql"), &res, err);
     if (!code && strcmp(PQcmdStatus(res), "COMMIT") != 0)
-        code =
-            ob_error_set(err, OUTBOX_FAILED_TRANSACTION, "the transaction had failed and was rolled back; begin again");
+        code = ob_error_set(err, OUTBOX_FAILED_TRANSACTION,
+                            "the transaction had failed and was rolled back; begin a new "
+                            "one");
     PQclear(res);
     store->tx = OB_PG_TX_NONE;
     return code;

@@ -192,7 +192,7 @@ static void step_kind(struct ob_sqlite_async *async, enum ob_sqlite_kind kind, i
         ob_error_nomem(&err);
         tell(async, kind, &err, NULL);
     } else if (async->asks[kind].job && now_us >= async->asks[kind].deadline_us && abandon(async, kind)) {
-        ob_error_set(&err, OUTBOX_UNREACHABLE, "the file did not answer in time: somebody else is writing to it");
+        ob_error_set(&err, OUTBOX_UNREACHABLE, "the database file is busy: another process is writing to it");
         tell(async, kind, &err, NULL);
     }
 }

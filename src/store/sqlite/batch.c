@@ -84,7 +84,7 @@ static ob_code name_lane(struct ob_sqlite_store *store, struct batch *batch, int
         if (!code)
             code = ob_sqlite_step(store, stmt, &row, err);
         if (code || !row)
-            return code ? code : ob_error_set(err, OUTBOX_CORRUPT, "outbox_lane lacks the row %lld", (long long)lane);
+            return code ? code : ob_error_set(err, OUTBOX_CORRUPT, "outbox_lane has no row %lld", (long long)lane);
         *names =
             (struct names){lane, keep(&batch->arena, stmt, 0, &ok), keep(&batch->arena, stmt, 1, &ok), batch->names};
         ob_sqlite_done(stmt);

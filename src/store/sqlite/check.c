@@ -21,7 +21,7 @@ ob_code ob_sqlite_check_tenant(const char *given, char text[37], const char **te
     if (!given)
         return OUTBOX_OK;
     if (!outbox_uuid_parse(given, &id))
-        return ob_error_set(err, OUTBOX_INVALID, "tenant_id is \"%.64s\", which is no uuid", given);
+        return ob_error_set(err, OUTBOX_INVALID, "tenant_id is \"%.64s\", which is not a uuid", given);
     outbox_uuid_format(&id, text);
     *tenant = text;
     return OUTBOX_OK;

@@ -221,7 +221,7 @@ static ob_code record_lost(struct claim *claim, const struct ob_sqlite_entry *en
                                  OB_ARGS(OB_NUM(entry->n), OB_NUM(entry->attempts), OB_NUM(OUTBOX_LOST),
                                          OB_NUM(entry->spent), OB_NUM(entry->claimed_at), OB_NUM(claim->now), OB_NULL,
                                          OB_TEXT(entry->holder), OB_TEXT("lease_expired"),
-                                         OB_TEXT("the worker did not settle before its lease ended"), OB_NULL),
+                                         OB_TEXT("the worker did not settle before its lease expired"), OB_NULL),
                                  NULL, err);
     return code ? code : ob_sqlite_run(claim->store, OB_SQLITE_repair, OB_NO_ARGS, NULL, err);
 }

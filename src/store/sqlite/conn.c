@@ -37,7 +37,7 @@ static ob_code setting(struct ob_sqlite_target *target, const char *text, struct
         }
     }
     return ob_error_set(err, OUTBOX_INVALID,
-                        "\"%.64s\" is no setting of an SQLite store; there are synchronous=full|normal and "
+                        "\"%.64s\" is not a setting of an SQLite store; the settings are synchronous=full|normal and "
                         "busy_timeout=MILLISECONDS",
                         text);
 }
@@ -76,11 +76,12 @@ static ob_code cannot_open(const char *path, bool create, int rc, sqlite3 *db, s
     struct stat st;
     if (stat(path, &st) && errno == ENOENT && create)
         return ob_error_set(err, OUTBOX_UNREACHABLE,
-                            "\"%s\" cannot be made: is there such a folder, and may it be written to?", path);
+                            "cannot create \"%s\": check that its directory exists and is writable", path);
     if (stat(path, &st) && errno == ENOENT)
-        return ob_error_set(err, OUTBOX_UNREACHABLE, "there is no file \"%s\"; to make it, run: outbox init", path);
+        return ob_error_set(err, OUTBOX_UNREACHABLE, "file \"%s\" does not exist; to create it, run: outbox init",
+                            path);
     if (db && (rc & 0xff) == SQLITE_CANTOPEN)
-        return ob_error_set(err, OUTBOX_UNREACHABLE, "\"%s\" cannot be opened: %s", path,
+        return ob_error_set(err, OUTBOX_UNREACHABLE, "cannot open \"%s\": %s", path,
                             sqlite3_system_errno(db) ? strerror(sqlite3_system_errno(db)) : sqlite3_errmsg(db));
     struct outbox_error cause;
     ob_code code = ob_sqlite_error(db, rc, &cause);
@@ -100,7 +101,7 @@ ob_code ob_sqlite_connect(const struct ob_sqlite_target *target, bool create, sq
 {
     *db = NULL;
     if (sqlite3_libversion_number() < SQLITE_OLDEST)
-        return ob_error_set(err, OUTBOX_UNSUPPORTED, "SQLite %s is too old; 3.38 or newer is needed",
+        return ob_error_set(err, OUTBOX_UNSUPPORTED, "SQLite %s is too old; 3.38 or later is required",
                             sqlite3_libversion());
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
     if (create)
@@ -180,8 +181,9 @@ static void judge(void *ctx, const struct ob_migration_row *row)
                          "Use that version",
                          verdict->path, row->name);
     else if (row->state == OB_MIGRATION_PENDING && !verdict->code)
-        verdict->code = ob_error_set(verdict->err, OUTBOX_SCHEMA, "\"%s\" lacks the migration %s; run: outbox migrate",
-                                     verdict->path, row->name);
+        verdict->code =
+            ob_error_set(verdict->err, OUTBOX_SCHEMA, "\"%s\" is missing the migration %s; run: outbox migrate",
+                         verdict->path, row->name);
 }
 
 ob_code ob_sqlite_check(sqlite3 *db, const char *path, struct outbox_error *err)

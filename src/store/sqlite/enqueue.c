@@ -71,7 +71,7 @@ ob_code ob_sqlite_enqueue(struct ob_store *base, const struct outbox_message *ms
     struct ob_sqlite_store *store = ob_sqlite_store_of(base);
     if (store->open_tx && sqlite3_get_autocommit(store->db))
         return ob_error_set(err, OUTBOX_FAILED_TRANSACTION,
-                            "the transaction has failed already; roll back, then begin again");
+                            "the transaction has already failed; roll back, then begin again");
     ob_code code = ob_message_check(msg, err);
     if (!code && store->open_tx)
         return put(store, msg, receipt, err);

@@ -77,11 +77,12 @@ ob_code ob_sqlite_error(sqlite3 *db, int rc, struct outbox_error *err)
     switch (code) {
     case OUTBOX_NOMEM: return ob_error_nomem(err);
     case OUTBOX_BUSY:
-        return ob_error_set(err, code, "another process is writing to the database for too long (%s)", text);
-    case OUTBOX_FULL: return ob_error_set(err, code, "there is no room for the database (%s); nothing was lost", text);
+        return ob_error_set(err, code, "the database is busy: another process has been writing for too long (%s)",
+                            text);
+    case OUTBOX_FULL: return ob_error_set(err, code, "no space left for the database (%s); nothing was lost", text);
     case OUTBOX_READONLY: return ob_error_set(err, code, "the database file cannot be written (%s)", text);
     case OUTBOX_CORRUPT:
-        return ob_error_set(err, code, "the file is damaged or is no SQLite database (%s); nothing was changed", text);
+        return ob_error_set(err, code, "the file is damaged or not an SQLite database (%s); nothing was changed", text);
     default: break;
     }
     int cause = db ? sqlite3_system_errno(db) : 0;

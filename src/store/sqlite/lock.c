@@ -29,10 +29,10 @@ static ob_code held_by_another(int fd, const char *path, struct outbox_error *er
     if (pid > 0)
         return ob_error_set(
             err, OUTBOX_LOCKED,
-            "another relay (process %ld) serves \"%s\"; an SQLite file takes one relay: stop that one first", pid,
+            "another relay (process %ld) serves \"%s\"; an SQLite file allows one relay: stop that one first", pid,
             path);
     return ob_error_set(err, OUTBOX_LOCKED,
-                        "another relay serves \"%s\"; an SQLite file takes one relay: stop that one first", path);
+                        "another relay serves \"%s\"; an SQLite file allows one relay: stop that one first", path);
 }
 
 static ob_code take(int fd, const char *path, struct outbox_error *err)

@@ -94,8 +94,8 @@ static void judge(void *ctx, const struct ob_migration_row *row)
     if (row->state == OB_MIGRATION_DRIFTED)
         run->code =
             ob_error_set(run->err, OUTBOX_SCHEMA,
-                         "migration %s was applied to \"%s\" with another text than this program has; nothing was "
-                         "changed. Use the program that applied it",
+                         "migration %s in \"%s\" differs from the one this program has; nothing was changed. Use the "
+                         "program that applied it",
                          row->name, run->path);
     if (row->state == OB_MIGRATION_NEWER)
         run->code =
@@ -145,10 +145,12 @@ static ob_code check_file(struct run *run)
         return code;
     if (schema.clash[0])
         return ob_error_set(run->err, OUTBOX_SCHEMA,
-                            "\"%s\" has a \"%s\" of its own, whose name an outbox needs; rename it first", run->path,
+                            "\"%s\" already has a \"%s\", a name the outbox needs; rename it first", run->path,
                             schema.clash);
     if (sqlite3_db_readonly(run->db, "main") == 1)
-        return ob_error_set(run->err, OUTBOX_READONLY, "\"%s\" cannot be written; check its rights and its directory's",
+        return ob_error_set(run->err, OUTBOX_READONLY,
+                            "\"%s\" is not writable; check its permissions and its "
+                            "directory's",
                             run->path);
     int rc = sqlite3_prepare_v2(run->db, ob_sqlite_text("encoding.sql"), -1, &stmt, NULL);
     if (!rc)

@@ -40,8 +40,8 @@ static ob_code check(const struct ob_filter *filter, struct outbox_error *err)
     if (!filter->ids && !filter->name_space && !filter->topic && !filter->tenant_id && !filter->key &&
         !filter->subject && !filter->code && !filter->before_us)
         return ob_error_set(err, OUTBOX_INVALID,
-                            "nothing says which dead letters are meant; give ids, a namespace, topic, tenant, key, "
-                            "subject, code or time");
+                            "no dead letters selected; give ids, a namespace, topic, tenant, key, subject, code or "
+                            "time");
     return ob_names_check(filter->name_space, filter->topic, NULL, err);
 }
 
@@ -253,9 +253,9 @@ static ob_code on_scope(struct ob_store *base, struct scope *scope, struct outbo
         return code;
     if (scope->topic && !scope->name_space)
         return ob_error_set(err, OUTBOX_INVALID,
-                            "a topic is paused within its namespace; give the namespace too, \"*\" for all of them");
+                            "pausing a topic requires its namespace; \"*\" stands for all namespaces");
     if (scope->sink && scope->name_space)
-        return ob_error_set(err, OUTBOX_INVALID, "a pause is of a sink, or of a namespace and topic; give one of them");
+        return ob_error_set(err, OUTBOX_INVALID, "a pause takes either a sink, or a namespace and topic");
     return ob_sqlite_transact(ob_sqlite_store_of(base), change_scope, scope, err);
 }
 

@@ -131,7 +131,7 @@ ob_code ob_sqlite_list(struct ob_store *base, const struct ob_filter *filter, ob
     sqlite3_stmt *stmt = NULL;
     bool more = true, row;
     if (filter->status_plus_1 < 0 || filter->status_plus_1 > OB_STATUS_COUNT)
-        return ob_error_set(err, OUTBOX_INVALID, "%d is no status", filter->status_plus_1);
+        return ob_error_set(err, OUTBOX_INVALID, "%d is not a status", filter->status_plus_1);
     ob_code code = ob_sqlite_check_tenant(filter->tenant_id, tenant_text, &tenant, err);
     if (code)
         return code;

@@ -87,7 +87,7 @@ ob_code ob_sqlite_beat(struct ob_store *base, const struct ob_beat *beat, bool *
 {
     struct pulse pulse = {.beat = beat};
     if (!beat->worker || !beat->worker[0])
-        return ob_error_set(err, OUTBOX_INVALID, "\"worker\" is missing; give the name that this relay claims by");
+        return ob_error_set(err, OUTBOX_INVALID, "\"worker\" is missing; give the name under which this relay claims");
     ob_code code = ob_limit_check(OB_LIMIT_heartbeat, "every", beat->every_us, err);
     if (!code)
         code = ob_sqlite_check_utf8("worker", beat->worker, err);

@@ -97,11 +97,11 @@ static ob_code check(struct change *change, struct outbox_error *err)
     size_t len = strlen(space);
     const struct setting *setting = find(change->name);
     if (strcmp(change->name, "doorbell") == 0 || strcmp(change->name, "partition_width") == 0)
-        return ob_error_set(err, OUTBOX_UNSUPPORTED, "the setting \"%s\" has no meaning on SQLite", change->name);
+        return ob_error_set(err, OUTBOX_UNSUPPORTED, "the setting \"%s\" has no effect on SQLite", change->name);
     if (!setting)
         return ob_error_set(
             err, OUTBOX_INVALID,
-            "there is no setting \"%.64s\"; there are dedupe_scope, order_scope, tenant_prefix, on_dead, "
+            "unknown setting \"%.64s\"; the settings are dedupe_scope, order_scope, tenant_prefix, on_dead, "
             "max_payload, max_attempts, retry_base, retry_cap, retention, attempt_retention",
             change->name);
     if (!ob_limit_allows(OB_LIMIT_namespace, (int64_t)len) || !ob_utf8_valid(space, len))
@@ -113,12 +113,12 @@ static ob_code check(struct change *change, struct outbox_error *err)
                             "the namespace is \"%s\"; namespaces have no spaces, no \"*\" and no \"?\"",
                             change->name_space);
     if (setting->kind == AGE && !all)
-        return ob_error_set(err, OUTBOX_INVALID, "the setting \"%s\" is for all namespaces; use the namespace '*'",
+        return ob_error_set(err, OUTBOX_INVALID, "the setting \"%s\" applies to all namespaces; use the namespace '*'",
                             change->name);
     change->arg = OB_NULL;
     if (!change->value) {
         if (all && strcmp(change->name, "attempt_retention") != 0)
-            return ob_error_set(err, OUTBOX_INVALID, "the default of \"%s\" cannot be taken away; give a value",
+            return ob_error_set(err, OUTBOX_INVALID, "the default of \"%s\" cannot be removed; give a value",
                                 change->name);
         return OUTBOX_OK;
     }

@@ -46,7 +46,7 @@ static ob_code check(const struct outbox_settle *items, size_t count, struct out
 {
     for (size_t i = 0; i < count; i++) {
         if (items[i].outcome < OUTBOX_DELIVERED || items[i].outcome > OUTBOX_SILENT || items[i].outcome == OUTBOX_LOST)
-            return ob_error_set(err, OUTBOX_INVALID, "item %zu: the outcome %d is none that a worker can give", i + 1,
+            return ob_error_set(err, OUTBOX_INVALID, "item %zu: %d is not an outcome that a worker can report", i + 1,
                                 (int)items[i].outcome);
         if (items[i].delay_us > OB_MOST(delay))
             return ob_limit_check(OB_LIMIT_delay, "delay_us", items[i].delay_us, err);

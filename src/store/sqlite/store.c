@@ -8,7 +8,7 @@ static ob_code exec(struct ob_store *base, const char *sql, struct outbox_error 
     struct ob_sqlite_store *store = ob_sqlite_store_of(base);
     if (store->open_tx && sqlite3_get_autocommit(store->db))
         return ob_error_set(err, OUTBOX_FAILED_TRANSACTION,
-                            "the transaction has failed already; roll back, then begin again");
+                            "the transaction has already failed; roll back, then begin again");
     store->watch.stale = true;
     return ob_sqlite_exec(store->db, sql, err);
 }

@@ -130,7 +130,7 @@ ob_code ob_sqlite_open_tx(struct ob_store *base, struct outbox_error *err)
 {
     struct ob_sqlite_store *store = ob_sqlite_store_of(base);
     if (store->open_tx)
-        return ob_error_set(err, OUTBOX_INVALID, "a transaction is open already; commit it or roll it back first");
+        return ob_error_set(err, OUTBOX_INVALID, "a transaction is already open; commit it or roll it back first");
     ob_code code = take(store, err);
     store->open_tx = code == OUTBOX_OK;
     return code;
@@ -144,7 +144,7 @@ ob_code ob_sqlite_commit_tx(struct ob_store *base, struct outbox_error *err)
     store->open_tx = false;
     if (sqlite3_get_autocommit(store->db)) /* RAISE(ROLLBACK), or a full disk */
         return ob_error_set(err, OUTBOX_FAILED_TRANSACTION,
-                            "the transaction had failed and was rolled back; begin again");
+                            "the transaction had failed and was rolled back; begin a new one");
     return give(store, err);
 }
 

@@ -59,7 +59,7 @@ static inline enum outbox_code fake_load(const char *kind, const char *library, 
         }
     if (kind && strcmp(kind, "kafka") == 0)
         return ob_error_set(err, OUTBOX_UNSUPPORTED, "install librdkafka-dev");
-    return ob_error_set(err, OUTBOX_INVALID, "there is no sink kind \"%s\"; known are: fake, null", kind);
+    return ob_error_set(err, OUTBOX_INVALID, "unknown sink kind \"%s\"; the kinds are: fake, null", kind);
 }
 
 struct fixture {

@@ -54,7 +54,7 @@ static void all_at_once(void **state)
            "o.yaml:13: error: sinks.billing.retry.polcy: unknown option; did you mean \"retry.policy\"?",
            "o.yaml:13: error: sinks.billing.wait: is 5h, but must be at most 1m",
            "o.yaml:13: error: sinks.billing.mode: is \"x\", but must be one of: binary plain",
-           "o.yaml:15: error: routes[0].sink: there is no sink \"biling\"; did you mean \"billing\"?");
+           "o.yaml:15: error: routes[0].sink: unknown sink \"biling\"; did you mean \"billing\"?");
     int line = 0;
     for (const struct ob_config_problem *at = fx->report.first; at; at = at->next) {
         int here = at->place.source == OB_CONFIG_FILE ? at->place.line : 1000;
@@ -70,21 +70,21 @@ static void yaml(void **state)
     EXPECT(fx, "relay: {poll: 1s\n", 1, 0, "o.yaml:2: error: not YAML: ");
     EXPECT(fx, "relay:\n\tpoll: 1s\n", 1, 0, "o.yaml:2: error: not YAML: ");
     EXPECT(fx, "a\n\n\xff\xfe\n", 1, 0, "o.yaml:3: error: not YAML: ");
-    EXPECT(fx, "- a\n", 1, 0, "o.yaml:1: error: a configuration is a map");
-    EXPECT(fx, STORE "---\nrelay: {}\n", 1, 1, "o.yaml:3: error: a second document begins here");
+    EXPECT(fx, "- a\n", 1, 0, "o.yaml:1: error: the configuration must be a map");
+    EXPECT(fx, STORE "---\nrelay: {}\n", 1, 1, "o.yaml:3: error: a second document starts here");
     EXPECT(fx, STORE "relay:\n  poll: 1s\n  poll: 2s\nrelay: {}\n", 2, 1,
            "o.yaml:4: error: relay.poll: given twice; the first is in line 3",
            "o.yaml:5: error: relay: given twice; the first is in line 2");
     EXPECT(fx, STORE "defaults: {retry.base: 1s, retry: {base: 2s}}\n", 1, 1,
            "o.yaml:2: error: defaults.retry.base: given twice");
-    EXPECT(fx, STORE "relay: {worker: \"a\\0b\"}\n", 1, 1, "o.yaml:2: error: a value holds a NUL character");
+    EXPECT(fx, STORE "relay: {worker: \"a\\0b\"}\n", 1, 1, "o.yaml:2: error: a value contains a NUL character");
     EXPECT(fx, STORE "relay: {? [a] : b}\n", 1, 1, "o.yaml:2: error: a key must be a plain word");
     fx_good(fx, "# nothing\n");
     fx->in.path = "/nowhere/o.yaml";
     EXPECT(fx, NULL, 1, 0, "/nowhere/o.yaml: error: cannot be read: No such file");
     fx->in.path = fx->folder;
     fx_load(fx, NULL);
-    assert_non_null(strstr(ob_buf_text(&fx->said), "it is a folder"));
+    assert_non_null(strstr(ob_buf_text(&fx->said), "is a directory"));
     fx->in.path = fx->path;
 }
 
@@ -99,7 +99,7 @@ static void aliases(void **state)
            "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
            "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e]\n",
            1, 0, "o.yaml:1: error: too many values");
-    EXPECT(fx, "a: &a [*a]\n", 1, 0, "o.yaml:1: error: too many levels");
+    EXPECT(fx, "a: &a [*a]\n", 1, 0, "o.yaml:1: error: nested too deeply");
     EXPECT(fx, STORE "relay:\n  <<: {poll: 1s}\n", 1, 1, "o.yaml:3: error: relay.<<: merge keys are not supported");
     EXPECT(fx, "a: *gone\n", 1, 0, "o.yaml:1: error: not YAML: found undefined alias");
 }
@@ -113,10 +113,10 @@ static void too_large(void **state)
     assert_non_null(text);
     memset(text, '#', len);
     fx_write(fx->path, text, len, 0600);
-    EXPECT(fx, NULL, 1, 0, "o.yaml: error: cannot be read: it is too large");
+    EXPECT(fx, NULL, 1, 0, "o.yaml: error: cannot be read: file too large");
     memset(text, '[', len);
     fx_write(fx->path, text, 256 * 1024, 0600);
-    EXPECT(fx, NULL, 1, 0, "o.yaml:1: error: not YAML: too many levels");
+    EXPECT(fx, NULL, 1, 0, "o.yaml:1: error: not YAML: nested too deeply");
     free(text);
 }
 
@@ -133,7 +133,7 @@ static void together(void **state)
     EXPECT(fx, STORE SINK ROUTE "relay: {batch: 200, max_messages: 100}\n", 1, 0,
            "o.yaml:4: error: relay.batch: is 200, more than relay.max_messages (100)");
     EXPECT(fx, STORE "sinks: {a: {kind: null, run: 2}}\n" ROUTE, 1, 0,
-           "o.yaml:2: error: sinks.a.run: is 2, but a sink of kind null cannot keep order");
+           "o.yaml:2: error: sinks.a.run: is 2, but a sink of kind null does not keep order");
     EXPECT(fx, STORE "sinks: {a: {kind: null, retry: {base: 1h, cap: 30m}}}\n" ROUTE, 1, 0,
            "o.yaml:2: error: sinks.a.retry.base: is above retry.cap");
     EXPECT(fx, STORE "sinks: {a: {kind: null, retry: {policy: list}}}\n" ROUTE, 1, 0,
@@ -192,7 +192,8 @@ static void adapters_check(void **state)
         EXPECT(fx,
                STORE
                "sinks:\n  a:\n    kind: kafka\n    brokers: b\n    delivery_timeout: 8001ms\n    timeout: 10s\n" ROUTE,
-               1, 0, "o.yaml:6: error: sinks.a.delivery_timeout: is 8001ms, but must be 2s below timeout (10s)");
+               1, 0,
+               "o.yaml:6: error: sinks.a.delivery_timeout: is 8001ms, but must be at least 2s below timeout (10s)");
         EXPECT(fx, STORE "sinks: {a: {kind: kafka, brokers: b}}\n" ROUTE, 0, 0, "");
         EXPECT(fx, STORE "sinks: {a: {kind: kafka, brokers: b, delivery_timeout: 1m}}\n" ROUTE, 0, 0, "");
         assert_int_equal(fx->config->sinks[0].delivery.timeout_us, 62000000);
@@ -217,12 +218,12 @@ static void routes(void **state)
 {
     struct fixture *fx = *state;
     EXPECT(fx, STORE "sinks: {a: {kind: null}, b: {kind: null}}\n" ROUTE, 0, 1,
-           "o.yaml:2: warning: sinks.b: no route leads to it");
-    EXPECT(fx, STORE SINK, 0, 1, "o.yaml: warning: routes: there are none");
+           "o.yaml:2: warning: sinks.b: no route uses it");
+    EXPECT(fx, STORE SINK, 0, 1, "o.yaml: warning: routes: missing");
     EXPECT(fx,
            STORE SINK "routes:\n- {topic: 'orders.*', sink: a}\n- {topic: orders.paid, sink: a}\n"
                       "- {topic: '*', sink: a}\n- {namespace: n, sink: a}\n",
-           0, 2, "o.yaml:5: warning: routes[1]: can never match: routes[0] in line 4 takes all of it",
+           0, 2, "o.yaml:5: warning: routes[1]: can never match: routes[0] in line 4 matches first",
            "o.yaml:7: warning: routes[3]: can never match: routes[2] in line 6");
     EXPECT(fx, STORE SINK "routes:\n- {topic: x}\n- a\n- {sink: a, topics: y, schema: gone.json}\n", 4, 0,
            "o.yaml:4: error: routes[0].sink: is missing", "o.yaml:5: error: routes[1]: must be a map",
@@ -247,13 +248,13 @@ static void sinks(void **state)
     struct fixture *fx = *state;
     EXPECT(
         fx, STORE "sinks: {a: {kind: fak}}\n" ROUTE, 1, 0,
-        "o.yaml:2: error: sinks.a.kind: there is no sink kind \"fak\"; known are: fake, null; did you mean \"fake\"?");
+        "o.yaml:2: error: sinks.a.kind: unknown sink kind \"fak\"; the kinds are: fake, null; did you mean \"fake\"?");
     EXPECT(fx, STORE "sinks: {a: {kind: kafka, brokers: [x]}}\n" ROUTE, 1, 0,
            "o.yaml:2: error: sinks.a.kind: install librdkafka-dev");
     EXPECT(fx, STORE "sinks: {a: {batch: 3}}\n" ROUTE, 1, 0, "o.yaml:2: error: sinks.a.kind: is missing");
     EXPECT(fx, STORE "sinks: {a: {kind: fake}}\n" ROUTE, 1, 0,
            "o.yaml:2: error: sinks.a.url: is missing: where it goes");
-    EXPECT(fx, STORE "sinks: {\"a b\": {kind: null}}\n", 1, 1, "o.yaml:2: error: sinks.a b: a name is made of");
+    EXPECT(fx, STORE "sinks: {\"a b\": {kind: null}}\n", 1, 1, "o.yaml:2: error: sinks.a b: a name has at most");
     EXPECT(fx, STORE "sinks: [a]\n", 1, 1, "o.yaml:2: error: sinks: must be a map");
     EXPECT(fx, STORE "sinks: {a: {kind: fake, url: u, headers: x, allow: {b: c}, secret: [a]}}\n" ROUTE, 3, 0,
            "o.yaml:2: error: sinks.a.headers: must be a map", "o.yaml:2: error: sinks.a.allow.b: unknown option",
@@ -269,7 +270,7 @@ static void stores(void **state)
 {
     struct fixture *fx = *state;
     EXPECT(fx, "store: mysql://u:zzz@h/d\n" SINK ROUTE, 1, 0,
-           "o.yaml:1: error: store.url: \"mysql://... (17 bytes)\" names no store");
+           "o.yaml:1: error: store.url: \"mysql://... (17 bytes)\" does not name a store");
     assert_null(strstr(ob_buf_text(&fx->said), "zzz"));
     EXPECT(fx, "store: \"postgresql://u:zzz@h:x%zz/d?y=%\"\n" SINK ROUTE, 1, 0, "o.yaml:1: error: store.url: not a");
     assert_null(strstr(ob_buf_text(&fx->said), "u:zzz"));
@@ -278,8 +279,8 @@ static void stores(void **state)
            "o.yaml:1: error: store.schema: SQLite has no");
     EXPECT(fx, "store: {uri: 'sqlite:/x'}\n" SINK ROUTE, 2, 0,
            "o.yaml:1: error: store.uri: unknown option; did you mean \"url\"?");
-    EXPECT(fx, "store: sqlite:/x\nstores: {}\n" SINK ROUTE, 1, 1, "o.yaml:2: error: stores: `store` is given too");
-    EXPECT(fx, SINK ROUTE, 0, 1, "o.yaml: warning: store: there is none");
+    EXPECT(fx, "store: sqlite:/x\nstores: {}\n" SINK ROUTE, 1, 1, "o.yaml:2: error: stores: `store` is also given");
+    EXPECT(fx, SINK ROUTE, 0, 1, "o.yaml: warning: store: missing");
     char text[400], path[128], link[128];
     snprintf(path, sizeof path, "%s/a.db", fx->folder);
     snprintf(link, sizeof link, "%s/b.db", fx->folder);
@@ -300,8 +301,8 @@ static void outside(void **state)
     fx->in.sets = sets;
     fx->in.set_count = OB_COUNT(sets);
     EXPECT(fx, STORE SINK ROUTE, 2, 2,
-           "OUTBOX_RELAY_POL: warning: this variable sets no option; did you mean \"OUTBOX_RELAY_POLL\"?",
-           "OUTBOX_SINK_A_TIMEOT: warning: this variable sets no option; did you mean \"OUTBOX_SINK_A_TIMEOUT\"?",
+           "OUTBOX_RELAY_POL: warning: does not match any option; did you mean \"OUTBOX_RELAY_POLL\"?",
+           "OUTBOX_SINK_A_TIMEOT: warning: does not match any option; did you mean \"OUTBOX_SINK_A_TIMEOUT\"?",
            "--set: error: relay.pol: unknown option; did you mean \"relay.poll\"?",
            "--set: error: relay.batch: must be NAME=VALUE");
 }

@@ -23,11 +23,11 @@ static void yaml(void **state)
 {
     struct fixture *fx = *state;
     expect_hint(fx, "routes:\n  - topic: *\n    sink: a\n", "o.yaml:2: error: not YAML", "topic: \"*\"");
-    expect_hint(fx, "routes:\n  - topic: *.paid\n    sink: a\n", "o.yaml:2: error: not YAML", "must be quoted");
-    expect_hint(fx, "routes:\n  - topic: *paid\n    sink: a\n", "o.yaml:2: error: not YAML", "must be quoted");
+    expect_hint(fx, "routes:\n  - topic: *.paid\n    sink: a\n", "o.yaml:2: error: not YAML", "quote a value");
+    expect_hint(fx, "routes:\n  - topic: *paid\n    sink: a\n", "o.yaml:2: error: not YAML", "quote a value");
     expect_hint(fx, "relay:\n\tpoll: 1s\n", "o.yaml:2: error: not YAML", "spaces, not with tabs");
     expect_hint(fx, "relay:\n  poll: 1s\n\tbatch: 3\n", "o.yaml:3: error: not YAML", "spaces, not with tabs");
-    expect_hint(fx, "relay:\n  worker: @home\n", "o.yaml:2: error: not YAML", "must be quoted");
+    expect_hint(fx, "relay:\n  worker: @home\n", "o.yaml:2: error: not YAML", "quote a value");
     expect_hint(fx, "relay:\n  poll: 1s\n   batch: 3\n", "o.yaml:3: error: not YAML", "indentation");
     expect_hint(fx, "relay:\n   poll: 1s\n  batch: 3\n", "o.yaml:3: error: not YAML", "same column");
     expect_hint(fx, "routes:\n  - topic: a\n  sink: a\n", "o.yaml:3: error: not YAML", "\"- \"");
@@ -92,8 +92,8 @@ static void places(void **state)
     fx_says(fx, "o.yaml:4: error: sinks.url: is an option");
     fx_says(fx, "o.yaml:2: error: sinks.a.kind: is missing");
     assert_int_equal(fx->report.errors, 3);
-    expect_hint(fx, "sinks:\na:\n  kind: null\n", "o.yaml:2: error: a", "below `sinks:`");
-    expect_hint(fx, "poll: 1s\n", "o.yaml:1: error: poll", "below `relay:`");
+    expect_hint(fx, "sinks:\na:\n  kind: null\n", "o.yaml:2: error: a", "under `sinks:`");
+    expect_hint(fx, "poll: 1s\n", "o.yaml:1: error: poll", "under `relay:`");
     expect_hint(fx, "relay:\n  rate: 3/s\n", "o.yaml:2: error: relay.rate", "`defaults:`");
     expect_hint(fx, "relay:\n  sinks:\n    a: {kind: null, b: c}\n", "o.yaml:3: error: relay.sinks.a", "first column");
     assert_int_equal(fx->report.errors, 1);
@@ -126,8 +126,8 @@ static void for_a_relay(void **state)
 {
     struct fixture *fx = *state;
     fx->in.relay = true;
-    expect_hint(fx, "", "o.yaml: error: sinks: there are none", "--sample");
-    expect_hint(fx, "# nothing\n", "o.yaml: error: sinks: there are none", "--sample");
+    expect_hint(fx, "", "o.yaml: error: sinks: missing", "--sample");
+    expect_hint(fx, "# nothing\n", "o.yaml: error: sinks: missing", "--sample");
 }
 
 int main(void)

@@ -37,7 +37,7 @@ static void a_fault_names_path_and_rule(void **state)
                              "[schema.json#/properties/amount/exclusiveMinimum]");
     assert_int_equal(ob_payload_check(config, &other, why, sizeof why), OUTBOX_OK);
     assert_int_equal(ob_payload_check(config, &bytes, why, sizeof why), OUTBOX_INVALID);
-    assert_string_equal(why, "payload: 1:1: this is no JSON value [schema.json]");
+    assert_string_equal(why, "payload: 1:1: not a JSON value [schema.json]");
 }
 
 static void the_text_is_cut_between_characters(void **state)

@@ -524,7 +524,7 @@ static void stop_m15(void **state)
 }
 
 /* S10: the window bounds what is held, whatever the store would give. */
-/* This process has no descriptor left: nothing is spent, and the sink is left alone; the other one goes on. */
+/* This process has no descriptor left: nothing is spent, and the breaker open: deliveries suspended; the other one goes on. */
 static void a_shortage_limits_the_sink_s10(void **state)
 {
     struct rig *rig = rig_new(&(struct rig){0});

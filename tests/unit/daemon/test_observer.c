@@ -117,7 +117,8 @@ static void test_lines(void **state)
     NOTE(.kind = OB_NOTE_SETTLED, .outcome = OUTBOX_DELIVERED, .latency_us = 1000);
     assert_non_null(strstr(lines, "level=debug msg=delivered " IDS " sink=billing latency_ms=1\n"));
     NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .sink = 1, .breaker = OB_BREAKER_OPEN);
-    assert_non_null(strstr(lines, "level=warn msg=\"sink is left alone\" store=shop sink=mail breaker=open"));
+    assert_non_null(
+        strstr(lines, "level=warn msg=\"breaker open: deliveries suspended\" store=shop sink=mail breaker=open"));
     assert_null(strstr(lines, "hidden"));
     assert_null(strstr(lines, "secret@"));
 }
@@ -139,12 +140,13 @@ static void test_left_alone_once(void **state)
         NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .sink = 1, .breaker = OB_BREAKER_OPEN);
         NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .sink = 1, .breaker = OB_BREAKER_HALF_OPEN);
     }
-    assert_int_equal(count_lines("level=warn msg=\"sink is left alone\" store=shop sink=mail breaker=open "
-                                 "cause=down code=smtp_connect\n"),
-                     1);
+    assert_int_equal(
+        count_lines("level=warn msg=\"breaker open: deliveries suspended\" store=shop sink=mail breaker=open "
+                    "cause=down code=smtp_connect\n"),
+        1);
     NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .sink = 1, .breaker = OB_BREAKER_CLOSED);
     NOTE(.kind = OB_NOTE_BREAKER, .msg = NULL, .sink = 1, .breaker = OB_BREAKER_OPEN);
-    assert_int_equal(count_lines("level=warn msg=\"sink is left alone\""), 2);
+    assert_int_equal(count_lines("level=warn msg=\"breaker open: deliveries suspended\""), 2);
 }
 
 /* V12 S10: a sink that could not try for want of descriptors is told, once in a while; a probe that went back is not that. */

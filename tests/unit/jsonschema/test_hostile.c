@@ -267,7 +267,7 @@ static void a_deep_payload_meets_a_deep_schema(void **state)
         ob_buf_putc(&payload, '[');
     for (int i = 0; i < 200; i++)
         ob_buf_putc(&payload, ']');
-    expect_fault(ob_buf_text(&schema), ob_buf_text(&payload), "nested too deep to be checked");
+    expect_fault(ob_buf_text(&schema), ob_buf_text(&payload), "nested too deeply to be checked");
     ob_buf_fini(&schema);
     ob_buf_fini(&payload);
 }

@@ -31,24 +31,24 @@ static void wrong_json_is_refused_with_its_place(void **state)
         {"{\"a\":1 \"b\":2}", 7, "a comma or } is missing"},
         {"{\"a\" 1}", 5, "a colon is missing"},
         {"{a:1}", 1, "the name of a member is missing"},
-        {"[1,]", 3, "this is no JSON value"},
-        {"nul", 0, "this is no JSON value"},
-        {"NaN", 0, "this is no JSON value"},
-        {"01", 1, "a number begins with a needless 0"},
-        {"-x", 1, "a number lacks a digit"},
-        {"1.x", 2, "a number lacks a digit"},
+        {"[1,]", 3, "not a JSON value"},
+        {"nul", 0, "not a JSON value"},
+        {"NaN", 0, "not a JSON value"},
+        {"01", 1, "a number has a leading zero"},
+        {"-x", 1, "a number is missing a digit"},
+        {"1.x", 2, "a number is missing a digit"},
         {"1e", 2, "the JSON ends too early"},
-        {"1 2", 2, "there is something behind the JSON value"},
+        {"1 2", 2, "unexpected text after the JSON value"},
         {"\"a\nb\"", 2, "a string has a control character; write it as an escape"},
-        {"\"\\x\"", 1, "a string has an escape that JSON does not know"},
-        {"\"\\ud800\"", 1, "a string has a \\u escape that is no character"},
-        {"\"\\udc00\\ud800\"", 1, "a string has a \\u escape that is no character"},
-        {"\"\\u12g4\"", 1, "a string has a \\u escape that is no character"},
+        {"\"\\x\"", 1, "a string has an unknown escape"},
+        {"\"\\ud800\"", 1, "a string has a \\u escape that is not a character"},
+        {"\"\\udc00\\ud800\"", 1, "a string has a \\u escape that is not a character"},
+        {"\"\\u12g4\"", 1, "a string has a \\u escape that is not a character"},
         {"\"abc", 4, "the JSON ends inside a string"},
         {"\"abc\\\"", 6, "the JSON ends inside a string"},
         {"\"\xff\"", 1, "a string is not UTF-8"},
         {"\"\xed\xa0\x80\"", 1, "a string is not UTF-8"},
-        {"\xef\xbb\xbf{}", 0, "this is no JSON value"},
+        {"\xef\xbb\xbf{}", 0, "not a JSON value"},
         {"{\"a\":1,\"b\":2,\"a\":3}", 17, "the name \"a\" appears twice in an object"},
         {"{\"a\":1,\"\\u0061\":3}", 16, "the name \"a\" appears twice in an object"},
         {"{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1,\"c\":2}", 59,
@@ -74,7 +74,7 @@ static void nesting_is_bounded(void **state)
     memset(text, '[', OB_TREE_DEPTH + 1);
     memset(text + OB_TREE_DEPTH + 1, ']', OB_TREE_DEPTH + 1);
     assert_int_equal(read_text(text, sizeof text, &why), OUTBOX_INVALID);
-    assert_string_equal(why.text, "arrays and objects are nested too deep");
+    assert_string_equal(why.text, "arrays and objects are nested too deeply");
 }
 
 static void strings_are_unescaped(void **state)

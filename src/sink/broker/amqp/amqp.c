@@ -68,7 +68,7 @@ static void confirmed(struct ob_amqp *amqp, struct ob_broker_job *job)
     char name[16];
     snprintf(name, sizeof name, "%d", job->stage);
     ob_verdict_set(&job->verdict, amqp->unroutable_terminal ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_BLOCKED, "amqp", name,
-                   "the broker returned it: no queue takes %.200s", ob_buf_text(&job->address));
+                   "the broker returned the message: no queue is bound for %.200s", ob_buf_text(&job->address));
     if (!amqp->broker->one_address)
         job->verdict.scope = OUTBOX_SCOPE_MESSAGE;
     ob_broker_job_end(amqp->broker, job);
@@ -76,7 +76,7 @@ static void confirmed(struct ob_amqp *amqp, struct ob_broker_job *job)
 
 static void refused(struct ob_amqp *amqp, struct ob_broker_job *job)
 {
-    ob_verdict_set(&job->verdict, OUTBOX_SINK_RETRY, "amqp", "nack", "a queue would not take it");
+    ob_verdict_set(&job->verdict, OUTBOX_SINK_RETRY, "amqp", "nack", "a queue rejected the message");
     job->verdict.scope = OUTBOX_SCOPE_MESSAGE;
     ob_broker_job_end(amqp->broker, job);
 }
@@ -169,7 +169,7 @@ static void read_method(struct ob_amqp *amqp, const amqp_method_t *method)
         break;
     }
     case AMQP_CONNECTION_BLOCKED_METHOD:
-        ob_broker_hold(amqp->broker, "alarm", "the broker takes no messages: an alarm is on, of memory or disk");
+        ob_broker_hold(amqp->broker, "alarm", "the broker blocks publishers: a memory or disk alarm is active");
         break;
     case AMQP_CONNECTION_UNBLOCKED_METHOD: ob_broker_unhold(amqp->broker); break;
     default: break;
@@ -218,7 +218,7 @@ static void amqp_send(void *self, struct ob_broker_job *job)
             ob_verdict_shortage(&job->verdict);
         else
             ob_verdict_set(&job->verdict, OUTBOX_SINK_TERMINAL, "amqp", "headers_too_large",
-                           "the headers do not fit into a frame of this broker, which has %d bytes",
+                           "the headers do not fit into one frame of this broker (%d bytes)",
                            amqp_get_frame_max(amqp->state));
         ob_broker_job_end(amqp->broker, job);
         return;
@@ -268,7 +268,7 @@ static bool amqp_check(void *self, const struct ob_broker_job *job, struct ob_ve
 static void amqp_ping(void *self, struct ob_verdict *verdict)
 {
     const struct ob_amqp *amqp = self;
-    snprintf(verdict->text, sizeof verdict->text, "connected to %s, and %s%s is there", amqp->url.host,
+    snprintf(verdict->text, sizeof verdict->text, "connected to %s; %s%s exists", amqp->url.host,
              amqp->exchange[0] ? "the exchange " : "the default exchange", amqp->exchange);
 }
 
@@ -282,20 +282,20 @@ static void amqp_fini(void *self)
 
 static const struct outbox_sink_setting settings[] = {
     {"url", OUTBOX_OPTION_TEXT, .required = true,
-     .doc = "`amqp://host:port/vhost`, or `amqps://` for TLS; without a path the vhost is `/`"},
-    {"username", OUTBOX_OPTION_TEXT, .fallback = "guest", .doc = "who we are"},
-    {"password", OUTBOX_OPTION_TEXT, .fallback = "guest", .secret = true, .doc = "and the password"},
+     .doc = "broker URL: `amqp://host:port/vhost`, or `amqps://` for TLS; the vhost defaults to `/`"},
+    {"username", OUTBOX_OPTION_TEXT, .fallback = "guest", .doc = "user name"},
+    {"password", OUTBOX_OPTION_TEXT, .fallback = "guest", .secret = true, .doc = "password"},
     OB_TLS_SETTINGS,
     {"exchange", OUTBOX_OPTION_TEXT,
-     .doc = "where messages go; without it the default exchange, whose keys are queues"},
-    {"routing_key", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}", .doc = "a text, or a template of the message"},
+     .doc = "exchange to publish to (default: the default exchange, whose routing keys are queue names)"},
+    {"routing_key", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}", .doc = "routing key: a text or a template"},
     {"mandatory", OUTBOX_OPTION_BOOL, .fallback = "true",
-     .doc = "a message that no queue takes comes back; off: it is accepted and gone"},
+     .doc = "the broker returns messages that no queue takes; off: they count as accepted and are dropped"},
     {"unroutable", OUTBOX_OPTION_ENUM, .choices = "blocked terminal", .fallback = "blocked",
-     .doc = "what such a message is"},
-    {"persistent", OUTBOX_OPTION_BOOL, .fallback = "true", .doc = "delivery mode 2: outlives the broker"},
+     .doc = "outcome of a returned message"},
+    {"persistent", OUTBOX_OPTION_BOOL, .fallback = "true", .doc = "delivery mode 2: messages survive a broker restart"},
     {"heartbeat", OUTBOX_OPTION_DURATION, .fallback = "30s", .least = 0, .most = 3600000000,
-     .doc = "a broker that is silent for twice as long is gone; 0: never"},
+     .doc = "heartbeat interval; a broker silent for twice as long counts as lost; 0: no heartbeat"},
     OB_BROKER_SETTINGS,
     OB_RENDER_SETTINGS,
     {NULL},
@@ -330,7 +330,7 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     if ((code = ob_tls_read(&amqp->tls, options, &broker->arena, err)))
         return code;
     if (strlen(amqp->exchange) > KEY_MOST)
-        return ob_error_set(err, OUTBOX_INVALID, "the name of an exchange has at most 255 bytes");
+        return ob_error_set(err, OUTBOX_INVALID, "an exchange name has at most 255 bytes");
     if (!amqp->username || !amqp->password)
         return ob_error_set(err, OUTBOX_INVALID, "username and password must not be empty");
     return OUTBOX_OK;

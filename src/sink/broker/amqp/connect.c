@@ -57,7 +57,7 @@ static bool fail(struct ob_amqp *amqp, struct ob_verdict *verdict, int status)
         ob_verdict_unreachable(verdict, "amqp", place,
                                status != AMQP_STATUS_SOCKET_ERROR ? amqp_error_string2(status)
                                : number && number != EINPROGRESS  ? strerror(number)
-                                                                  : "refused, or not to be reached");
+                                                                  : "refused or unreachable");
     ob_amqp_disconnect(amqp);
     return false;
 }

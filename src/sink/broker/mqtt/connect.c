@@ -39,7 +39,7 @@ static bool hear_first(struct ob_mqtt *mqtt, struct ob_mqtt_packet *packet, stru
     if (len <= 0)
         return fail(mqtt, verdict, why);
     ob_mqtt_link_used(link, (size_t)len);
-    return packet->type == OB_MQTT_CONNACK || fail(mqtt, verdict, "it does not answer as an MQTT broker does");
+    return packet->type == OB_MQTT_CONNACK || fail(mqtt, verdict, "the server does not speak MQTT");
 }
 
 static bool allows(struct ob_mqtt *mqtt, const struct ob_mqtt_packet *said, struct ob_verdict *verdict)
@@ -50,7 +50,7 @@ static bool allows(struct ob_mqtt *mqtt, const struct ob_mqtt_packet *said, stru
     }
     if (mqtt->qos > said->qos_maximum || (mqtt->retain && !said->retains)) {
         ob_verdict_set(verdict, OUTBOX_SINK_BLOCKED, "mqtt", "not_supported", "%s",
-                       mqtt->qos > said->qos_maximum ? "the broker does not take messages with this qos"
+                       mqtt->qos > said->qos_maximum ? "the broker does not support this qos"
                                                      : "the broker does not retain messages");
         return false;
     }

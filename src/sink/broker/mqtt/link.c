@@ -98,7 +98,7 @@ static bool open_tls(struct ob_mqtt_link *link, struct ob_broker *broker, const 
         return false;
     }
     if (!set_files(link->context, tls))
-        return fail_tls(place, true, "the files of tls cannot be used", verdict);
+        return fail_tls(place, true, "the tls files are not usable", verdict);
     link->ssl = SSL_new(link->context);
     if (!link->ssl || SSL_set_fd(link->ssl, link->fd) != 1 || !set_host(link->ssl, host)) {
         ob_verdict_shortage(verdict);

@@ -107,7 +107,7 @@ static void handle_packet(struct ob_mqtt *mqtt, const struct ob_mqtt_packet *pac
     default: asked = false;
     }
     if (!asked)
-        ob_broker_lost(mqtt->broker, "protocol", "the broker answers what nobody asked");
+        ob_broker_lost(mqtt->broker, "protocol", "the broker acknowledged a message that was not sent");
 }
 
 static void read_in(struct ob_mqtt *mqtt)
@@ -120,7 +120,7 @@ static void read_in(struct ob_mqtt *mqtt)
         size_t unread = ob_mqtt_link_unread(&mqtt->link, &data);
         ssize_t len = ob_mqtt_decode(data, unread, &packet, &wrong);
         if (len < 0)
-            ob_broker_lost(mqtt->broker, "protocol", "the broker is not to be understood: %s", wrong);
+            ob_broker_lost(mqtt->broker, "protocol", "malformed packet from the broker: %s", wrong);
         if (len <= 0)
             break;
         ob_mqtt_link_used(&mqtt->link, (size_t)len);
@@ -137,7 +137,7 @@ static void keep_alive(struct ob_mqtt *mqtt)
 {
     int64_t now = ob_clock_mono_us();
     if (mqtt->asked_us && now - mqtt->asked_us >= mqtt->broker->ack_timeout_us) {
-        ob_broker_lost(mqtt->broker, "keepalive", "the broker gives no sign of life");
+        ob_broker_lost(mqtt->broker, "keepalive", "the broker did not answer a ping");
     } else if (!mqtt->asked_us && now - mqtt->sent_us >= mqtt->keepalive_us) {
         ob_mqtt_put_ping(&mqtt->link.out);
         mqtt->asked_us = now;
@@ -186,7 +186,8 @@ static bool mqtt_check(void *self, const struct ob_broker_job *job, struct ob_ve
     (void)self;
     if (!is_topic(ob_buf_text(&job->address), job->address.len)) {
         ob_verdict_set(verdict, OUTBOX_SINK_TERMINAL, "mqtt", "address",
-                       "not a topic to publish to: no wildcards or control characters, and none of the broker's own");
+                       "cannot publish to this topic: wildcards, control characters and the broker's own topics "
+                       "($...) are not allowed");
         return false;
     }
     bool good = is_text(job->content_type, strlen(job->content_type));
@@ -194,7 +195,7 @@ static bool mqtt_check(void *self, const struct ob_broker_job *job, struct ob_ve
         good = is_text(job->headers.at[i].value, strlen(job->headers.at[i].value));
     if (!good)
         ob_verdict_set(verdict, OUTBOX_SINK_TERMINAL, "mqtt", "header",
-                       "a header is longer than 65535 bytes or has characters that MQTT does not carry");
+                       "a header is longer than 65535 bytes or has characters that MQTT does not allow");
     return good;
 }
 
@@ -207,21 +208,19 @@ static void mqtt_ping(void *self, struct ob_verdict *verdict)
 /* ---- settings ---- */
 
 static const struct outbox_sink_setting settings[] = {
-    {"url", OUTBOX_OPTION_TEXT, .required = true, .doc = "`mqtt://host:port`, or `mqtts://` for TLS"},
-    {"username", OUTBOX_OPTION_TEXT, .doc = "who we are"},
-    {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "and the password"},
+    {"url", OUTBOX_OPTION_TEXT, .required = true, .doc = "broker URL: `mqtt://host:port`, or `mqtts://` for TLS"},
+    {"username", OUTBOX_OPTION_TEXT, .doc = "user name"},
+    {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "password"},
     {"client_id", OUTBOX_OPTION_TEXT,
-     .doc =
-         "without it the broker makes one up; it ends the older of two connections with the same id, so give each relay "
-         "its own"},
+     .doc = "client id (default: assigned by the broker); of two connections with the same id the broker closes the "
+            "older, so give each relay its own"},
     OB_TLS_SETTINGS,
-    {"topic", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}",
-     .doc = "where messages go: a text, or a template of the message"},
+    {"topic", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}", .doc = "where messages go: a text or a template"},
     {"qos", OUTBOX_OPTION_INT, .fallback = "1", .least = 1, .most = 2,
-     .doc = "1, or 2: exactly once in one connection"},
+     .doc = "quality of service: 1, or 2 (exactly once within one connection)"},
     {"retain", OUTBOX_OPTION_BOOL, .fallback = "false", .doc = "the broker keeps the last message of each topic"},
     {"keepalive", OUTBOX_OPTION_DURATION, .fallback = "30s", .least = 5000000, .most = 3600000000,
-     .doc = "a sign of life when there is nothing to send"},
+     .doc = "ping interval on an idle connection"},
     OB_BROKER_SETTINGS,
     OB_RENDER_SETTINGS,
     {NULL},
@@ -252,7 +251,7 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     if (!code)
         code = ob_tls_read(&mqtt->tls, options, &broker->arena, err);
     if (!code && mqtt->url.has_path)
-        code = ob_error_set(err, OUTBOX_INVALID, "url has a path, which means nothing here: topic says where to");
+        code = ob_error_set(err, OUTBOX_INVALID, "url has a path, which MQTT does not use: set topic instead");
     if (!code && mqtt->login.password && !mqtt->login.username)
         code = ob_error_set(err, OUTBOX_INVALID, "password needs a username");
     if (!code && !(login_ok(mqtt->login.username) && login_ok(mqtt->login.password) && login_ok(mqtt->login.client_id)))

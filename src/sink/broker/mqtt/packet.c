@@ -163,14 +163,14 @@ ssize_t ob_mqtt_decode(const void *data, size_t len, struct ob_mqtt_packet *pack
         return 0;
     packet->type = (enum ob_mqtt_type)(bytes[0] >> 4);
     if (!is_for_us((int)packet->type) || bytes[0] & 0x0f) {
-        *why = "it sends what no broker sends to a publisher";
+        *why = "unexpected packet type";
         return -1;
     }
     uint32_t size = take_length(&head);
     if (head.bad && len < 5)
         return 0;
     if (head.bad || size > OB_MQTT_IN_MOST) {
-        *why = "it sends a packet that is larger than we take";
+        *why = "packet larger than the client accepts";
         return -1;
     }
     if ((size_t)(head.end - head.at) < size)
@@ -178,7 +178,7 @@ ssize_t ob_mqtt_decode(const void *data, size_t len, struct ob_mqtt_packet *pack
     struct reader body = {head.at, head.at + size, false};
     take_body(&body, packet);
     if (body.bad) {
-        *why = "it sends a packet that cannot be read";
+        *why = "packet cannot be parsed";
         return -1;
     }
     return body.end - bytes;
@@ -333,9 +333,9 @@ static const struct {
     const char *name;
 } reasons[] = {
     /* of MQTT 3, to a client of a version it does not speak */
-    {1, "it does not speak MQTT 5"},
-    {2, "it does not take our client_id"},
-    {3, "it is not available"},
+    {1, "the broker does not speak MQTT 5"},
+    {2, "client_id rejected"},
+    {3, "broker unavailable"},
     {4, "wrong user name or password"},
     {5, "not authorized"},
     /* of MQTT 5 */
@@ -343,27 +343,27 @@ static const struct {
     {0x81, "malformed packet"},
     {0x82, "protocol error"},
     {0x83, "implementation specific error"},
-    {0x84, "it does not speak MQTT 5"},
-    {0x85, "it does not take our client_id"},
+    {0x84, "the broker does not speak MQTT 5"},
+    {0x85, "client_id rejected"},
     {0x86, "wrong user name or password"},
     {0x87, "not authorized"},
-    {0x88, "it is not available"},
-    {0x89, "it is busy"},
+    {0x88, "broker unavailable"},
+    {0x89, "broker busy"},
     {0x8a, "banned"},
-    {0x8b, "it is shutting down"},
+    {0x8b, "broker shutting down"},
     {0x8c, "bad authentication method"},
-    {0x8d, "it heard nothing from us for too long"},
-    {0x8e, "another connected with our client_id"},
+    {0x8d, "keep-alive timeout"},
+    {0x8e, "another client connected with the same client_id"},
     {0x90, "topic name invalid"},
     {0x91, "packet identifier in use"},
-    {0x93, "more messages at once than it allows"},
+    {0x93, "receive maximum exceeded"},
     {0x95, "packet too large"},
     {0x96, "message rate too high"},
     {0x97, "quota exceeded"},
-    {0x98, "an operator ended it"},
+    {0x98, "closed by an administrator"},
     {0x99, "payload format invalid"},
-    {0x9a, "it does not retain messages"},
-    {0x9b, "it does not support the QoS"},
+    {0x9a, "retained messages not supported"},
+    {0x9b, "QoS not supported"},
     {0x9c, "use another server"},
     {0x9d, "the server moved"},
     {0x9f, "too many connections in a short time"},

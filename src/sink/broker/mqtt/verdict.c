@@ -45,8 +45,8 @@ void ob_mqtt_verdict_of_connect(struct ob_verdict *verdict, int reason, const ch
 {
     char name[16];
     snprintf(name, sizeof name, "0x%02x", (unsigned)reason);
-    ob_verdict_set(verdict, OUTBOX_SINK_BLOCKED, "mqtt", name, "the broker refuses us: %s%s%s", ob_mqtt_reason(reason),
-                   *said ? ": " : "", said);
+    ob_verdict_set(verdict, OUTBOX_SINK_BLOCKED, "mqtt", name, "the broker refused the connection: %s%s%s",
+                   ob_mqtt_reason(reason), *said ? ": " : "", said);
     switch (reason) {
     case 3: /* of MQTT 3: unavailable */
     case UNSPECIFIED:

@@ -83,8 +83,8 @@ static void nats_send(void *self, struct ob_broker_job *job)
     if (status == NATS_NO_MEMORY) {
         ob_verdict_shortage(&job->verdict);
     } else if (!made) {
-        ob_verdict_set(&job->verdict, OUTBOX_SINK_TERMINAL, "nats", "message",
-                       "no message of NATS can be made of it: %s", natsStatus_GetText(status));
+        ob_verdict_set(&job->verdict, OUTBOX_SINK_TERMINAL, "nats", "message", "cannot build a NATS message: %s",
+                       natsStatus_GetText(status));
     } else if (status == NATS_MAX_PAYLOAD || status == NATS_INVALID_SUBJECT) {
         ob_nats_verdict(&job->verdict, status, 0, NULL, job->attempt, nats->broker->one_address);
     } else {
@@ -112,7 +112,7 @@ static void answered(struct nats *nats, const struct ob_nats_event *event)
     if (!job)
         return;
     if (event->status == NATS_OK) {
-        ob_broker_job_accepted(nats->broker, job, event->text, event->duplicate ? "the stream has it already" : NULL);
+        ob_broker_job_accepted(nats->broker, job, event->text, event->duplicate ? "already in the stream" : NULL);
         return;
     }
     ob_nats_verdict(&job->verdict, event->status, event->code, event->text, job->attempt, nats->broker->one_address);
@@ -147,7 +147,7 @@ static void nats_serve(void *self, short revents)
         ob_free(event);
     }
     if (!ob_nats_watch_check(&nats->watch))
-        ob_broker_lost(nats->broker, "protocol", "the server sends far more than a publisher is sent");
+        ob_broker_lost(nats->broker, "protocol", "the server sent more data than a publisher expects");
     if (closed)
         ob_broker_lost(nats->broker, "lost", "the server closed the connection");
 }
@@ -314,7 +314,7 @@ static void nats_ping(void *self, struct ob_verdict *verdict)
                                      : js_GetAccountInfo(&account, nats->js, NULL, &code);
     if (status == NATS_NOT_FOUND || status == NATS_NO_RESPONDERS) {
         ob_verdict_set(verdict, OUTBOX_SINK_BLOCKED, "nats", nats->stream ? "no_stream" : "no_jetstream", "%s",
-                       nats->stream ? "there is no such stream" : "the server has no JetStream");
+                       nats->stream ? "the stream does not exist" : "JetStream is not enabled on the server");
     } else if (status != NATS_OK) {
         ob_nats_verdict(verdict, status, (int)code, natsStatus_GetText(status), 2, true);
     } else if (account) {
@@ -330,7 +330,8 @@ static bool nats_check(void *self, const struct ob_broker_job *job, struct ob_ve
     if (ob_nats_subject_ok(ob_buf_text(&job->address), job->address.len))
         return true;
     ob_verdict_set(verdict, OUTBOX_SINK_TERMINAL, "nats", "address",
-                   "not a subject to publish to: no wildcards, spaces or empty tokens, and none of the server's own");
+                   "cannot publish to this subject: wildcards, spaces, empty tokens and the server's own subjects "
+                   "($...) are not allowed");
     return false;
 }
 
@@ -338,19 +339,20 @@ static bool nats_check(void *self, const struct ob_broker_job *job, struct ob_ve
 
 static const struct outbox_sink_setting settings[] = {
     {"servers", OUTBOX_OPTION_LIST, .required = true,
-     .doc = "`nats://host:port` or `tls://host:port`; the first that answers"},
+     .doc = "server URLs: `nats://host:port` or `tls://host:port`; the first that answers is used"},
     {"username", OUTBOX_OPTION_TEXT, .doc = "with password"},
     {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "with username"},
-    {"token", OUTBOX_OPTION_TEXT, .secret = true, .doc = "instead of them"},
-    {"credentials", OUTBOX_OPTION_TEXT, .doc = "a file with the user's JWT and seed, instead of them"},
+    {"token", OUTBOX_OPTION_TEXT, .secret = true, .doc = "token, instead of user name and password"},
+    {"credentials", OUTBOX_OPTION_TEXT,
+     .doc = "credentials file with the user's JWT and seed, instead of user name "
+            "and password"},
     OB_TLS_SETTINGS,
     {"tls.hostname", OUTBOX_OPTION_TEXT,
-     .doc = "what the server's certificate must name; without it, the host of the URL"},
-    {"subject", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}",
-     .doc = "where messages go: a text, or a template of the message"},
-    {"expect_stream", OUTBOX_OPTION_TEXT, .doc = "only this stream may take them"},
-    {"domain", OUTBOX_OPTION_TEXT, .doc = "the JetStream domain"},
-    {"api_prefix", OUTBOX_OPTION_TEXT, .doc = "instead of `$JS.API`"},
+     .doc = "name the server's certificate must carry (default: the host of the URL)"},
+    {"subject", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}", .doc = "where messages go: a text or a template"},
+    {"expect_stream", OUTBOX_OPTION_TEXT, .doc = "stream that must store the messages"},
+    {"domain", OUTBOX_OPTION_TEXT, .doc = "JetStream domain"},
+    {"api_prefix", OUTBOX_OPTION_TEXT, .doc = "prefix of the JetStream API, instead of `$JS.API`"},
     OB_BROKER_SETTINGS,
     OB_RENDER_SETTINGS,
     {NULL},
@@ -394,8 +396,8 @@ static enum outbox_code read_servers(struct nats *nats, const struct ob_options 
         return ob_error_set(err, OUTBOX_INVALID, "servers is empty");
     if (nats->secure && several && !hostname)
         return ob_error_set(err, OUTBOX_INVALID,
-                            "the servers have several names: tls.hostname must say which one their "
-                            "certificates share");
+                            "the servers have different host names: set tls.hostname to the name their certificates "
+                            "share");
     if (hostname)
         nats->hostname = hostname;
     return OUTBOX_OK;

@@ -51,7 +51,7 @@ static void verdict_of_status(struct ob_verdict *verdict, natsStatus status, con
         break;
     case NATS_NOT_PERMITTED: ob_verdict_set(verdict, OUTBOX_SINK_BLOCKED, "nats", "not_permitted", "%s", why); break;
     case NATS_INVALID_SUBJECT:
-        ob_verdict_set(verdict, OUTBOX_SINK_TERMINAL, "nats", "address", "not a subject of NATS");
+        ob_verdict_set(verdict, OUTBOX_SINK_TERMINAL, "nats", "address", "not a valid NATS subject");
         break;
     case NATS_NO_MEMORY: /* for the answer: the message has left */
         ob_verdict_set(verdict, OUTBOX_SINK_UNKNOWN, "out", "of_memory", "out of memory");
@@ -82,7 +82,7 @@ static void verdict_of_tls(struct ob_verdict *verdict, const char *text, const c
 {
     bool rejected = !dialled || strstr(text, ":depth=") || strstr(text, "certificate") || strstr(text, "unknown ca");
     ob_verdict_set(verdict, rejected ? OUTBOX_SINK_BLOCKED : OUTBOX_SINK_RETRY, "nats", "tls", "%s: %s", places,
-                   strstr(text, "(null)") ? "the TLS handshake was cut" : text);
+                   strstr(text, "(null)") ? "the TLS handshake was interrupted" : text);
     verdict->unreachable = !rejected;
 }
 

@@ -210,7 +210,7 @@ static void added(struct ob_redis *redis, struct ob_broker_job *job, const redis
         refused(redis, job, reply);
     } else if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_STATUS) {
         ob_verdict_set(&job->verdict, OUTBOX_SINK_BLOCKED, "redis", "no_stream",
-                       "there is no such stream, and create is off");
+                       "the stream does not exist, and create is off");
         if (!redis->broker->one_address)
             job->verdict.scope = OUTBOX_SCOPE_MESSAGE;
         ob_broker_job_end(redis->broker, job);
@@ -287,16 +287,16 @@ static void entry_read(struct ob_redis *redis, struct ob_broker_job *job, const 
     char id[40];
     entry_id(redis, job, id);
     if (is_ours(reply, job->id)) {
-        ob_broker_job_accepted(redis->broker, job, id, "the stream has it already");
+        ob_broker_job_accepted(redis->broker, job, id, "already in the stream");
         return;
     }
     if (reply->type == REDIS_REPLY_ERROR)
         verdict_of_later(redis, job, reply, "XRANGE, to see whether the stream has it already");
     else if (reply->type != REDIS_REPLY_ARRAY)
-        ob_verdict_set(&job->verdict, OUTBOX_SINK_UNKNOWN, "redis", "protocol", "XRANGE was not answered with a list");
+        ob_verdict_set(&job->verdict, OUTBOX_SINK_UNKNOWN, "redis", "protocol", "unexpected answer to XRANGE");
     else if (strstr(job->verdict.text, "equal or smaller"))
         ob_verdict_set(&job->verdict, OUTBOX_SINK_TERMINAL, "redis", "id_taken",
-                       "the stream has gone beyond %s without this message: another writes to it, or it was trimmed",
+                       "the stream is past %s without this message: another producer writes to it, or it was trimmed",
                        id);
     ob_broker_job_end(redis->broker, job);
 }
@@ -315,7 +315,7 @@ static bool read_one(struct ob_redis *redis)
     node = ob_list_shift(&redis->expected);
     if (!node) {
         freeReplyObject(got);
-        ob_broker_lost(redis->broker, "protocol", "Redis says something nobody asked for");
+        ob_broker_lost(redis->broker, "protocol", "unexpected message from Redis");
         return false;
     }
     struct expect *expect = OB_CONTAINER(node, struct expect, node);
@@ -392,7 +392,7 @@ static bool redis_check(void *self, const struct ob_broker_job *job, struct ob_v
 {
     const struct ob_redis *redis = self;
     if (!job->address.len) {
-        ob_verdict_set(verdict, OUTBOX_SINK_TERMINAL, "redis", "address", "the name of the stream is empty");
+        ob_verdict_set(verdict, OUTBOX_SINK_TERMINAL, "redis", "address", "the stream name is empty");
         return false;
     }
     if (redis->by_seq && !job->keyed) {
@@ -410,27 +410,28 @@ static bool redis_check(void *self, const struct ob_broker_job *job, struct ob_v
 
 static const struct outbox_sink_setting settings[] = {
     {"url", OUTBOX_OPTION_TEXT, .required = true,
-     .doc = "`redis://host:port/db` or `unix:///path/of.sock`; TLS needs a proxy such as stunnel"},
-    {"username", OUTBOX_OPTION_TEXT, .doc = "of an ACL user, with password; without it the password is the server's"},
+     .doc = "server URL: `redis://host:port/db` or `unix:///path/of.sock`; TLS "
+            "needs a proxy such as stunnel"},
+    {"username", OUTBOX_OPTION_TEXT, .doc = "ACL user name; without it, `password` is the server's (`requirepass`)"},
     {"password", OUTBOX_OPTION_TEXT, .secret = true, .doc = "for AUTH"},
-    {"db", OUTBOX_OPTION_INT, .least = 0, .most = 65535, .fallback = "0", .doc = "the database, if not in url"},
-    {"stream", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}",
-     .doc = "the stream's key: a text, or a template of the message"},
-    {"field", OUTBOX_OPTION_TEXT, .fallback = "data", .doc = "the field that holds the payload"},
-    {"create", OUTBOX_OPTION_BOOL, .fallback = "true", .doc = "makes a stream that is not there (off: Redis 6.2)"},
+    {"db", OUTBOX_OPTION_INT, .least = 0, .most = 65535, .fallback = "0", .doc = "database number, if not in url"},
+    {"stream", OUTBOX_OPTION_TEXT, .fallback = "{{@topic}}", .doc = "stream key: a text or a template"},
+    {"field", OUTBOX_OPTION_TEXT, .fallback = "data", .doc = "field of the entry that holds the payload"},
+    {"create", OUTBOX_OPTION_BOOL, .fallback = "true", .doc = "create a missing stream (off requires Redis 6.2)"},
     {"maxlen", OUTBOX_OPTION_INT, .fallback = "0", .least = 0, .most = INT64_MAX,
-     .doc = "cuts the stream to so many entries; 0: never"},
-    {"maxlen_exact", OUTBOX_OPTION_BOOL, .fallback = "false", .doc = "exactly so many, which costs more"},
+     .doc = "trim the stream to this many entries; 0: never"},
+    {"maxlen_exact", OUTBOX_OPTION_BOOL, .fallback = "false", .doc = "trim to exactly maxlen, which costs more"},
     {"entry_id", OUTBOX_OPTION_ENUM, .choices = "auto seq", .fallback = "auto",
-     .doc = "`seq`: the entry's id is the message's number within its key, so that it cannot be added twice; needs a "
-            "stream per key"},
+     .doc = "`seq`: the entry id is the message's position within its key, so that it cannot be added twice; needs "
+            "one stream per key"},
     {"dedupe", OUTBOX_OPTION_ENUM, .choices = "auto idmp none", .fallback = "auto",
-     .doc = "IDMP, where the server has it (8.6) and `entry_id` is `auto`; raise its limits with XCFGSET"},
-    {"producer", OUTBOX_OPTION_TEXT, .fallback = "outbox", .doc = "the producer's name for IDMP"},
+     .doc = "deduplication by IDMP, if the server supports it (8.6) and `entry_id` is `auto`; raise its limits with "
+            "XCFGSET"},
+    {"producer", OUTBOX_OPTION_TEXT, .fallback = "outbox", .doc = "producer name for IDMP"},
     {"wait_replicas", OUTBOX_OPTION_INT, .fallback = "0", .least = 0, .most = 1000,
-     .doc = "accepted only when so many replicas have it (WAIT)"},
+     .doc = "replicas that must have the message before it counts as accepted (WAIT)"},
     {"wait_timeout", OUTBOX_OPTION_DURATION, .fallback = "1s", .least = 1000, .most = 3600000000,
-     .doc = "how long to wait for them, less than `ack_timeout`; then it is unknown"},
+     .doc = "time limit for wait_replicas, below `ack_timeout`; after it the outcome is unknown"},
     OB_BROKER_SETTINGS,
     OB_RENDER_SETTINGS,
     {NULL},
@@ -441,8 +442,8 @@ static enum outbox_code read_place(struct ob_redis *redis, const struct ob_optio
     const char *url = ob_option_string(options, "url");
     if (strncmp(url, "rediss://", 9) == 0)
         return ob_error_set(err, OUTBOX_INVALID,
-                            "this build speaks no TLS to Redis: put a proxy such as stunnel before "
-                            "the server and use redis://");
+                            "this build has no TLS for Redis: put a proxy such as stunnel in front of the server and "
+                            "use redis://");
     if (strncmp(url, "unix://", 7) == 0) {
         redis->path = ob_arena_strdup(&redis->broker->arena, url + 7);
         return redis->path ? OUTBOX_OK : ob_error_nomem(err);
@@ -452,7 +453,7 @@ static enum outbox_code read_place(struct ob_redis *redis, const struct ob_optio
     if (!code && redis->url.has_path) {
         redis->db = strtoll(redis->url.path, &end, 10);
         if (*end || redis->db < 0)
-            code = ob_error_set(err, OUTBOX_INVALID, "the path of url must be the number of a database");
+            code = ob_error_set(err, OUTBOX_INVALID, "the path of url must be a database number");
     }
     return code;
 }
@@ -487,8 +488,7 @@ static enum outbox_code read_settings(void *self, struct ob_broker *broker, cons
     if (!code && redis->username && !redis->password)
         code = ob_error_set(err, OUTBOX_INVALID, "username needs a password");
     if (!code && redis->replicas && redis->wait_us >= broker->ack_timeout_us)
-        code = ob_error_set(err, OUTBOX_INVALID,
-                            "wait_timeout must be shorter than ack_timeout, or its answer would always come too late");
+        code = ob_error_set(err, OUTBOX_INVALID, "wait_timeout must be shorter than ack_timeout");
     return code;
 }
 

@@ -21,7 +21,7 @@ static bool refuse(struct ob_resp_guard *guard, const char *why)
 static bool use(struct ob_resp_guard *guard, size_t bytes)
 {
     if (bytes > guard->limit - guard->used)
-        return refuse(guard, "a reply is longer than any that was asked for");
+        return refuse(guard, "a reply is longer than expected");
     guard->used += bytes;
     return true;
 }
@@ -43,18 +43,18 @@ static bool count_ended(struct ob_resp_guard *guard)
     guard->digits[guard->count] = '\0';
     long long number = strtoll(guard->digits, &end, 10);
     if (!guard->count || *end || errno || number < -1)
-        return refuse(guard, "a length is no number");
+        return refuse(guard, "a length is not a number");
     if (guard->type == '$' && number >= 0) {
         guard->bulk = (size_t)number;
         guard->state = OB_RESP_BULK;
         if (guard->bulk > guard->limit || !use(guard, guard->bulk + CRLF))
-            return refuse(guard, "a reply is longer than any that was asked for");
+            return refuse(guard, "a reply is longer than expected");
         guard->bulk += CRLF;
         return true;
     }
     if (guard->type == '*' && number > 0) {
         if (number > (long long)(VALUES_MOST - guard->pending))
-            return refuse(guard, "a reply has more values than any that was asked for");
+            return refuse(guard, "a reply has more values than expected");
         guard->pending += (size_t)number;
     }
     value_ended(guard);
@@ -64,7 +64,7 @@ static bool count_ended(struct ob_resp_guard *guard)
 static bool take_type(struct ob_resp_guard *guard, char type)
 {
     if (!strchr("+-:$*", type) || !type)
-        return refuse(guard, "it does not speak the protocol of Redis");
+        return refuse(guard, "the server does not speak the Redis protocol");
     guard->type = type;
     guard->count = 0;
     guard->state = type == '$' || type == '*' ? OB_RESP_COUNT : OB_RESP_LINE;
@@ -87,7 +87,7 @@ static bool take_byte(struct ob_resp_guard *guard, char byte)
     if (byte == '\r')
         return true;
     if (guard->count + 1 >= sizeof guard->digits)
-        return refuse(guard, "a length is no number");
+        return refuse(guard, "a length is not a number");
     guard->digits[guard->count++] = byte;
     return true;
 }

@@ -44,10 +44,10 @@ static bool message_copy(void *ctx, const struct ob_message_row *row)
     struct fx *fx = found->fx;
     struct ob_message_row *copy = keep(fx, malloc(sizeof(*copy)), free);
     *copy = *row;
-    const char **texts[] = {&copy->name_space, &copy->topic,      &copy->tenant_id,    &copy->key,
-                            &copy->dedupe_key, &copy->subject,    &copy->recipient,    &copy->correlation_id,
-                            &copy->headers,    &copy->locked_by,  &copy->content_type, &copy->last_code,
-                            &copy->last_error, &copy->dead_reason};
+    const char **texts[] = {&copy->name_space, &copy->topic,       &copy->tenant_id,        &copy->key,
+                            &copy->dedupe_key, &copy->subject,     &copy->recipient,        &copy->correlation_id,
+                            &copy->headers,    &copy->locked_by,   &copy->content_type,     &copy->last_code,
+                            &copy->last_error, &copy->dead_reason, &copy->max_attempts_from};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         *texts[i] = keep_text(fx, *texts[i]);
     if (row->payload) {

@@ -397,7 +397,7 @@ static void on_prepare(uv_prepare_t *prepare)
     int64_t due = ob_generation_turn(serve->now), others = draining_due(serve), now = ob_clock_boot_us();
     due = others < due ? others : due;
     if (serve->phase == RUNNING && serve->set.until_empty && serve->failed.code) {
-        stop(serve, 0);
+        stop(serve, serve->config->grace_us); /* other stores may have messages out */
         due = 0;
     } else if (serve->phase == RUNNING && serve->set.until_empty && all_done(serve, now)) {
         tell_left(serve);

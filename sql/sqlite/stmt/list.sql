@@ -1,7 +1,7 @@
 -- list: messages, newest first. The other list_ files are the same for filters that an index serves.
 -- ?1 ids as a JSON array, ?2 namespace, ?3 topic (each may be a pattern), ?4 tenant, ?5 key, ?6 subject, ?7 code of the last failure, ?8
 -- status, ?9 created before: null means all. ?10 at most so many, ?11 with payload, ?12 the id of the message to go on
--- behind. Columns: look.c counts on this order.
+-- behind. Columns: read.c counts on this order.
 SELECT s.id, s.status, s.namespace, s.topic, s.tenant_id, s.key, s.dedupe_key, s.subject, s.recipient, s.correlation_id,
        s.headers, s.content_type, s.locked_by, s.last_code, s.last_error, s.dead_reason,
        CASE WHEN ?11 THEN s.payload END, s.seq, s.priority, s.attempts, s.spent, s.max_attempts, s.max_attempts_from, s.deferred, s.redriven, s.parked,

@@ -117,7 +117,10 @@ static void settings(struct fx *fx)
         {"default", "retry_base", "0"},      {"default", "retry_cap", "soon"},
         {"default", "retention", "1 day"},   {"*", "retention", "yesterday"},
         {"", "max_attempts", "5"},           {"default", "max_attempts", "99999999999999999999"},
-        {"*", "max_attempts", NULL},
+        {"*", "max_attempts", NULL},         {"a b", "max_attempts", "5"},
+        {"a*", "max_attempts", "5"},         {"a?", "max_attempts", "5"},
+        {"a\x01", "max_attempts", "5"},      {"a\u00a0b", "max_attempts", "5"},
+        {"a\u3000", "max_attempts", "5"},
     };
     const char *before = digest(fx);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -2,9 +2,11 @@
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
+#include "base/glob.h"
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "base/value.h"
+#include "core/names.h"
 
 #include <string.h>
 
@@ -108,10 +110,12 @@ static ob_code check(struct change *change, struct outbox_error *err)
         return ob_error_set(err, OUTBOX_INVALID, "the namespace has %zu bytes; it takes %s of UTF-8", len,
                             ob_limit_range(OB_LIMIT_namespace, range));
     bool all = len == 1 && space[0] == '*';
-    if (!all && strpbrk(space, " \t\r\n*?"))
+    if (!all && ob_glob_is(space))
         return ob_error_set(err, OUTBOX_INVALID,
-                            "the namespace is \"%s\"; namespaces have no spaces, no \"*\" and no \"?\"",
-                            change->name_space);
+                            "the namespace is \"%s\"; namespaces have no spaces, no \"*\" and no \"?\"", space);
+    ob_code code = ob_names_check(space, NULL, NULL, err);
+    if (code)
+        return code;
     if (setting->kind == AGE && !all)
         return ob_error_set(err, OUTBOX_INVALID, "the setting \"%s\" applies to all namespaces; use the namespace '*'",
                             change->name);

@@ -176,14 +176,14 @@ BEGIN
                     AND @moment_max@
             THEN RAISE(ABORT, 'OB001: "deliver_after" takes a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
         WHEN typeof(NEW.deliver_after) = 'text' AND julianday(NEW.deliver_after) IS NULL
-            THEN RAISE(ABORT, 'OB001: "deliver_after" is no time: give a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
+            THEN RAISE(ABORT, 'OB001: "deliver_after" is not a time: give a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
         WHEN NEW.expires_at IS NOT NULL
                 AND CASE typeof(NEW.expires_at) WHEN 'integer' THEN NEW.expires_at
                          WHEN 'text' THEN (julianday(NEW.expires_at) - 2440587.5) * 86400000.0 ELSE -1 END NOT BETWEEN @moment_min@
                     AND @moment_max@
             THEN RAISE(ABORT, 'OB001: "expires_at" takes a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
         WHEN typeof(NEW.expires_at) = 'text' AND julianday(NEW.expires_at) IS NULL
-            THEN RAISE(ABORT, 'OB001: "expires_at" is no time: give a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
+            THEN RAISE(ABORT, 'OB001: "expires_at" is not a time: give a text such as 2030-01-31T08:00:00Z, or microseconds since 1970')
         WHEN NEW.headers IS NULL THEN NULL
         WHEN typeof(NEW.headers) <> 'text' OR (SELECT h.type FROM json_tree(NEW.headers) h LIMIT 1) <> 'object'
             THEN RAISE(ABORT, 'OB001: "headers" takes a JSON object of strings, e.g. {"traceparent": "00-..."}')

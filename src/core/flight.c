@@ -213,7 +213,7 @@ const char *ob_flights_check(const struct ob_flights *flights)
         if (queued == ob_list_empty(&flight->node))
             return "an entry is in a queue exactly while it is free, ready or done";
         if (!ob_list_empty(&flight->renew_node) && flight->state != OB_FLIGHT_SENT)
-            return "only what is out has its lease renewed";
+            return "only messages in flight have their lease renewed";
     }
     for (int i = 0; i < OB_FLIGHT_STATE_COUNT; i++) {
         if (seen[i] != flights->in_state[i])

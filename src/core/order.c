@@ -202,7 +202,7 @@ static const char *check_key(const struct ob_key *key)
             return "a message blocks its key before it has ended";
     }
     if (out != key->in_flight)
-        return "what is out of a key is miscounted";
+        return "the messages of a key in flight are miscounted";
     if (listed > key->live)
         return "a key has more entries than live ones";
     return NULL;

@@ -205,7 +205,7 @@ static void on_settled(struct ob_observer *observer, const struct ob_note *note,
 static void on_breaker(struct ob_observer *observer, const struct ob_note *note)
 {
     static const char *const texts[OB_BREAKER_STATE_COUNT] = {
-        [OB_BREAKER_CLOSED] = "sink works",
+        [OB_BREAKER_CLOSED] = "breaker closed: deliveries resumed",
         [OB_BREAKER_OPEN] = "breaker open: deliveries suspended",
         [OB_BREAKER_HALF_OPEN] = "breaker half-open: probing",
     };

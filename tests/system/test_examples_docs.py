@@ -105,7 +105,7 @@ def test_log_lines_are_those_of_the_source():
     """V12: docs/metrics.md names the lines about messages as src/daemon/observer.c writes them, debug, info and warn."""
     rows = re.findall(r"^\| (?:debug|info|warn) \| (.*) \|$", text_of("docs/metrics.md"), re.MULTILINE)
     named = set(re.findall(r"`([^`]+)`", " ".join(rows)))
-    written = set(re.findall(r'"([a-z ]+)"', text_of("src/daemon/observer.c")))
+    written = set(re.findall(r'"([a-z :-]+)"', text_of("src/daemon/observer.c")))
     assert len(rows) == 3 and named - written == set()
 
 

@@ -23,6 +23,7 @@ def load(name):
 
 includes = load("check-includes")
 tree = load("check-tree")
+words = load("check-words")
 docs = load("gen-docs")
 
 
@@ -254,3 +255,13 @@ def test_generated_tables_read_rows_of_any_layout(tmp_path, monkeypatch):
         (tmp_path / "x.def").write_text(wrong)
         with pytest.raises(SystemExit):
             list(docs.rows("x.def", "ROW"))
+
+
+@pytest.mark.parametrize("path, text, found", [
+    ("src/a.c", 'say("the sink is left alone");', 1), ("src/a.c", 'say("the sink is left "\n    "alone");', 1),
+    ("src/a.c", '/* is left alone */ say("breaker open");', 0), ("def/a.def", 'X(a, "who we are")', 1),
+    ("sql/a.sql", "raise exception 'mend it'; -- mend", 1), ("docs/a.md", "The store is looked after.\n", 1),
+    ("docs/a.md", "A recommendation for goods.\n", 0)])
+def test_odd_phrases_are_found_in_what_is_printed(path, text, found):
+    """N6: operators read plain English: in strings, SQL texts and documents; comments may say what they like."""
+    assert len(list(words.offences(path, text))) == found

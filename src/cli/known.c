@@ -147,12 +147,12 @@ int ob_cli_known_sink(struct ob_cli *cli, const char *name)
         status = ob_cli_fail(cli);
     } else if (!known.found) {
         struct ob_nearest *near = &known.near_sink;
-        ob_error_set(
-            &cli->err, OUTBOX_UNKNOWN_NAME, "%s \"%s\"%s%s%s", known.count ? "unknown sink" : "unknown sink", name,
-            near->best         ? "; did you mean \""
-            : known.count == 0 ? ": no relay is running, and no configuration was found; give --config FILE, or --force"
-                               : "; outbox config lists the sinks; use --force to name it in advance",
-            near->best ? near->best : "", near->best ? "\"? Or use --force to name it in advance" : "");
+        ob_error_set(&cli->err, OUTBOX_UNKNOWN_NAME, "unknown sink \"%s\"%s%s%s", name,
+                     near->best ? "; did you mean \""
+                     : known.count == 0
+                         ? ": no relay is running, and no configuration was found; give --config FILE, or --force"
+                         : "; outbox config lists the sinks; use --force to name it in advance",
+                     near->best ? near->best : "", near->best ? "\"? Or use --force to name it in advance" : "");
         status = ob_cli_fail(cli);
     }
     ob_arena_fini(&known.arena);

@@ -133,7 +133,7 @@ void ob_sink_kind_defaults(struct ob_loader *ld, struct ob_config_sink *sink, co
     for (size_t i = 0; ops && ops->limit && i < sink->option_count; i++)
         if (strcmp(sink->options[i].name, ops->limit) == 0)
             sink->limit_us = strtoll(sink->options[i].value, NULL, 10);
-    if (sink->limit_us)
+    if (ops && sink->limit_us)
         set_default(ld, path, "timeout", &sink->delivery.timeout_us, sink->limit_us + ops->limit_margin_us);
     if (ops && ops->patience_us > sink->delivery.retry.after_cap_us)
         set_default(ld, path, "retry.after_cap", &sink->delivery.retry.after_cap_us, ops->patience_us);

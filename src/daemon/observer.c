@@ -288,7 +288,7 @@ static uint64_t reconnects_of(const struct ob_async_store_state *async)
     return async->connects > 1 ? async->connects - 1 : 0;
 }
 
-static void take_over_line(struct ob_observer *observer, const struct ob_async_store_state *async)
+static void take_over_store(struct ob_observer *observer, const struct ob_async_store_state *async)
 {
     struct ob_series *series = observer->series;
     uint64_t reconnects = reconnects_of(async);
@@ -306,7 +306,7 @@ void ob_observer_tick(struct ob_observer *observer, const struct ob_machine_stat
     if (stats)
         take_over(observer, stats);
     if (async)
-        take_over_line(observer, async);
+        take_over_store(observer, async);
     int64_t since = observer->wall_us() - observer->summary_us;
     if (since >= OB_OBSERVER_SUMMARY_US || since < 0)
         ob_observer_flush(observer);

@@ -371,7 +371,7 @@ static void turn_draining(struct serve *serve)
     ob_generation_count_out(serve->now, serve->draining, serve->draining_count);
 }
 
-/* Told when all had their turn: where they share a line, the turn of one may bring an answer for another. */
+/* Told when all had their turn: where they share an async store, the turn of one may bring an answer for another. */
 static int64_t draining_due(const struct serve *serve)
 {
     int64_t due = INT64_MAX;

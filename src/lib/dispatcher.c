@@ -125,11 +125,11 @@ static int route(void *ctx, const struct outbox_delivery *msg, const struct ob_p
     return 0;
 }
 
-static void write_log(void *ctx, enum ob_log_level level, const char *async, size_t len)
+static void write_log(void *ctx, enum ob_log_level level, const char *line, size_t len)
 {
     const struct outbox_dispatcher *dispatcher = ctx;
     (void)len;
-    dispatcher->set.log(dispatcher->set.ctx, (enum outbox_log_level)level, async);
+    dispatcher->set.log(dispatcher->set.ctx, (enum outbox_log_level)level, line);
 }
 
 /* ---- life ---- */

@@ -56,16 +56,16 @@ void sim_fail(struct world *world, const char *format, ...)
 
 void sim_say(struct world *world, const char *format, ...)
 {
-    char async[400];
+    char line[400];
     va_list args;
     va_start(args, format);
-    int len = vsnprintf(async, sizeof async, format, args);
+    int len = vsnprintf(line, sizeof line, format, args);
     va_end(args);
     if (world->trace)
-        printf("# %10.6f %s\n", (double)world->now_us / SECOND, async);
+        printf("# %10.6f %s\n", (double)world->now_us / SECOND, line);
     world->digest = (world->digest ^ (uint64_t)world->now_us) * UINT64_C(0x100000001b3);
-    for (int i = 0; i < len && i < (int)sizeof async - 1; i++)
-        world->digest = (world->digest ^ (unsigned char)async[i]) * UINT64_C(0x100000001b3);
+    for (int i = 0; i < len && i < (int)sizeof line - 1; i++)
+        world->digest = (world->digest ^ (unsigned char)line[i]) * UINT64_C(0x100000001b3);
 }
 
 static struct world *short_world;

@@ -79,9 +79,9 @@ int main(int argc, char **argv)
     struct outbox_error err;
     if (ob_pg_doorbell_new(&options, &doorbell, &err))
         return 1;
-    for (char async[256]; fgets(async, sizeof async, stdin); fflush(stdout)) {
+    for (char line[256]; fgets(line, sizeof line, stdin); fflush(stdout)) {
         char word[4][32] = {"", "", "", ""};
-        sscanf(async, "%31s %31s %31s %31s", word[0], word[1], word[2], word[3]);
+        sscanf(line, "%31s %31s %31s %31s", word[0], word[1], word[2], word[3]);
         if (strcmp(word[0], "wait") == 0) {
             do_wait(doorbell, atoll(word[1]));
         } else if (strcmp(word[0], "until") == 0) {

@@ -110,10 +110,10 @@ void ob_pg_doorbell_free(struct ob_pg_doorbell *doorbell)
 
 static void lost(struct ob_pg_doorbell *doorbell, const char *why, int64_t now_us)
 {
-    char async[200];
-    snprintf(async, sizeof async, "%.*s", (int)strcspn(why, "\n"), why);
+    char line[200];
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(why, "\n"), why);
     if (!doorbell->said_lost)
-        ob_log(doorbell->log, OB_LOG_WARN, "doorbell disconnected: polling", OB_STR("error", async),
+        ob_log(doorbell->log, OB_LOG_WARN, "doorbell disconnected: polling", OB_STR("error", line),
                OB_INT("every_ms", doorbell->core.set.fallback_us / 1000));
     doorbell->said_lost = true;
     ob_doorbell_lost(&doorbell->core, now_us);

@@ -21,7 +21,7 @@ struct ob_pg_options {
 ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, struct ob_store **out,
                    struct outbox_error *err) OUTBOX_MUST_CHECK;
 
-/* A line, see core/async_store.h. Connects to nothing yet. *out is owned by the caller: ops->close. */
+/* An async store, see core/async_store.h. Connects to nothing yet. *out is owned by the caller: ops->close. */
 ob_code ob_pg_async_open(const struct ob_async_store_options *options, struct ob_async_store **out,
                          struct outbox_error *err) OUTBOX_MUST_CHECK;
 

@@ -22,7 +22,7 @@ static struct ob_sqlite_async *async_of(struct ob_async_store *base)
     return (struct ob_sqlite_async *)(void *)base;
 }
 
-/* The mutex is not part of what a const line promises. */
+/* The mutex is not part of what a const async store promises. */
 static struct ob_sqlite_async *async_of_const(const struct ob_async_store *base)
 {
     return (struct ob_sqlite_async *)(uintptr_t)base;
@@ -287,7 +287,7 @@ static const struct ob_async_store_ops ops = {
     .pace = async_pace,
 };
 
-/* What a relaxed line writes survives a crash of the process; the url's own word counts more. */
+/* What a relaxed async store writes survives a crash of the process; the url's own word counts more. */
 static char *path_of(const struct ob_async_store_options *options)
 {
     struct ob_buf path = OB_BUF_INIT;

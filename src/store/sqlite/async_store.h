@@ -1,4 +1,5 @@
-/* async_store.h - what the two halves of the SQLite line share: the host's side (async_store.c) and the worker's thread (async_work.c).
+/* async_store.h - what the two halves of an async store on SQLite share: the host's side (async_store.c) and
+ * the worker's thread (async_work.c).
  *
  * SQLite's calls wait, so they are made on a thread of their own, one for each async store. A job goes from the host to the worker
  * and back; whoever has it owns it:

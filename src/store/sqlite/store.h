@@ -16,8 +16,8 @@
 ob_code ob_sqlite_open(const char *path, bool create, struct ob_store **store,
                        struct outbox_error *err) OUTBOX_MUST_CHECK;
 
-/* A line, see core/async_store.h: the same on a thread of its own, which also takes the relay's lock. The url of the options is
- * the path, with settings. *out is owned by the caller: ops->close. */
+/* An async store, see core/async_store.h: the same on a thread of its own, which also takes the relay's lock. The url of
+ * the options is the path, with settings. *out is owned by the caller: ops->close. */
 ob_code ob_sqlite_async_open(const struct ob_async_store_options *options, struct ob_async_store **out,
                              struct outbox_error *err) OUTBOX_MUST_CHECK;
 

@@ -16,15 +16,15 @@ struct place {
     struct ob_log log;
     struct ob_metrics *metrics;
     int turns, lines;
-    char async[512];
+    char line[512];
     useconds_t work;
 };
 
-static void on_line(void *ctx, enum ob_log_level level, const char *async, size_t len)
+static void on_line(void *ctx, enum ob_log_level level, const char *line, size_t len)
 {
     struct place *place = ctx;
     assert_int_equal(level, OB_LOG_WARN);
-    snprintf(place->async, sizeof place->async, "%.*s", (int)len, async);
+    snprintf(place->line, sizeof place->line, "%.*s", (int)len, line);
     place->lines++;
 }
 
@@ -97,8 +97,8 @@ static void a_long_turn_is_told_once(void **state)
     struct place *place = *state;
     run(place, 2, OB_LAG_WARN_US + 50000);
     assert_int_equal(place->lines, 1); /* the second one within ten seconds waits for its line */
-    assert_non_null(strstr(place->async, "event loop blocked"));
-    assert_non_null(strstr(place->async, "longest_ms="));
+    assert_non_null(strstr(place->line, "event loop blocked"));
+    assert_non_null(strstr(place->line, "longest_ms="));
     assert_true(sum_of(place) >= 1.0);
 }
 

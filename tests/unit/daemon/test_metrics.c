@@ -18,10 +18,10 @@ static const char *render(struct ob_metrics *metrics)
 }
 
 /* A whole line of the page. */
-static bool has(struct ob_metrics *metrics, const char *async)
+static bool has(struct ob_metrics *metrics, const char *line)
 {
     char wanted[512];
-    snprintf(wanted, sizeof wanted, "\n%s\n", async);
+    snprintf(wanted, sizeof wanted, "\n%s\n", line);
     return strstr(render(metrics), wanted) != NULL;
 }
 

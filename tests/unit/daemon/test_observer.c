@@ -21,14 +21,14 @@ static int64_t clock_now(void)
     return wall_us;
 }
 
-static void keep_line(void *ctx, enum ob_log_level level, const char *async, size_t len)
+static void keep_line(void *ctx, enum ob_log_level level, const char *line, size_t len)
 {
     (void)ctx;
     (void)level;
     size_t used = strlen(lines);
     async_count++;
     if (used + len + 2 < sizeof lines)
-        snprintf(lines + used, sizeof lines - used, "%s\n", async);
+        snprintf(lines + used, sizeof lines - used, "%s\n", line);
 }
 
 static struct ob_log log_to_lines = {.write = keep_line, .clock_us = clock_now};
@@ -83,11 +83,11 @@ static int teardown(void **state)
     ob_observer_note( \
         observer, &(struct ob_note){.id = message.id, .msg = &message, .latency_us = -1, .delay_us = -1, __VA_ARGS__})
 
-static bool counted(const char *async)
+static bool counted(const char *line)
 {
     struct ob_buf page = OB_BUF_INIT;
     ob_metrics_render(metrics, &page);
-    bool found = strstr(ob_buf_text(&page), async) != NULL;
+    bool found = strstr(ob_buf_text(&page), line) != NULL;
     ob_buf_fini(&page);
     return found;
 }

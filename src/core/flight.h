@@ -1,12 +1,12 @@
-/* flight.h - the messages that a relay holds: a table of fixed size, one entry from the claim to the settle.
+/* flight.h - the messages that a machine holds: a table of fixed size, one entry from the claim to the settle.
  *
  *              ┌────────────── released, unrouted ─────────────┐
- *     FREE ──▶ WAITING ◀─▶ READY ──▶ OUT ──────── verdict ────▶ DONE ◀──▶ SETTLING ──▶ FREE
+ *     FREE ──▶ WAITING ◀─▶ READY ──▶ SENT ─────── verdict ────▶ DONE ◀──▶ SETTLING ──▶ FREE
  *       └───────────────────▲         └── lease lost ──▶ FREE ◀──┘ lease ran out
  *
  *   WAITING   behind another message of its key
  *   READY     in the queue of its sink
- *   OUT       at the sink
+ *   SENT      at the sink, in flight
  *   DONE      its outcome is known and waits to be settled
  *   SETTLING  part of the settle that is out; back to DONE when that failed
  *
@@ -42,7 +42,7 @@ struct ob_flight {
     struct outbox_delivery *msg; /* owned, one block; NULL when there was no memory */
     size_t bytes;
     struct ob_key *key;        /* NULL without a key */
-    struct ob_list key_node;   /* in the key's list while WAITING, READY or OUT */
+    struct ob_list key_node;   /* in the key's list while WAITING, READY or SENT */
     struct ob_list node;       /* READY: the sink's queue; DONE: the settle batch */
     struct ob_list renew_node; /* wants its lease renewed */
     struct ob_heap_node timer;

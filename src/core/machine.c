@@ -1,4 +1,4 @@
-/* machine.c - the life of a relay: settings, tables, a look inside. */
+/* machine.c - the life of a machine: settings, tables, a look inside. */
 #include "core/machine_int.h"
 
 #include "base/alloc.h"

@@ -1,14 +1,14 @@
-/* machine.h - the heart of the machine: claim, deliver, settle, decided without doing any of it.
+/* machine.h - the delivery state machine: claim, deliver, settle, decided without doing any of it.
  *
  * Events in, actions out. A driver (the daemon, the in-process dispatcher, the simulator) tells what happened with
  * ob_machine_event, then takes actions with ob_machine_next until there is none, carries them out in its own way, and sleeps
  * until something happens or ob_machine_deadline_us. Time is given, in microseconds of a clock that never falls and that goes
- * on while the machine sleeps; randomness comes from a seed.
+ * on while the computer is suspended; randomness comes from a seed.
  *
  * Memory is bounded by the settings: tables are made once, and at most `max_messages` messages are held. Allocation failures
  * are survived: a message that finds no memory goes back to the store unspent.
  *
- * One relay serves one store. One thread. It must not know of SQL, sockets, files, or what a sink is. */
+ * One machine serves one store. One thread. It must not know of SQL, sockets, files, or what a sink is. */
 #ifndef OB_CORE_MACHINE_H
 #define OB_CORE_MACHINE_H
 
@@ -163,7 +163,7 @@ enum ob_breaker_state ob_machine_breaker(const struct ob_machine *machine, int s
 enum outbox_code ob_machine_tune(struct ob_machine *machine, int sink, const struct ob_sink_settings *settings,
                                  struct outbox_error *err);
 
-/* One relay after another, for a configuration that changed. The new one goes on where the old one was with a sink:
+/* One machine after another, for a configuration that changed. The new one goes on where the old one was with a sink:
  * its breaker, its rate, its limits. And what the old one still has out counts for the concurrency of the new one. */
 void ob_machine_inherit(struct ob_machine *machine, int sink, const struct ob_machine *from, int from_sink);
 int ob_machine_out(const struct ob_machine *machine, int sink);

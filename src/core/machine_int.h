@@ -1,4 +1,4 @@
-/* machine_int.h - the inside of a relay, shared by machine.c (life, look), machine_event.c (what happened), machine_verdict.c (what a
+/* machine_int.h - the inside of a machine, shared by machine.c (life, look), machine_event.c (what happened), machine_verdict.c (what a
  * verdict means), machine_end.c (how a message ends) and machine_action.c (what to do). */
 #ifndef OB_CORE_MACHINE_INT_H
 #define OB_CORE_MACHINE_INT_H
@@ -17,7 +17,7 @@ struct ob_store_batch {
 
 enum { OB_PROBE_WIDTH = 64 }; /* the most sinks that a claim of probes names */
 
-/* So long a message that may be what took its worker down has the machine to itself. */
+/* A message that may be what crashed its worker goes alone; the others wait this long for it. */
 #define OB_ALONE_US 1000000
 
 enum ob_machine_phase { OB_MACHINE_RUNNING, OB_MACHINE_STOPPING, OB_MACHINE_STOPPED };
@@ -91,7 +91,7 @@ void ob_machine_drop(struct ob_machine *machine, struct ob_flight *flight);
 
 /* ---- machine_verdict.c ---- */
 
-/* The sink's verdict on what is OUT. */
+/* The sink's verdict on what is SENT. */
 void ob_machine_verdict(struct ob_machine *machine, struct ob_flight *flight, const struct outbox_verdict *verdict);
 /* A delivery took too long. */
 void ob_machine_time_out(struct ob_machine *machine, struct ob_flight *flight);

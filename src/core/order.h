@@ -1,4 +1,4 @@
-/* order.h - per-key order inside one relay: which message of a key may go, and what a failure takes with it.
+/* order.h - per-key order inside one machine: which message of a key may go, and what a failure takes with it.
  *
  * Messages of a key are handed over in the order of their seq, a run at a time, the next run when all of the last one was
  * accepted. A message that was not accepted blocks all behind it: what is held goes back to the store unspent, and so does
@@ -18,7 +18,7 @@
 struct ob_key {
     int64_t stream;
     struct ob_key *next;         /* in its bucket, or in the list of free ones */
-    struct ob_list flights;      /* WAITING, READY and OUT, by seq */
+    struct ob_list flights;      /* WAITING, READY and SENT, by seq */
     struct ob_list blockers;     /* DONE and SETTLING, not accepted */
     struct ob_list tomb;         /* among the tombs */
     int64_t tomb_low, tomb_high; /* the blockers settled since the claim was asked lie between; high 0: none */

@@ -32,7 +32,7 @@ struct ob_sink_state {
     struct ob_breaker breaker;
     struct ob_rate rate;
     struct ob_list ready; /* flights, oldest first */
-    int held, in_flight;  /* of the flights: WAITING, READY, OUT; and OUT */
+    int held, in_flight;  /* of the flights: WAITING, READY, SENT; and SENT */
     int taken;            /* places at the sink that somebody else uses */
     int room, room_most;
     int64_t shrunk_us;

@@ -3,8 +3,8 @@
  *   poll                          10ms to 1h       how often to look without a wake-up
  *   batch                         1 to 10000       most messages claimed at once
  *   enabled                       on, off          off: claim nothing
- *   sink.NAME.rate         100/s, 600/m, 5000/h, off
- *   sink.NAME.concurrency  1 to 100000      messages at the sink at once */
+ *   sink.NAME.rate                100/s, 600/m, 5000/h, off
+ *   sink.NAME.concurrency         1 to 100000      messages at the sink at once */
 #ifndef OB_CORE_TUNING_H
 #define OB_CORE_TUNING_H
 

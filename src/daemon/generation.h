@@ -6,7 +6,8 @@
  * claims, and the old one claims no more: it drains, that is, finishes what it has out, however long that takes within the
  * timeouts of its sinks. The two claim under different names, so the store keeps the order of every key between them.
  *
- * What did not change is not touched: a sink that is configured as before keeps its sink instance, a store its async store and its maintenance thread.
+ * What did not change is not touched: a sink that is configured as before keeps its sink instance, a store its async store
+ * and its maintenance thread.
  * What the old one still has out counts for the concurrency of the new one. */
 #ifndef OB_DAEMON_GENERATION_H
 #define OB_DAEMON_GENERATION_H

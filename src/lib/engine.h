@@ -1,4 +1,4 @@
-/* engine.h - the core (core/machine.h) at work on an async store (core/async_store.h), with a host that delivers.
+/* engine.h - a machine (core/machine.h) at work on an async store (core/async_store.h), with a host that delivers.
  *
  * The daemon and the in-process dispatcher both run this. It has no loop and no thread of its own: the host waits for fd to
  * become readable, until due_us, then calls step. Verdicts may come at any time, also from within deliver; they are acted
@@ -28,9 +28,8 @@ struct ob_engine_settings {
     void *ctx;
     ob_deliver_fn *deliver;
     void (*cancel)(void *ctx, int sink, uint64_t handle); /* NULL: nothing can be cancelled */
-    /* Names the lanes of a claim: with `only` those that go to one that is not shut, else all but those that can only go to one that
-     * is.
-     * What it sets must stay valid until its next call. NULL: always all lanes. */
+    /* Names the lanes of a claim: with `only` those that go to a sink that is not shut, else all but those that can only go
+     * to one that is. What it sets must stay valid until its next call. NULL: always all lanes. */
     void (*lanes)(void *ctx, bool only, const bool *shut, struct outbox_claim *claim);
     int max_attempts;         /* of claims; 0: the message's own */
     const struct ob_log *log; /* borrowed; NULL: none */

@@ -401,7 +401,7 @@ def test_batch_and_poll_tuned_while_it_runs(shop, tmp_path, ledger):
     relay.config["stores"] = {"shop": {"url": relay.config.pop("store"), "wake": "poll"}}
     relay.write()
     with relay.running():
-        wait_for(lambda: relay.logged("msg=claiming"))
+        wait_for(lambda: relay.logged("claiming started"))
         shop.cli("tune", "poll", "1h")
         wait_for(lambda: relay.logged('msg="pace tuned" batch="as configured" poll=1h'))
         time.sleep(1.2)  # metrics are told once a second

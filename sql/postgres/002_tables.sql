@@ -153,6 +153,8 @@ create table @schema@.dead (
     error      text,
     died_at    timestamptz not null,
     held       boolean not null default false,
+    budget     smallint not null,              -- what it might spend, and
+    by_sink    boolean not null default false, -- whether a route or sink said so
     primary key (id)
 );
 create index dead_tenant on @schema@.dead (tenant_id, id) where tenant_id is not null;

@@ -43,7 +43,7 @@ declare
 begin
     insert into @schema@.dead
     select m.*, q.attempts, q.spent, t.reason, t.code, t.error, v_now,
-           q.sid is not null and coalesce(n.on_dead, s.on_dead) = 'hold'
+           q.sid is not null and coalesce(n.on_dead, s.on_dead) = 'hold', q.max_attempts, q.by_sink
       from unnest(ids, reasons, codes, errors) t(id, reason, code, error)
       join @schema@.queue q on q.id = t.id
      cross join lateral (select * from @schema@.stored x
@@ -232,6 +232,10 @@ begin
           from mine m
          where q.ctid = m.tid and not m.dying
         returning q.id
+    ), limited as ( -- for the dead letter to tell
+        update @schema@.queue q set max_attempts = m.budget, by_sink = true
+          from mine m
+         where q.ctid = m.tid and m.dying and m.budget is not null
     )
     select array_agg(id), array_agg(id) filter (where dying) into done, dying from mine;
 end

@@ -27,9 +27,9 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
             else 'discarded' end as status,
        coalesce(q.attempts, d.attempts, a.attempt_no, 0) as attempts,
        coalesce(q.spent, d.spent, a.spent, 0)::int as spent,
-       coalesce(m.max_attempts, q.max_attempts, case d.reason when 'attempts' then d.spent end, n.max_attempts, s.max_attempts)::int
+       coalesce(m.max_attempts, q.max_attempts, case d.reason when 'attempts' then d.spent end, d.budget, n.max_attempts, s.max_attempts)::int
            as max_attempts,
-       case when m.max_attempts is not null then 'message' when q.by_sink then 'sink' else 'namespace' end as max_attempts_from,
+       case when m.max_attempts is not null then 'message' when coalesce(q.by_sink, d.by_sink) then 'sink' else 'namespace' end as max_attempts_from,
        coalesce(q.deferred, 0)::int as deferred,
        m.priority::int as priority,
        case when d.id is null and q.until is null then q.due end as next_attempt_at,
@@ -90,12 +90,10 @@ select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attemp
 create view @schema@.dead_letters as
 select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.dedupe_key, d.subject, d.recipient, d.correlation_id,
        d.reason, d.code, d.error, d.attempts, d.spent::int as spent,
-       coalesce(d.max_attempts, case d.reason when 'attempts' then d.spent end, n.max_attempts, s.max_attempts)::int as max_attempts,
+       coalesce(d.max_attempts, case d.reason when 'attempts' then d.spent end, d.budget)::int as max_attempts,
        d.priority::int as priority, d.held, d.created_at, d.died_at, d.expires_at, d.headers, d.content_type, d.payload, d.body,
        d.encoding
-  from @schema@.dead d
-  join @schema@.namespace s on s.name = '*'
-  left join @schema@.namespace n on n.name = d.namespace;
+  from @schema@.dead d;
 
 create view @schema@.acts as
 select t.id, t.at, t.actor, t.action, t.reason, t.message_id, t.tenant_id, t.detail

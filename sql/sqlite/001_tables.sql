@@ -169,7 +169,9 @@ CREATE TABLE outbox_dead (
     code         TEXT,
     error        TEXT,
     died_at      INTEGER NOT NULL,
-    discarded_at INTEGER        -- an operator gave it up
+    budget       INTEGER NOT NULL, -- what it might spend, and
+    by_sink      INTEGER NOT NULL, -- whether a route or sink said so
+    discarded_at INTEGER           -- an operator gave it up
 ) STRICT;
 
 CREATE TABLE outbox_dedupe (

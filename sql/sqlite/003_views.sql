@@ -5,8 +5,8 @@
 CREATE VIEW outbox_state AS
     SELECT m.n, m.id, l.namespace, l.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
            m.correlation_id, m.headers, m.content_type, m.payload, m.encoding, m.priority,
-           coalesce(m.max_attempts, q.max_attempts, CASE d.reason WHEN 'attempts' THEN d.spent END, l.max_attempts) AS max_attempts,
-           CASE WHEN m.max_attempts IS NOT NULL THEN 'message' WHEN q.by_sink THEN 'sink' ELSE 'namespace' END AS max_attempts_from,
+           coalesce(m.max_attempts, q.max_attempts, CASE d.reason WHEN 'attempts' THEN d.spent END, d.budget, l.max_attempts) AS max_attempts,
+           CASE WHEN m.max_attempts IS NOT NULL THEN 'message' WHEN coalesce(q.by_sink, d.by_sink) THEN 'sink' ELSE 'namespace' END AS max_attempts_from,
            CASE WHEN d.n IS NOT NULL THEN CASE WHEN d.discarded_at IS NULL THEN 'dead' ELSE 'discarded' END
                 WHEN q.state = 1 THEN 'processing'
                 WHEN q.n IS NOT NULL THEN 'pending'
@@ -85,7 +85,7 @@ CREATE VIEW outbox_attempts AS
 CREATE VIEW outbox_dead_letters AS
     SELECT m.id, l.namespace, l.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
            d.reason, d.code, d.error, d.attempts, d.spent,
-           coalesce(m.max_attempts, CASE d.reason WHEN 'attempts' THEN d.spent END, l.max_attempts) AS max_attempts, m.priority,
+           coalesce(m.max_attempts, CASE d.reason WHEN 'attempts' THEN d.spent END, d.budget) AS max_attempts, m.priority,
            EXISTS (SELECT 1 FROM outbox_queue q WHERE q.n = d.n) AS held,
            strftime('%Y-%m-%dT%H:%M:%S', m.created_at / 1000000, 'unixepoch')
                || printf('.%06dZ', m.created_at % 1000000) AS created_at,

@@ -172,13 +172,17 @@ static void limit_of_a_sink(struct fx *fx)
     assert_true(settle(fx, take(fx), .outcome = OUTBOX_RETRY, .code = "c", .delay_us = 0));
     expect_state(fx, id, "dead attempts 3 spent 3");
     assert_int_equal(look(fx, id)->max_attempts, 3);
+    assert_string_equal(look(fx, id)->max_attempts_from, "sink");
 
     id = put(fx).id; /* fewer, too */
     assert_true(settle(fx, take(fx), .outcome = OUTBOX_UNKNOWN, .max_attempts = 1));
     expect_state(fx, id, "dead attempts 1 spent 1");
+    assert_string_equal(look(fx, id)->max_attempts_from, "sink");
 
     id = put(fx).id; /* an operator's retry is a new life */
     assert_true(settle(fx, take(fx), .outcome = OUTBOX_FAILED, .max_attempts = 40));
+    assert_int_equal(look(fx, id)->max_attempts, 40);
+    assert_string_equal(look(fx, id)->max_attempts_from, "sink");
     int64_t count;
     struct ob_filter filter = {.ids = &id, .id_count = 1};
     ok(fx, retry, &filter, NULL, &count);

@@ -255,6 +255,9 @@ static ob_code dead(struct ob_sqlite_store *store, struct settle *settle, const 
     bool terminal = item->outcome == OUTBOX_FAILED;
     int outcome = item->outcome == OUTBOX_UNKNOWN ? OUTBOX_UNKNOWN : OUTBOX_FAILED;
     ob_code code = record(store, settle, held, item, outcome, held->spent, err);
+    if (!code && item->max_attempts) /* for the dead letter to tell */
+        code = ob_sqlite_run(store, OB_SQLITE_limit_attempts, OB_ARGS(OB_NUM(held->n), OB_NUM(item->max_attempts)),
+                             NULL, err);
     if (code)
         return code;
     return ob_sqlite_bury(store, held->n, held->sid, held->attempt, terminal ? "terminal" : "attempts", item->code,

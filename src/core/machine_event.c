@@ -105,10 +105,10 @@ void ob_machine_advance(struct ob_machine *machine, int64_t now_us)
         struct ob_sink_state *sink = &machine->sinks[i];
         if (ob_breaker_tick(&sink->breaker, machine->now_us))
             sink->idle = false;
-        bool closed = ob_sink_state_shut(sink, machine->now_us);
-        if (sink->closed && !closed)
+        bool shut = ob_sink_state_shut(sink, machine->now_us);
+        if (sink->was_shut && !shut)
             machine->sched.hungry = true; /* the last claims left it out */
-        sink->closed = closed;
+        sink->was_shut = shut;
     }
     if (machine->phase == OB_MACHINE_STOPPING && machine->now_us >= machine->grace_until_us)
         end_grace(machine);

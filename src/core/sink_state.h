@@ -45,7 +45,7 @@ struct ob_sink_state {
     char code[32];       /* why its breaker is open, cut */
     bool paused;
     enum ob_breaker_state told; /* the state of the breaker that was last told to whoever listens */
-    bool closed;                /* as of the last look: nothing is to be claimed for it */
+    bool was_shut;              /* as of the last look: nothing is to be claimed for it */
 };
 
 /* Zeroed fields become the defaults above. */

@@ -196,7 +196,7 @@ void ob_generation_tick(struct ob_generation *generation)
         struct ob_engine *engine = ob_store_loop_engine(generation->store_loops[i]);
         struct ob_machine_stats stats;
         struct ob_async_store_state async;
-        ob_machine_stats(ob_engine_core(engine), &stats);
+        ob_machine_stats(ob_engine_machine(engine), &stats);
         ob_engine_store_state(engine, &async);
         ob_observer_tick(generation->observers[i], &stats, generation->drains ? NULL : &async);
         if (generation->drains)

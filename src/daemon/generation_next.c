@@ -91,11 +91,11 @@ static void take_over_store_loop(struct ob_generation *generation, size_t i)
     struct ob_store_loop *from = was >= 0 ? before->store_loops[was] : NULL;
     if (!from)
         return;
-    struct ob_machine *core = ob_engine_core(ob_store_loop_engine(generation->store_loops[i]));
+    struct ob_machine *machine = ob_engine_machine(ob_store_loop_engine(generation->store_loops[i]));
     for (size_t n = 0; n < config->sink_count; n++) {
         int sink = find_sink(before->set.config, config->sinks[n].name);
         if (sink >= 0 && before->instances[sink] == generation->instances[n])
-            ob_machine_inherit(core, (int)n, ob_engine_core(ob_store_loop_engine(from)), sink);
+            ob_machine_inherit(machine, (int)n, ob_engine_machine(ob_store_loop_engine(from)), sink);
     }
     if (ob_store_loop_store(from) == ob_store_loop_store(generation->store_loops[i])) {
         struct ob_async_store_state async;
@@ -185,10 +185,10 @@ static void add_out(const struct ob_generation *generation, int store, int *take
     for (size_t i = 0; i < config->store_count; i++) {
         if (generation->store_heirs[i] != store || !generation->store_loops[i])
             continue;
-        const struct ob_machine *core = ob_engine_core(ob_store_loop_engine(generation->store_loops[i]));
+        const struct ob_machine *machine = ob_engine_machine(ob_store_loop_engine(generation->store_loops[i]));
         for (size_t n = 0; n < config->sink_count; n++)
             if (generation->heirs[n] >= 0)
-                taken[generation->heirs[n]] += ob_machine_out(core, (int)n);
+                taken[generation->heirs[n]] += ob_machine_out(machine, (int)n);
     }
 }
 

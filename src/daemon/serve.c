@@ -273,7 +273,7 @@ static bool look_again(struct serve *serve)
     bool held = false;
     for (size_t i = 0; i < serve->config->store_count; i++) {
         struct ob_machine_stats stats;
-        ob_machine_stats(ob_engine_core(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i))), &stats);
+        ob_machine_stats(ob_engine_machine(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i))), &stats);
         claimed += stats.claimed;
         held = held || stats.held > 0;
     }
@@ -292,7 +292,7 @@ static bool all_done(struct serve *serve, int64_t now)
     bool idle = true, drained = true, by_headers = false;
     for (size_t i = 0; i < serve->config->store_count; i++) {
         struct ob_machine_stats stats;
-        ob_machine_stats(ob_engine_core(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i))), &stats);
+        ob_machine_stats(ob_engine_machine(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i))), &stats);
         idle = idle && stats.held == 0; /* what is due in the store, the store counts */
         if (!idle)
             ob_leftover_fini(&serve->left[i]);

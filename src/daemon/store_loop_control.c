@@ -58,7 +58,7 @@ static bool tune(struct ob_store_loop *store_loop, int sink, const struct ob_sin
     if (now->rate_count == wanted.rate_count && now->rate_period_us == wanted.rate_period_us &&
         now->concurrency == wanted.concurrency)
         return false;
-    if (ob_machine_tune(ob_engine_core(store_loop->engine), sink, &wanted, NULL))
+    if (ob_machine_tune(ob_engine_machine(store_loop->engine), sink, &wanted, NULL))
         return false;
     *now = wanted;
     return true;

@@ -287,7 +287,7 @@ static void note_stats(struct outbox_dispatcher *dispatcher)
 {
     struct ob_machine_stats stats;
     struct ob_async_store_state async;
-    ob_machine_stats(ob_engine_core(dispatcher->engine), &stats);
+    ob_machine_stats(ob_engine_machine(dispatcher->engine), &stats);
     ob_engine_store_state(dispatcher->engine, &async);
     pthread_mutex_lock(&dispatcher->lock);
     dispatcher->stats = (struct outbox_dispatcher_stats){.claimed = stats.claimed,

@@ -267,7 +267,7 @@ bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us)
     return true;
 }
 
-struct ob_machine *ob_engine_core(struct ob_engine *engine)
+struct ob_machine *ob_engine_machine(struct ob_engine *engine)
 {
     return engine->core;
 }

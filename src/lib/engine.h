@@ -63,7 +63,7 @@ void ob_engine_taken(struct ob_engine *engine, int sink, int count);
 /* How many messages a claim asks for, and how often to look when nobody rings. True when that is a change. */
 bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us);
 
-struct ob_machine *ob_engine_core(struct ob_engine *engine); /* for stats, tune, pace */
+struct ob_machine *ob_engine_machine(struct ob_engine *engine); /* for stats, tune, pace */
 void ob_engine_store_state(const struct ob_engine *engine, struct ob_async_store_state *state);
 
 #endif

@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "core/codec.h"
 
+#include <string.h>
+
 struct shown {
     struct ob_cli *cli;
     struct ob_json *json;
@@ -48,6 +50,13 @@ static void show_payload(struct ob_cli *cli, const struct ob_message_row *row)
     ob_buf_fini(&buf);
 }
 
+static const char *dead_because(const char *reason)
+{
+    if (strcmp(reason, "attempts") == 0)
+        return "all attempts spent";
+    return strcmp(reason, "terminal") == 0 ? "rejected permanently" : reason;
+}
+
 static void show_table(struct ob_cli *cli, const struct ob_message_row *row)
 {
     char id[37], text[120];
@@ -56,8 +65,8 @@ static void show_table(struct ob_cli *cli, const struct ob_message_row *row)
     ob_say_text(cli, "status", 16, OB_COLOR_DIM);
     ob_say_text(cli, ob_status_name(row->status), 0, ob_status_color(row->status));
     if (row->dead_reason) {
-        fputs(", ", stdout);
-        ob_say_text(cli, row->dead_reason, 0, OB_COLOR_NONE);
+        fputs(": ", stdout);
+        ob_say_text(cli, dead_because(row->dead_reason), 0, OB_COLOR_NONE);
     }
     printf("%s\n", row->parked ? ", waiting for an earlier message of its key" : "");
     snprintf(text, sizeof text, "%d begun, %d of %d spent (limit of the %s)%s", row->attempts, row->spent,

@@ -25,7 +25,7 @@ static void status_line(struct ob_cli *cli, const struct ob_status_row *row)
     if (row->stuck)
         printf("  %lld stuck", (long long)row->stuck);
     if (row->parked)
-        printf("  %lld behind their key", (long long)row->parked);
+        printf("  %lld waiting for an earlier message of the key", (long long)row->parked);
     if (row->delayed)
         printf("  %lld delayed", (long long)row->delayed);
     putchar('\n');

@@ -197,7 +197,7 @@ create table @schema@.pause (
     id          bigint generated always as identity primary key,
     namespace   text, -- null: all
     topic       text, -- null: all of the namespace
-    sink text, -- a sink by name; the relay heeds it
+    sink text, -- a sink by name; relays obey it
     lane        bigint, -- of one topic, whether there is such a lane yet or not
     like_namespace text, -- where namespace or topic has a * or a ?: both, as patterns of LIKE
     like_topic  text,

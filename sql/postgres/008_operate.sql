@@ -184,7 +184,7 @@ begin
 end
 $$;
 
--- Pauses everything (no argument), a namespace, a topic, or a sink (a sink's name, which the relay heeds). Namespace
+-- Pauses everything (no argument), a namespace, a topic, or a sink (a sink's name; relays obey it). Namespace
 -- and topic may be patterns with * and ?, which hold for topics that come later, too.
 -- Producers go on; messages gather. What is out under a lease is finished.
 create function @schema@.pause(namespace text default null, topic text default null, sink text default null,

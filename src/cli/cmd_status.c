@@ -15,7 +15,7 @@ static void status_line(struct ob_cli *cli, const struct ob_status_row *row)
     if (row->due)
         ob_age_text(row->oldest_due_s, age);
     ob_say_text(cli, name, 32, OB_COLOR_NONE);
-    printf(" %9lld %9lld ", (long long)row->pending, (long long)row->processing);
+    printf(" %9lld %10lld ", (long long)row->pending, (long long)row->processing);
     char dead[32];
     snprintf(dead, sizeof dead, "%9lld", (long long)row->dead);
     ob_say_text(cli, dead, 0, row->dead ? OB_COLOR_RED : OB_COLOR_NONE);
@@ -35,7 +35,7 @@ static bool status_row(void *ctx, const struct ob_status_row *row)
 {
     struct totals *totals = ctx;
     if (totals->topics++ == 0 && !totals->json)
-        printf("%-32s %9s %9s %9s %9s\n", "TOPIC", "PENDING", "OUT", "DEAD", "AGE");
+        printf("%-32s %9s %10s %9s %9s\n", "TOPIC", "PENDING", "PROCESSING", "DEAD", "AGE");
     totals->pending += row->pending;
     totals->due += row->due;
     totals->delayed += row->delayed;

@@ -70,7 +70,7 @@ struct ob_relay_row {
     bool alive; /* seen within three beats */
 };
 
-/* What a relay must heed. Each is called for what there is of its kind; NULL: not wanted. Texts are borrowed. */
+/* What relays obey. Each is called for what there is of its kind; NULL: not wanted. Texts are borrowed. */
 struct ob_control {
     void *ctx;
     void (*paused)(void *ctx, const char *name_space, const char *topic, const char *sink); /* as in pause */

@@ -103,7 +103,7 @@ static const char *keep(struct notebook *book, const char *text)
 static void on_paused(void *ctx, const char *name_space, const char *topic, const char *sink)
 {
     struct notebook *book = ctx;
-    (void)name_space; /* claims heed these by themselves */
+    (void)name_space; /* claims obey these by themselves */
     (void)topic;
     book->report.pause_count++;
     const char **name = sink ? add(book, &book->paused, sizeof *name) : NULL;

@@ -22,7 +22,7 @@ struct ob_serve_options {
     bool until_empty;       /* end when nothing is left to deliver */
 };
 
-/* From here on the signals above wait until the relay runs, which heeds them before it claims anything. To be called
+/* From here on the signals above wait until the relay runs, which obeys them before it claims anything. To be called
  * before other threads are made. */
 void ob_serve_hold_signals(void);
 /* Returns when the relay has ended; an error when it could not begin. */

@@ -1,4 +1,4 @@
--- control: what a relay must heed, in one look: pauses, settings changed at run time, and the lanes there are.
+-- control: what relays obey, in one statement: pauses, settings changed at run time, and the lanes there are.
 -- Columns: kind (0 pause, 1 tuning, 2 lane), then namespace, topic, sink; or name, value, null; or namespace, topic,
 -- null.
 SELECT 0, nullif(namespace, ''), nullif(topic, ''), nullif(sink, '') FROM outbox_pause

@@ -120,7 +120,7 @@ static amqp_rpc_reply_t log_in(struct ob_amqp *amqp)
                                       AMQP_SASL_METHOD_PLAIN, amqp->username, amqp->password);
 }
 
-/* The library itself trusts nobody; OpenSSL knows whom the system trusts, and heeds SSL_CERT_FILE and SSL_CERT_DIR. */
+/* The library itself trusts nobody; OpenSSL knows whom the system trusts, and reads SSL_CERT_FILE and SSL_CERT_DIR. */
 static int set_tls(struct ob_amqp *amqp, amqp_socket_t *socket)
 {
     int status = AMQP_STATUS_OK;

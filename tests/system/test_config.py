@@ -136,6 +136,19 @@ def test_all_sinks_in_one_run(file):
     assert "5 errors" in done.stderr
 
 
+@pytest.mark.parametrize("url, allow, told", [
+    ("http://localhost:8080/x", "", "127.0.0.1"), ("http://10.1.2.3/x", "", "10.1.2.3"), ("http://[::1]/x", "", "::1"),
+    ("http://10.1.2.3/x", "10.0.0.0/8", None), ("http://localhost/x", "127.0.0.1", None), ("https://a.example/x", "", None)])
+def test_an_address_that_will_be_refused(file, url, allow, told):
+    """V11 N3: an address that no delivery may reach is told before the first one, with what allows it."""
+    path = file("store: sqlite:x.db\nsinks: {a: {kind: http, url: '%s'%s}}\nroutes: [{sink: a}]\n"
+                % (url, ", allow: '%s'" % allow if allow else ""))
+    done = cli("validate", path)
+    assert done.returncode == 0, done.stdout
+    assert ("warning: sinks.a.url: leads to %s," % told in done.stdout) == (told is not None), done.stdout
+    assert (": warning:" in done.stdout) == (told is not None), done.stdout
+
+
 def test_a_kind_that_is_not_known(file):
     """V11: those of the build are named."""
     done = cli("validate", file("sinks: {a: {kind: nul}}\nroutes: [{sink: a}]\n"))

@@ -3,7 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "sink/common/check.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -46,6 +48,51 @@ const struct outbox_sink_setting ob_http_settings[] = {
     OB_TLS_MORE_SETTINGS,
     {NULL},
 };
+
+/* ---- before it is opened ----------------------------------------------------------------------------------------- */
+
+/* The address that the URL names in figures, or localhost's; false for any other name. */
+static bool names_address(const char *text, char *address, size_t size)
+{
+    char *host = NULL;
+    bool found = false;
+    struct in6_addr bytes;
+    CURLU *url = curl_url();
+    if (url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
+        curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK) {
+        size_t len = strlen(host);
+        bool six = host[0] == '[' && len > 2;
+        snprintf(address, size, "%.*s", (int)(six ? len - 2 : len), six ? host + 1 : host);
+        if (strcasecmp(address, "localhost") == 0)
+            snprintf(address, size, "127.0.0.1");
+        found = inet_pton(six ? AF_INET6 : AF_INET, address, &bytes) == 1;
+    }
+    curl_free(host);
+    curl_url_cleanup(url);
+    return found;
+}
+
+/* The guard refuses such an address at every delivery: it is better said before the first one. Names are judged when they are
+ * resolved. */
+void ob_http_config_check(const struct outbox_sink_check *check)
+{
+    const struct ob_options options = {check->options, check->count, ob_http_settings};
+    struct ob_net_guard guard;
+    const char *place;
+    char address[64];
+    enum outbox_code code = OUTBOX_OK;
+    ob_net_guard_init(&guard);
+    for (size_t i = 0; !code && (place = ob_option_next(&options, "allow", &i));)
+        code = ob_net_guard_allow(&guard, place, NULL);
+    if (!code && !*ob_option_string(&options, "proxy") &&
+        names_address(ob_option_string(&options, "url"), address, sizeof address) &&
+        !ob_net_guard_passes_text(&guard, address))
+        ob_check_problem(check, false, "url",
+                         "leads to %s, which is not a public address: every delivery will be refused. To allow it, add "
+                         "allow: %s",
+                         address, address);
+    ob_net_guard_fini(&guard);
+}
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 

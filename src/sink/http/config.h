@@ -43,6 +43,9 @@ struct ob_http_config {
 
 extern const struct outbox_sink_setting ob_http_settings[];
 
+/* For the sink's table: an address in `url` that the guard refuses. */
+void ob_http_config_check(const struct outbox_sink_check *check);
+
 /* On failure fini is still the caller's to call. */
 enum outbox_code ob_http_config_init(struct ob_http_config *config, const struct outbox_sink_option *given,
                                      size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;

@@ -346,6 +346,7 @@ const struct outbox_sink_ops ob_sink_http = {
     .cancel = http_cancel,
     .close = http_close,
     .settings = ob_http_settings,
+    .check = ob_http_config_check,
     .ping = http_ping,
     .descriptors = 4,
     .descriptors_each = 1,

@@ -167,7 +167,7 @@ def test_pytest_that_fails_outside_of_a_test_failed(tmp_path):
 def test_a_name_chooses_jobs_and_tests():
     """FILE::TEST narrows a job down, whatever kind of job it is."""
     jobs = [TapJob("unit/base/test_buf", ["x"]), PytestJob("system/test_cli.py", "tests/system/test_cli.py"),
-            CommandJob("check/docs", ["y"])]
+            PytestJob("system/test_cli_names.py", "tests/system/test_cli_names.py"), CommandJob("check/docs", ["y"])]
     chosen, lost = runner_script().wanted(jobs, ["test_buf::grow", "test_cli::help"], None)
     assert lost == []
     assert [job.name for job in chosen] == ["unit/base/test_buf", "system/test_cli.py"]

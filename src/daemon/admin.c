@@ -1,8 +1,8 @@
 /* admin.c - see admin.h. The only file that knows libmicrohttpd.
  *
- * Bounded: so many connections, so long for a request (visitors.h), so much memory each; requests with a body are refused.
- * The thread is ours, not the library's: its own timeouts count from the last byte, and a client that sends one now and then
- * stays for ever. */
+ * The number of connections, the time per request (visitors.h) and the memory per connection are limited; requests with a
+ * body are refused. We run our own thread instead of the library's, because the library's timeouts count from the last
+ * byte: a client that sends a byte now and then would stay for ever. */
 #include "daemon/admin.h"
 
 #include "base/alloc.h"
@@ -25,15 +25,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Twice as many as may stay: those sent away take a moment to go. */
+/* Twice as many as may stay: disconnected visitors take a moment to close. */
 enum { CONNECTIONS = 2 * OB_VISITORS, CONNECTION_BYTES = 16 * 1024 };
 
 struct ob_admin {
     struct ob_admin_options set;
     struct MHD_Daemon *daemon;
-    struct ob_visitors visitors; /* the thread's */
+    struct ob_visitors visitors; /* used by the thread only */
     pthread_t thread;
-    int wake; /* an eventfd: the end */
+    int wake; /* an eventfd: tells the thread to end */
     atomic_bool stop;
 };
 
@@ -98,7 +98,7 @@ static bool takes(const struct route *route, const char *method)
     return strcmp(route->method, method) == 0 || (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
 }
 
-/* *allow is set when the path is known, but not for this method. */
+/* Sets *allow when the path exists, but not for this method. */
 static const struct route *find(const char *method, const char *path, const char **allow)
 {
     *allow = NULL;
@@ -160,7 +160,7 @@ union address {
     struct sockaddr_in6 v6;
 };
 
-/* Numbers only, and localhost: where it listens must not depend on what a name server says. */
+/* Numeric addresses and localhost only: the listening address must not depend on a name server. */
 static bool parse_listen(const char *text, union address *address)
 {
     char host[64];
@@ -247,7 +247,7 @@ static void *run(void *ctx)
     return NULL;
 }
 
-/* The thread must not be the one that a signal interrupts: the loop's is. */
+/* Signals are blocked in this thread: the loop's thread must receive them. */
 static int start_thread(struct ob_admin *admin)
 {
     sigset_t all, before;
@@ -258,7 +258,7 @@ static int start_thread(struct ob_admin *admin)
     return failed;
 }
 
-/* False, and errno. */
+/* On failure returns false and sets errno. */
 static bool start(struct ob_admin *admin, const union address *address)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG;

@@ -10,14 +10,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* OWN: the loop, the log, threads that look names up. STORE: three connections and a maintenance thread's, or a file with its journal
- * twice; what watches them; and one for each configuration that drains. */
+/* OWN: the loop, the log, resolver threads. STORE: three connections and the maintenance thread's, or a file with its
+ * journal twice; the descriptors that watch them; and one for each draining configuration. */
 enum { REASONABLE = 65536, OWN = 32, STORE = 24, GUESS = 4, GUESS_EACH = 1 };
 
-static struct rlimit given; /* as it was before it was raised */
+static struct rlimit given; /* the limit before it was raised */
 
-/* In the child of a fork. What a sink runs gets what we were given: programs that use select() or close all descriptors up
- * to the limit count on that. */
+/* Runs in the child after a fork. Programs that a sink starts get the original limit: those that use select() or close
+ * all descriptors up to the limit depend on it. */
 static void give_back(void)
 {
     (void)setrlimit(RLIMIT_NOFILE, &given);
@@ -51,7 +51,7 @@ static int most_connections(const struct ob_config_sink *sink)
     return most;
 }
 
-/* What a sink takes with so many connections at most; cap 0: as many as it may have. */
+/* The descriptors that a sink needs with at most `cap` connections; cap 0: as many as it may have. */
 static int64_t taken_by(const struct ob_config_sink *sink, int cap)
 {
     const struct outbox_sink_ops *ops = sink->ops;

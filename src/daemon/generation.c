@@ -146,8 +146,8 @@ enum outbox_code ob_generation_start(struct ob_generation *generation, struct ou
 {
     const struct ob_config *config = generation->set.config;
     enum outbox_code code = OUTBOX_OK;
-    /* What the generation before has out is out under its name, and unknown to this one: a claim under the same name would
-     * pass it (see core/schedule.h). */
+    /* What the previous generation has in flight is claimed under its name and unknown to this one: a claim under the
+     * same name would overtake it (see core/schedule.h). */
     snprintf(generation->claims_by, sizeof generation->claims_by, "%s.%u", generation->set.worker,
              generation->set.number);
     for (size_t i = 0; i < config->store_count && !code; i++) {

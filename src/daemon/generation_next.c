@@ -1,4 +1,4 @@
-/* generation_next.c - one generation after another: what a reload leaves as it is, and how the old one ends. */
+/* generation_next.c - the handover from one generation to the next: what a reload keeps, and how the old one ends. */
 #include "daemon/generation_int.h"
 
 #include "core/sink_state.h"
@@ -23,7 +23,7 @@ static int find_store(const struct ob_config *config, const char *name)
     return -1;
 }
 
-/* ---- what stays ---- */
+/* ---- what is kept ---- */
 
 struct ob_sink_instance *ob_generation_same_sink(const struct ob_generation *generation,
                                                  const struct ob_config_sink *sink, const struct outbox_sink_ops *ops)
@@ -68,7 +68,7 @@ struct ob_maintenance **ob_generation_same_maintenance(struct ob_generation *gen
     return same ? &before->maintenances[j] : NULL;
 }
 
-/* ---- the change ---- */
+/* ---- the handover ---- */
 
 void ob_generation_show_series(struct ob_generation *generation)
 {
@@ -82,7 +82,7 @@ void ob_generation_show_series(struct ob_generation *generation)
     }
 }
 
-/* Sinks go on where they were, and operators need not say again what they want. */
+/* The state of the sinks is kept, and so are pauses and tunings: operators need not repeat them. */
 static void take_over_store_loop(struct ob_generation *generation, size_t i)
 {
     struct ob_generation *before = generation->set.before;
@@ -127,7 +127,7 @@ void ob_generation_leave_maintenance(struct ob_generation *generation, const str
     }
 }
 
-/* Claims no more, and finishes what is out: no delivery takes longer than the timeout of its sink. */
+/* Stops claiming and finishes what is in flight: no delivery takes longer than the timeout of its sink. */
 static void drain(struct ob_generation *generation, const struct ob_config *heir)
 {
     const struct ob_config *config = generation->set.config;
@@ -160,12 +160,12 @@ void ob_generation_take_over(struct ob_generation *generation)
     ob_health_forget_stores(generation->set.health);
     ob_generation_tick(generation);
     generation->started = true;
-    generation->set.before = NULL; /* it may go before this one does */
+    generation->set.before = NULL; /* it may be freed before this one */
 }
 
-/* ---- what is still out ---- */
+/* ---- what is still in flight ---- */
 
-/* Looked up once for each heir: there are more reloads than one. */
+/* Looked up once per heir: several reloads may follow each other. */
 static void find_heirs(struct ob_generation *generation, const struct ob_generation *heir)
 {
     const struct ob_config *config = generation->set.config;
@@ -178,7 +178,7 @@ static void find_heirs(struct ob_generation *generation, const struct ob_generat
         generation->store_heirs[i] = find_store(heir->set.config, config->stores[i].name);
 }
 
-/* What it has out for the store that is number `store` in its heir. */
+/* Adds what it has in flight for the store that has the index `store` in its heir. */
 static void add_out(const struct ob_generation *generation, int store, int *taken)
 {
     const struct ob_config *config = generation->set.config;

@@ -1,4 +1,4 @@
-/* health.c - see health.h. One lock around little data; the tick, which comes most often, is an atomic word. */
+/* health.c - see health.h. One lock guards the little data there is; the tick, which is set most often, is atomic. */
 #include "daemon/health.h"
 
 #include "base/alloc.h"
@@ -20,7 +20,7 @@ struct store {
 struct ob_health {
     _Atomic int64_t tick_us; /* of the monotonic clock */
     int64_t stall_us;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards all members below */
     enum ob_health_phase phase;
     struct store *stores;
 };
@@ -100,7 +100,7 @@ void ob_health_forget_stores(struct ob_health *health)
     pthread_mutex_unlock(&health->lock);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 bool ob_health_live(struct ob_health *health)
 {

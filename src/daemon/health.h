@@ -1,7 +1,7 @@
-/* health.h - whether the relay lives and is ready, as others may ask at any time.
+/* health.h - whether the relay is live and ready, for probes.
  *
- * The loop's thread tells; any thread asks. Live: the loop turned not long ago. Ready: it runs, and every store answers
- * with the schema that this version needs. */
+ * The loop's thread sets the state; any thread may read it. Live: the loop has turned recently. Ready: the relay runs,
+ * and every store answers with the schema that this version needs. */
 #ifndef OB_DAEMON_HEALTH_H
 #define OB_DAEMON_HEALTH_H
 
@@ -16,20 +16,20 @@ enum ob_health_phase { OB_HEALTH_STARTING, OB_HEALTH_RUNNING, OB_HEALTH_STOPPING
 
 struct ob_health;
 
-/* NULL: no memory. stall_us: a loop that has not turned for so long is stuck; 0: OB_HEALTH_STALL_US. */
+/* NULL: no memory. stall_us: a loop that has not turned for this long is stuck; 0: OB_HEALTH_STALL_US. */
 struct ob_health *ob_health_new(int64_t stall_us);
 void ob_health_free(struct ob_health *health);
 
-/* At least every few seconds, also when there is nothing to do. */
+/* Call at least every few seconds, even when there is nothing to do. */
 void ob_health_tick(struct ob_health *health);
 void ob_health_set_phase(struct ob_health *health, enum ob_health_phase phase);
-/* reason: what keeps it from being ready, for people; NULL when it is. A store not told of yet is not ready. */
+/* reason: why it is not ready, as text for operators; NULL when it is ready. A store that was never set is not ready. */
 void ob_health_set_store(struct ob_health *health, const char *name, bool ready, const char *reason);
 void ob_health_forget_stores(struct ob_health *health); /* at a reload */
 
 bool ob_health_live(struct ob_health *health);
 bool ob_health_ready(struct ob_health *health);
-/* The answers as JSON documents. Both return what the functions above do. */
+/* The answers as JSON documents. Both return the same value as the functions above. */
 bool ob_health_live_json(struct ob_health *health, struct ob_buf *buf);
 bool ob_health_ready_json(struct ob_health *health, struct ob_buf *buf);
 

@@ -14,7 +14,7 @@ static void tell(struct ob_lag *lag, int64_t now)
     lag->long_turns = 0;
 }
 
-/* The turn is over; the loop waits next. What it does when it has waited is part of the next turn. */
+/* The turn has ended; the loop waits next. Its work after the wait belongs to the next turn. */
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct ob_lag *lag = prepare->data;

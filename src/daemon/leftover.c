@@ -31,7 +31,8 @@ static bool matches(const char *glob, const char *name)
     return !glob || ob_glob_match(glob, name);
 }
 
-/* Whether every sink that messages of the topic may go to is paused: which of them is meant, only headers would tell. */
+/* Whether every sink that messages of the topic may go to is paused. Which of these sinks a message goes to depends on
+ * its headers. */
 static bool all_paused(const struct ob_store_loop *store_loop, const struct ob_config *config,
                        const struct ob_status_row *row)
 {
@@ -44,7 +45,7 @@ static bool all_paused(const struct ob_store_loop *store_loop, const struct ob_c
             return false;
         any = true;
         if (!route->header_count)
-            break; /* what comes behind it gets nothing */
+            break; /* later routes get nothing */
     }
     return any;
 }

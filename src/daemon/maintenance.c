@@ -1,12 +1,12 @@
 /* maintenance.c - see maintenance.h.
  *
- * The thread fills a notebook of its own and swaps it with the one that the loop reads, under a lock that is held for the
- * swap only.
+ * The thread fills its own notebook and swaps it with the one that the loop reads, under a lock that is held only for the
+ * swap.
  *
- * A call may never come back: somebody holds a lock in the database, or its server stands still. Whoever stops the maintenance thread
- * does not wait for that. The thread is left behind then, and ends by itself some day: so it owns all that it uses, and
- * touches nothing of the host's once `stop` is set. Left behind, it says nothing more to the store: another may live under
- * its name by now. */
+ * A call may never return: another session holds a lock in the database, or the server hangs. Stopping does not wait for
+ * that. The thread is then abandoned and ends by itself when the call returns, so it owns everything that it uses, and
+ * does not touch anything of the host after `stop` is set. An abandoned thread writes nothing more to the store: another
+ * relay may use its name by then. */
 #include "daemon/maintenance.h"
 
 #include "base/alloc.h"
@@ -26,7 +26,7 @@
 enum { BEAT_US = 10000000, COUNT_US = 15000000, BACKOFF_US = 500000, BACKOFF_CAP_US = 5000000, PATIENCE_US = 2000000 };
 enum { LIST_MAX = 1 << 17, LANES_MAX = 50000 };
 
-/* A list in an arena that grows by doubling; what it grew out of stays in the arena until it is emptied. */
+/* A list in an arena that grows by doubling; outgrown copies stay in the arena until it is emptied. */
 struct list {
     void *items;
     size_t count, room;
@@ -36,38 +36,38 @@ struct notebook {
     struct ob_maintenance_report report;
     struct ob_arena arena;
     struct list lanes, paused, tunings, gauges, topics, unrouted;
-    bool failed; /* no memory: half of a list is no list */
+    bool failed; /* no memory: the lists are incomplete and must not be used */
 };
 
 struct ob_maintenance {
     char *url, *schema, *name, *worker; /* of the store, and of this relay */
-    char *info;                         /* what the beats tell of this relay; the thread's */
-    char *next_info;                    /* under the lock: it replaces info; NULL: it stays */
+    char *info;                         /* what the heartbeats report about this relay; used by the thread only */
+    char *next_info;                    /* under the lock: replaces info; NULL: no change */
     struct terms {
         const char *state;
         int64_t control_every_us, purge_every_us;
         struct ob_log log;
-    } terms, next;    /* next: under the lock, the thread's from its next round on */
-    uv_async_t *loop; /* the host's: not after stop */
+    } terms, next;    /* next: under the lock; the thread takes it over in its next round */
+    uv_async_t *loop; /* the host's: not used after stop */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake, over;
-    bool stop, hurry, fresh;  /* under the lock, as the next five */
-    bool topics, headers;     /* with hurry: count by topic, and what no route took */
-    int64_t stop_us;          /* when stop was asked for */
-    bool ended;               /* the thread is through */
-    bool left;                /* nobody waits for it: it cleans up after itself */
-    bool silent;              /* another may live under its name: it does not say that it ends */
-    struct notebook books[4]; /* written by the thread; ready; read by the loop; the loop's last that held wishes */
+    bool stop, hurry, fresh;  /* under the lock, like the next five lines */
+    bool topics, headers;     /* with hurry: count by topic; count what no route matched by its headers */
+    int64_t stop_us;          /* when stop was requested */
+    bool ended;               /* the thread has ended */
+    bool left;                /* nobody waits for it: it frees itself */
+    bool silent;              /* another relay may use its name: do not record the end in the store */
+    struct notebook books[4]; /* written by the thread; ready; read by the loop; the last with control */
     struct notebook *writing, *ready, *reading, *control;
-    struct ob_store *store; /* the thread's, from here on */
+    struct ob_store *store; /* used by the thread only, like all members below */
     int64_t backoff_us;
     int64_t control_at, beat_at, count_at, purge_at, open_at;
     bool leads;
-    bool looked; /* once: it can be used, whatever comes later */
+    bool looked; /* succeeded once: the store is usable, whatever fails later */
 };
 
-/* What a round is asked for beside what is due. */
+/* What a round was requested to do in addition to what is due. */
 struct wish {
     bool hurry, topics, headers;
 };
@@ -103,7 +103,7 @@ static const char *keep(struct notebook *book, const char *text)
 static void on_paused(void *ctx, const char *name_space, const char *topic, const char *sink)
 {
     struct notebook *book = ctx;
-    (void)name_space; /* claims obey these by themselves */
+    (void)name_space; /* the store applies these in its claims */
     (void)topic;
     book->report.pause_count++;
     const char **name = sink ? add(book, &book->paused, sizeof *name) : NULL;
@@ -115,7 +115,7 @@ static void on_tuned(void *ctx, const char *name, const char *value)
 {
     struct notebook *book = ctx;
     struct ob_tuning tuning, *kept;
-    /* A name of a newer version means nothing here. */
+    /* A name from a newer version is ignored. */
     if (ob_tuning_parse(name, value, &tuning, NULL) == OUTBOX_OK && (kept = add(book, &book->tunings, sizeof *kept)))
         *kept = tuning;
 }
@@ -124,7 +124,7 @@ static void on_lane(void *ctx, const char *name_space, const char *topic)
 {
     struct notebook *book = ctx;
     if (book->lanes.count == LANES_MAX)
-        return; /* the list spares claims; a lane that is not in it is claimed like any other */
+        return; /* the list only saves work: lanes that are not in it are claimed like any other */
     struct outbox_lane *lane = add(book, &book->lanes, sizeof *lane);
     if (lane)
         *lane = (struct outbox_lane){keep(book, name_space), keep(book, topic)};
@@ -195,7 +195,7 @@ static void book_publish(struct ob_maintenance *maintenance)
     if (book->failed)
         report->controlled = report->counted = report->by_topic = false;
     pthread_mutex_lock(&maintenance->lock);
-    if (maintenance->fresh) /* the loop has not seen the last one: what it removed must not be forgotten */
+    if (maintenance->fresh) /* the loop has not read the last report: add its count */
         report->purged += maintenance->ready->report.purged;
     maintenance->writing = maintenance->ready;
     maintenance->ready = book;
@@ -210,7 +210,7 @@ static void book_publish(struct ob_maintenance *maintenance)
 
 static void tell_trouble(struct ob_maintenance *maintenance, const struct outbox_error *err)
 {
-    if (maintenance->backoff_us == 0) /* the first of a row */
+    if (maintenance->backoff_us == 0) /* the first failure in a row */
         ob_log(&maintenance->terms.log, maintenance->looked ? OB_LOG_WARN : OB_LOG_ERROR,
                maintenance->looked ? "maintenance connection lost: retrying"
                                    : "store unusable: deliveries suspended, retrying",
@@ -226,7 +226,7 @@ static void give_up_connection(struct ob_maintenance *maintenance, const struct 
         maintenance->store->ops->close(maintenance->store);
     maintenance->store = NULL;
     maintenance->leads = false;
-    maintenance->beat_at = 0; /* whoever comes back says so at once; and does not seem to be well until then */
+    maintenance->beat_at = 0; /* after reconnecting, send a heartbeat at once */
     maintenance->backoff_us = maintenance->backoff_us ? maintenance->backoff_us * 2 : BACKOFF_US;
     if (maintenance->backoff_us > BACKOFF_CAP_US)
         maintenance->backoff_us = BACKOFF_CAP_US;
@@ -264,7 +264,7 @@ static ob_code count(struct ob_maintenance *maintenance, struct outbox_error *er
     return code;
 }
 
-/* For whoever waits for the end. */
+/* For `run --until-empty`. */
 static ob_code count_topics(struct ob_maintenance *maintenance, bool headers, struct outbox_error *err)
 {
     enum { UNROUTED_MOST = 100000 };
@@ -302,7 +302,7 @@ static ob_code open_store(struct ob_maintenance *maintenance, struct outbox_erro
     return ob_store_open(maintenance->url, &options, &maintenance->store, err);
 }
 
-/* Whether it is time, and when it is next. */
+/* Whether it is due; if so, sets the next time. */
 static bool due(int64_t *at, int64_t every_us, int64_t now)
 {
     if (every_us <= 0 || now < *at)
@@ -357,7 +357,7 @@ static int64_t next_at(const struct ob_maintenance *maintenance)
     return earlier(at, maintenance->count_at, maintenance->leads);
 }
 
-/* True when it is time to end. */
+/* Waits for the next round. True when the thread must end. */
 static bool rest(struct ob_maintenance *maintenance, struct wish *wish)
 {
     pthread_mutex_lock(&maintenance->lock);
@@ -406,7 +406,7 @@ static void *run(void *ctx)
     if (maintenance->store) {
         struct outbox_error err;
         ob_code ignored = is_silent(maintenance) ? OUTBOX_OK : beat(maintenance, "stopped", &err);
-        (void)ignored; /* its row shows its age all the same */
+        (void)ignored; /* on failure the age of its heartbeat shows it */
         maintenance->store->ops->close(maintenance->store);
     }
     pthread_mutex_lock(&maintenance->lock);
@@ -456,7 +456,7 @@ static struct terms terms_of(const struct ob_maintenance_settings *settings)
                           .log = settings->log ? *settings->log : (struct ob_log){.level = OB_LOG_OFF}};
 }
 
-/* {"sinks": ["billing"]}: whoever names a sink to an operator's command learns whether there is one. NULL without memory. */
+/* {"sinks": ["billing"]}: lets an operator's command check whether the sink that it names exists. NULL: no memory. */
 static char *info_of(const struct ob_config *config)
 {
     struct ob_buf buf = OB_BUF_INIT;
@@ -585,7 +585,7 @@ void ob_maintenance_move(struct ob_maintenance *maintenance, const struct ob_mai
     pthread_mutex_lock(&maintenance->lock);
     maintenance->next = terms_of(settings);
     ob_free(maintenance->next_info);
-    maintenance->next_info = info; /* without memory the old one stays */
+    maintenance->next_info = info; /* no memory: the old one is kept */
     maintenance->loop = settings->wake;
     maintenance->hurry = true;
     if (maintenance->fresh)

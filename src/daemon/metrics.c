@@ -1,7 +1,7 @@
 /* metrics.c - the registry: series of atomic words, found by name. The page is written in metrics_page.c.
  *
- * A series has a place for every value of every metric, also for those it never has: that wastes a kilobyte and makes a
- * place a constant. */
+ * A series has room for every value of every metric, including those that it never uses: this wastes a kilobyte, but
+ * makes every position a constant. */
 #include "daemon/metrics_int.h"
 
 #include "base/alloc.h"
@@ -69,7 +69,7 @@ void ob_series_observe(struct ob_series *series, enum ob_metric metric, int64_t 
 {
     if (!series)
         return;
-    int64_t us = duration_us > 0 ? duration_us : 0; /* clocks differ */
+    int64_t us = duration_us > 0 ? duration_us : 0; /* clocks may differ */
     double seconds = (double)us / 1e6;
     int bucket = 0;
     while (bucket < OB_METRICS_BUCKETS && seconds > ob_metrics_bounds[bucket])
@@ -115,7 +115,7 @@ static const char *text_of(const char *label)
     return label ? label : "";
 }
 
-/* Sorted, so that the page does not jump. */
+/* Sorted, so that the order on the page is stable. */
 static bool before(const struct ob_series *a, const struct ob_series *b)
 {
     int order = strcmp(text_of(a->store), text_of(b->store));
@@ -194,7 +194,7 @@ static void set_total(struct ob_series *series, const struct ob_gauges_row *row)
     ob_series_set(series, OB_METRIC_estimated, row->estimated);
     ob_series_set(series, OB_METRIC_table_bytes, (double)row->table_bytes);
     ob_series_set(series, OB_METRIC_dead_tuples, (double)row->dead_tuples);
-    /* Counted by the store: taken over as it is. */
+    /* Counted by the store, so it is copied. */
     atomic_store_explicit(&series->values[OB_PLACE_repairs], (uint64_t)(row->repairs > 0 ? row->repairs : 0),
                           memory_order_relaxed);
 }

@@ -1,4 +1,4 @@
-/* metrics_int.h - what the registry and its page share: where a value stands in a series. */
+/* metrics_int.h - shared by the registry and its page: the position of each value in a series. */
 #ifndef OB_DAEMON_METRICS_INT_H
 #define OB_DAEMON_METRICS_INT_H
 
@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 enum {
-    OB_METRICS_SUM = OB_METRICS_BUCKETS + 1, /* after the buckets and the one above them all; microseconds */
+    OB_METRICS_SUM = OB_METRICS_BUCKETS + 1, /* after the buckets and the +Inf bucket; microseconds */
     OB_METRICS_OUTCOMES = 10,                /* enum outbox_outcome, and 0 */
     OB_METRICS_STATES = 3,                   /* enum ob_breaker_state */
     OB_METRICS_RESULTS = 2,
@@ -27,7 +27,7 @@ enum ob_metric_labels {
     OB_LABELS_STATE
 };
 
-/* How many words a metric takes. */
+/* The number of words that a metric takes. */
 #define OB_METRIC_WIDTH(type, labels) \
     (OB_##type == OB_HISTOGRAM                 ? OB_METRICS_SUM + 1 \
      : OB_LABELS_##labels == OB_LABELS_OUTCOME ? OB_METRICS_OUTCOMES \
@@ -51,20 +51,20 @@ struct ob_namespace_figures {
 struct ob_series {
     struct ob_series *next;
     char *store, *sink; /* NULL: none */
-    bool shown;         /* guarded by the lock, like what follows up to the values */
+    bool shown;         /* guarded by the lock, like all members from here to the values */
     bool leads;
     struct ob_namespace_figures namespaces[OB_METRICS_NAMESPACES];
     size_t namespace_count;
-    _Atomic uint64_t values[OB_PLACES]; /* counts; of gauges the bits of a double */
+    _Atomic uint64_t values[OB_PLACES]; /* counts; for gauges, the bits of a double */
 };
 
 struct ob_metrics {
-    pthread_mutex_t lock; /* of the list, not of the values */
+    pthread_mutex_t lock; /* guards the list, not the values */
     struct ob_series *list, *process;
     char *version;
 };
 
-extern const double ob_metrics_bounds[OB_METRICS_BUCKETS]; /* upper, in seconds */
+extern const double ob_metrics_bounds[OB_METRICS_BUCKETS]; /* upper bounds in seconds */
 int ob_metric_place(enum ob_metric metric);
 
 #endif

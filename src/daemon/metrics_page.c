@@ -1,7 +1,7 @@
 /* metrics_page.c - writes the page that Prometheus reads: the text format, version 0.0.4.
  *
- * A metric's samples stand together under its HELP and TYPE. Counts of a histogram are summed up here from its buckets,
- * so that they agree with each other whatever is written meanwhile. */
+ * The samples of a metric are grouped under its HELP and TYPE. The count of a histogram is the sum of its buckets, so
+ * that both agree even if values are written at the same time. */
 #include "core/breaker.h"
 #include "daemon/metrics_int.h"
 
@@ -23,7 +23,7 @@ static const struct row {
 #undef OUTBOX_METRIC
 };
 static const char *const type_names[] = {"counter", "gauge", "histogram"};
-/* By enum outbox_outcome; what has no name is never settled as an attempt. */
+/* By enum outbox_outcome; outcomes without a name are never settled as attempts. */
 static const char *const outcome_names[OB_METRICS_OUTCOMES] = {
     [OUTBOX_DELIVERED] = "delivered",    [OUTBOX_RETRY] = "retry",     [OUTBOX_FAILED] = "failed",
     [OUTBOX_LIMITED] = "limited",        [OUTBOX_BLOCKED] = "blocked", [OUTBOX_UNKNOWN] = "unknown",
@@ -62,7 +62,7 @@ static void put_label(struct ob_buf *buf, const char *name, const char *value)
     ob_buf_putc(buf, '"');
 }
 
-/* The name and the labels of the series; one label more when there is one. */
+/* The name and the labels of the series, and one more label if given. */
 static void put_head(struct ob_buf *buf, const struct row *row, const char *suffix, const struct ob_series *series,
                      const char *label, const char *value)
 {

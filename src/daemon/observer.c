@@ -10,8 +10,8 @@ struct sink {
     char *name;
     struct ob_series *series;
     char code[64];    /* of the last attempt that failed */
-    bool down;        /* left alone, and that was said */
-    int64_t short_us; /* when a shortage was last said */
+    bool down;        /* deliveries are suspended, and that was logged */
+    int64_t short_us; /* when a shortage was last logged */
 };
 
 struct ob_observer {
@@ -39,7 +39,7 @@ static struct sink *sink_of(const struct ob_observer *observer, int sink)
 
 /* ---- the log ----------------------------------------------------------------------------------------------------- */
 
-/* False when enough was said in this second. */
+/* False when the limit of lines per second is reached. */
 static bool may_say(struct ob_observer *observer, enum ob_log_level level, int64_t now)
 {
     if (!ob_log_wants(observer->log, level))
@@ -128,7 +128,8 @@ static bool again(enum outbox_outcome outcome)
            outcome == OUTBOX_UNKNOWN || outcome == OUTBOX_SILENT;
 }
 
-/* The sink could not even try: this process lacks something. Nothing is spent, and it is not tried again at once. */
+/* The sink could not even try: this process is short of memory or descriptors. Nothing is spent, and there is no
+ * immediate retry. */
 static void on_shortage(struct ob_observer *observer, struct sink *to, const struct ob_note *note, int64_t now)
 {
     ob_series_add(to->series, OB_METRIC_shortages, 1);
@@ -166,14 +167,14 @@ static void on_delivered(struct ob_observer *observer, const struct ob_note *not
     say(observer, OB_LOG_DEBUG, "delivered", note, now);
 }
 
-/* Being put off once more is nothing new. */
+/* Only the first time that a message is deferred is logged as news. */
 static bool is_new(const struct ob_note *note)
 {
     bool put_off = note->outcome == OUTBOX_LIMITED || note->outcome == OUTBOX_BLOCKED || note->outcome == OUTBOX_SILENT;
     return !put_off || !note->msg || note->msg->deferred == 0;
 }
 
-/* Nobody heard of either; they differ in what they cost. */
+/* No answer came in either case: silent is recorded as unknown. They differ only in whether an attempt is spent. */
 static enum outbox_outcome on_record(enum outbox_outcome outcome)
 {
     return outcome == OUTBOX_SILENT ? OUTBOX_UNKNOWN : outcome;
@@ -201,7 +202,7 @@ static void on_settled(struct ob_observer *observer, const struct ob_note *note,
     }
 }
 
-/* A sink that stays down is tried again and again: that it went down is worth a log line, that it still is down is not. */
+/* A sink that stays down is tried again and again: log when it goes down, not that it is still down. */
 static void on_breaker(struct ob_observer *observer, const struct ob_note *note)
 {
     static const char *const texts[OB_BREAKER_STATE_COUNT] = {
@@ -256,7 +257,7 @@ void ob_observer_note(void *ctx, const struct ob_note *note)
 
 /* ---- ticks ------------------------------------------------------------------------------------------------------- */
 
-/* What is held, with what other generations hold. */
+/* The messages held, added to those of other generations. */
 static void hold(struct ob_observer *observer, const struct ob_machine_stats *stats)
 {
     const struct ob_machine_stats *last = &observer->stats;
@@ -267,7 +268,7 @@ static void hold(struct ob_observer *observer, const struct ob_machine_stats *st
     ob_series_shift(series, OB_METRIC_settling, stats->settling - last->settling);
 }
 
-/* The core and the async store begin at zero with every generation; the counters on the page never fall. */
+/* The core and the async store count from zero in every generation; the counters on the page must never fall. */
 static void take_over(struct ob_observer *observer, const struct ob_machine_stats *stats)
 {
     const struct ob_machine_stats *last = &observer->stats;
@@ -282,7 +283,7 @@ static void take_over(struct ob_observer *observer, const struct ob_machine_stat
     observer->stats = *stats;
 }
 
-/* The first connection of the async store is none made anew. */
+/* The first connection of the async store is not a reconnect. */
 static uint64_t reconnects_of(const struct ob_async_store_state *async)
 {
     return async->connects > 1 ? async->connects - 1 : 0;

@@ -1,13 +1,13 @@
-/* observer.h - hears what becomes of messages (the notes of core/machine.h), writes the log and counts.
+/* observer.h - receives the notes of core/machine.h about messages, and turns them into log lines and metrics.
  *
- * One observer per store and generation. While a generation finishes what it has out, its observer counts beside that of
- * the next: what is held is shown as the sum of both. All of it on the loop's thread.
+ * One observer per store and generation. While a generation drains, its observer counts beside that of the next one: the
+ * messages held are shown as the sum of both. All of it runs on the loop's thread.
  *
- * Levels. debug: claimed, sent, delivered. info: another attempt will follow, no route; a sink that works again;
- * every ten seconds with deliveries one line that sums them up. warn: dead, lease lost, a sink that is left alone.
- * Of the lines about single messages at info and above at most OB_OBSERVER_LINES are written in a second, so that a
- * sink that fails at full speed does not drown the log; how many were left out stands in the summing line. Debug is
- * never cut. Payloads, headers and recipients are never logged. */
+ * Levels. debug: claimed, sent, delivered. info: another attempt follows; no route; a sink works again; one summary line
+ * every ten seconds with deliveries. warn: dead letter, lease lost, deliveries to a sink suspended. Of the lines about
+ * single messages at info and above, at most OB_OBSERVER_LINES are written per second, so that a sink that fails at full
+ * speed does not flood the log; the summary line says how many were left out. Debug lines are never limited. Payloads,
+ * headers and recipients are never logged. */
 #ifndef OB_DAEMON_OBSERVER_H
 #define OB_DAEMON_OBSERVER_H
 
@@ -23,7 +23,7 @@ struct ob_observer;
 struct ob_observer_settings {
     struct ob_metrics *metrics; /* borrowed; NULL: none */
     const struct ob_log *log;   /* borrowed; NULL: none */
-    const char *store;          /* its name; copied, like those of the sinks */
+    const char *store;          /* its name; copied, like the names of the sinks */
     const char *const *sinks;
     int sink_count;
     int64_t (*wall_us)(void); /* NULL: the wall clock */
@@ -31,19 +31,20 @@ struct ob_observer_settings {
 
 /* NULL: no memory. */
 struct ob_observer *ob_observer_new(const struct ob_observer_settings *settings);
-void ob_observer_free(struct ob_observer *observer); /* what it held is held no more */
+void ob_observer_free(struct ob_observer *observer); /* what it counted as held is subtracted */
 
-ob_note_fn ob_observer_note; /* ctx is the observer */
+ob_note_fn ob_observer_note; /* ctx: the observer */
 
-/* About once a second, and once at the end: takes over the counts of the core and the state of the async store, and sums up. */
+/* Call about once a second, and once at the end: adds the counts of the core and the async store to the metrics, and
+ * writes the summary when it is due. */
 void ob_observer_tick(struct ob_observer *observer, const struct ob_machine_stats *stats,
                       const struct ob_async_store_state *async);
-/* Sums up now what is left to sum up. */
+/* Writes the summary now, if there is anything to sum up. */
 void ob_observer_flush(struct ob_observer *observer);
 
-/* The async store was in use before: what it counted by then was counted. */
+/* For an async store that was in use before: what it has counted so far is already in the metrics. */
 void ob_observer_begin(struct ob_observer *observer, const struct ob_async_store_state *async);
-/* Another generation follows: how sinks stand is told by its observer from now on. */
+/* Another generation took over: from now on its observer reports the state of the sinks. */
 void ob_observer_retire(struct ob_observer *observer);
 
 #endif

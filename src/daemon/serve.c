@@ -1,7 +1,7 @@
 /* serve.c - see serve.h.
  *
- * Work is done in the prepare phase, once in every turn of the loop before it waits: verdicts and answers that came in
- * this turn are then acted upon together. One timer wakes the loop for the earliest thing due. */
+ * Work is done in the prepare phase, once per turn of the loop before it waits, so that all verdicts and answers of a
+ * turn are handled together. One timer wakes the loop for whatever is due first. */
 #include "daemon/serve.h"
 
 #include "base/alloc.h"
@@ -34,13 +34,12 @@ struct serve {
     uv_signal_t signals[SIGNALS];
     char worker[OB_WORKER_NAME];
     struct ob_store_loop_table table;
-    int64_t descriptors;      /* that the process may have open */
+    int64_t descriptors;      /* the process's limit */
     unsigned generations;     /* opened so far */
-    bool again;               /* asked to reload while too many drain */
-    struct ob_config *config; /* owned, like those of what drains */
-    struct ob_config
-        *first;     /* the one it started with, kept to the end: what only a restart brings about is as it says */
-    size_t changed; /* options, by this reload */
+    bool again;               /* a reload was requested while too many drain */
+    struct ob_config *config; /* owned, like those of draining generations */
+    struct ob_config *first;  /* the initial one, kept to the end: options that need a restart still have its values */
+    size_t changed;           /* options changed by this reload */
     struct ob_generation *now, *draining[DRAINING];
     struct ob_config *draining_configs[DRAINING];
     size_t draining_count;
@@ -48,12 +47,12 @@ struct serve {
     struct ob_health *health;
     struct ob_admin *admin; /* NULL: no HTTP */
     int64_t watchdog_us, barked_us;
-    uint64_t log_dropped;       /* lines, as counted so far */
-    struct ob_leftover *left;   /* one a store, as of the last count; for until_empty */
-    struct outbox_error failed; /* of until_empty: a store that nobody can use as it is */
-    int64_t count_at_us;        /* when the stores are asked to count again */
+    uint64_t log_dropped;       /* lines counted so far */
+    struct ob_leftover *left;   /* one per store, as of the last count; for until_empty */
+    struct outbox_error failed; /* for until_empty: a store that cannot be used as it is */
+    int64_t count_at_us;        /* when to request the next count */
     int64_t count_every_us;
-    uint64_t looked; /* messages claimed, of all stores, when they were last told to look again */
+    uint64_t looked; /* messages claimed from all stores when they were last made to poll */
 };
 
 static const struct ob_log *log_of(const struct serve *serve)
@@ -148,7 +147,7 @@ static void tell_change(void *ctx, const struct ob_config_change *change)
            OB_STR("before", change->before), OB_STR("after", change->after));
 }
 
-/* Told at every reload until there is a restart: the file says one thing, and the relay does another. */
+/* Logged at every reload until the restart, because the relay does not do what the file says. */
 static void tell_restart(void *ctx, const struct ob_config_change *change)
 {
     const struct serve *serve = ctx;
@@ -163,7 +162,7 @@ static void unload(struct serve *serve, struct ob_config *config)
         serve->set.unload(config);
 }
 
-/* NULL after it said why not. */
+/* NULL after it logged the error. */
 static struct ob_generation *open_next(struct serve *serve, const struct ob_config *config)
 {
     struct outbox_error err = {0};
@@ -262,11 +261,11 @@ static void on_signal(uv_signal_t *handle, int signum)
 
 static void on_timer(uv_timer_t *timer)
 {
-    (void)timer; /* it only ends the wait */
+    (void)timer; /* it only ends the loop's wait */
 }
 
-/* Whoever waits for the end does not wait for the next poll: when the last of what was claimed is settled, there may be
- * more. True when stores are to look. */
+/* With until_empty we do not wait for the next poll: when everything claimed is settled, there may be more. True when the
+ * stores should poll now. */
 static bool look_again(struct serve *serve)
 {
     uint64_t claimed = 0;
@@ -285,15 +284,15 @@ static bool look_again(struct serve *serve)
     return true;
 }
 
-/* The queue may have been empty for a moment only: messages that wait for their next attempt are waited for. What waits for
- * a route, a resume, a later time or an operator's decision is not. */
+/* The queue may be empty only for a moment, so messages that wait for their next attempt are waited for. Messages that
+ * wait for a route, a resume, a later time or an operator's decision are not. */
 static bool all_done(struct serve *serve, int64_t now)
 {
     bool idle = true, drained = true, by_headers = false;
     for (size_t i = 0; i < serve->config->store_count; i++) {
         struct ob_machine_stats stats;
         ob_machine_stats(ob_engine_machine(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i))), &stats);
-        idle = idle && stats.held == 0; /* what is due in the store, the store counts */
+        idle = idle && stats.held == 0; /* messages due in the store are in the store's count */
         if (!idle)
             ob_leftover_fini(&serve->left[i]);
         drained = drained && serve->left[i].known && serve->left[i].waiting == 0;
@@ -315,18 +314,18 @@ static void tell_left(const struct serve *serve)
         ob_leftover_log(&serve->left[i], serve->config->stores[i].name, log_of(serve));
 }
 
-/* The relay delivers when it does so for one store at least. */
+/* The relay is up when it delivers for at least one store. */
 static void tell_up(struct serve *serve)
 {
     bool up = false;
     for (size_t i = 0; i < serve->config->store_count; i++) {
         const struct ob_store_loop *store_loop = ob_generation_store_loop(serve->now, (int)i);
-        up = up || (store_loop && ob_store_loop_enabled(store_loop)); /* not all could be opened: it stops */
+        up = up || (store_loop && ob_store_loop_enabled(store_loop)); /* NULL: the start failed */
     }
     ob_series_set(ob_metrics_process(serve->metrics), OB_METRIC_up, up && serve->phase != STOPPING);
 }
 
-/* Nobody read the log for a while; that is over. */
+/* Logs how many lines were dropped while the log was not read, once it is read again. */
 static void tell_dropped(struct serve *serve)
 {
     if (!serve->set.out)
@@ -356,7 +355,7 @@ static void on_tick(uv_timer_t *timer)
     }
 }
 
-/* What drains does what is due; what is through goes. */
+/* Runs the draining generations, and closes those that have finished. */
 static void turn_draining(struct serve *serve)
 {
     if (serve->draining_count == 0)
@@ -371,7 +370,7 @@ static void turn_draining(struct serve *serve)
     ob_generation_count_out(serve->now, serve->draining, serve->draining_count);
 }
 
-/* Told when all had their turn: where they share an async store, the turn of one may bring an answer for another. */
+/* Computed after all had their turn: where they share an async store, the turn of one may bring an answer for another. */
 static int64_t draining_due(const struct serve *serve)
 {
     int64_t due = INT64_MAX;
@@ -397,7 +396,7 @@ static void on_prepare(uv_prepare_t *prepare)
     int64_t due = ob_generation_turn(serve->now), others = draining_due(serve), now = ob_clock_boot_us();
     due = others < due ? others : due;
     if (serve->phase == RUNNING && serve->set.until_empty && serve->failed.code) {
-        stop(serve, serve->config->grace_us); /* other stores may have messages out */
+        stop(serve, serve->config->grace_us); /* other stores may have messages in flight */
         due = 0;
     } else if (serve->phase == RUNNING && serve->set.until_empty && all_done(serve, now)) {
         tell_left(serve);
@@ -487,7 +486,7 @@ void ob_serve_hold_signals(void)
     mask_signals(SIG_BLOCK);
 }
 
-/* What was sent while the relay began comes first: a turn without work, then the turns that claim. */
+/* Signals that arrived during the start come first: one turn without work, then the turns that claim. */
 static void run(struct serve *serve)
 {
     mask_signals(SIG_UNBLOCK);

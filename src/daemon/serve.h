@@ -1,11 +1,11 @@
 /* serve.h - the relay as a process: its loop, its signals, one configuration after another.
  *
- *     RUNNING ──SIGTERM, SIGINT, nothing left──▶ STOPPING ──everything given back──▶ the end
+ *     RUNNING ──SIGTERM, SIGINT, nothing left──▶ STOPPING ──everything settled or released──▶ ended
  *
- * SIGHUP: the new configuration takes over at once, the old one drains beside it: see generation.h. There are no more than
- * a few that drain; a reload beyond that waits until one is through.
+ * SIGHUP: the new configuration takes over at once, and the old one drains beside it: see generation.h. The number of
+ * configurations that drain at a time is limited; a reload beyond that waits until one has finished.
  *
- * SIGTERM: finish what is out within the grace period, give the rest back unspent. A second one: at once. */
+ * SIGTERM: finish what is in flight within the grace period, release the rest unspent. A second SIGTERM: stop at once. */
 #ifndef OB_DAEMON_SERVE_H
 #define OB_DAEMON_SERVE_H
 
@@ -14,18 +14,18 @@
 
 struct ob_serve_options {
     struct ob_config *config;               /* owned from here on */
-    struct ob_config *(*reload)(void *ctx); /* a new one, or NULL after it said why not */
+    struct ob_config *(*reload)(void *ctx); /* a new configuration, or NULL after it reported the error */
     void (*unload)(struct ob_config *config);
     void *ctx;
     struct ob_log *log;     /* its level and format follow the configuration */
-    struct ob_log_out *out; /* where it writes to; NULL: somewhere else */
-    bool until_empty;       /* end when nothing is left to deliver */
+    struct ob_log_out *out; /* the output of log; NULL: log writes elsewhere */
+    bool until_empty;       /* stop when nothing is left to deliver */
 };
 
-/* From here on the signals above wait until the relay runs, which obeys them before it claims anything. To be called
- * before other threads are made. */
+/* Blocks the signals above until the relay runs, which handles them before its first claim. Call it before other threads
+ * are created. */
 void ob_serve_hold_signals(void);
-/* Returns when the relay has ended; an error when it could not begin. */
+/* Returns when the relay has ended; an error when it could not start. */
 enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 #endif

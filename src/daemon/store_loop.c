@@ -1,4 +1,5 @@
-/* store_loop.c - see store_loop.h. Handles are tagged in deliver and cancel, and untagged in ob_store_loop_verdict: nowhere else. */
+/* store_loop.c - see store_loop.h. Handles are tagged in deliver and cancel, and untagged in ob_store_loop_verdict,
+ * nowhere else. */
 #include "daemon/store_loop_int.h"
 
 #include "base/alloc.h"
@@ -25,7 +26,7 @@ static int route(void *ctx, const struct outbox_delivery *msg, const struct ob_p
     return store_loop->set.config->routes[found].sink;
 }
 
-/* code: OUTBOX_INVALID, what is wrong with it; OUTBOX_NOMEM, a shortage; OUTBOX_OK, it only follows one of these. */
+/* code: OUTBOX_INVALID, the payload is invalid; OUTBOX_NOMEM, a shortage; OUTBOX_OK, it only follows one of these. */
 static void refuse(struct ob_store_loop *store_loop, const struct outbox_sink_item *item, enum outbox_code code,
                    const char *text)
 {
@@ -39,13 +40,13 @@ static void refuse(struct ob_store_loop *store_loop, const struct outbox_sink_it
     ob_engine_verdict(store_loop->engine, item->handle, &verdict);
 }
 
-/* Hands over what is valid, in pieces: what is not valid is dead at once, and what follows it in its key waits (S12). */
+/* Hands over the valid items, in pieces: an invalid item is dead at once, and later ones of its key wait (S12). */
 static void deliver(void *ctx, int sink, const struct outbox_sink_item *items, size_t count)
 {
     struct ob_store_loop *store_loop = ctx;
     struct ob_sink_instance *instance = store_loop->set.instances[sink];
     size_t ready = 0;
-    bool broken = false; /* the one before was not handed over */
+    bool broken = false; /* the previous item was not handed over */
     for (size_t i = 0; i < count; i++) {
         char why[400];
         if (items[i].follows && broken) {
@@ -174,7 +175,7 @@ enum outbox_code ob_store_loop_open(const struct ob_store_loop_settings *setting
         store_loop->polling = true;
         store_loop->poll.data = store_loop;
         uv_poll_start(&store_loop->poll, UV_READABLE, on_readable);
-        /* Until the store has told what operators want, nothing is sent: see store_loop_control.c. */
+        /* Nothing is sent until the store has reported what operators want: see store_loop_control.c. */
         for (size_t i = 0; i < config->sink_count; i++)
             ob_store_loop_pause(store_loop, (int)i, true);
     } else if (!code) {
@@ -208,13 +209,13 @@ void ob_store_loop_close(struct ob_store_loop *store_loop)
 {
     if (!store_loop)
         return;
-    give_number_back(store_loop); /* a sink that answers from here on finds nobody */
+    give_number_back(store_loop); /* later verdicts of sinks are dropped */
     if (!store_loop->polling) {
         free_all(store_loop);
         return;
     }
     uv_close((uv_handle_t *)&store_loop->poll, on_closed);
-    ob_engine_free(store_loop->engine); /* now: whoever comes next to this store may need its lock */
+    ob_engine_free(store_loop->engine); /* now, because a successor may need the store's lock */
     ob_shared_store_unref(store_loop->async);
     store_loop->engine = NULL;
     store_loop->async = NULL;
@@ -222,7 +223,8 @@ void ob_store_loop_close(struct ob_store_loop *store_loop)
 
 int64_t ob_store_loop_turn(struct ob_store_loop *store_loop)
 {
-    /* A verdict given within deliver asks for another step at once; a few of them, then others have their turn. */
+    /* A verdict given within deliver requires another step at once; a few of these are done here, then others have their
+     * turn. */
     int64_t due = ob_engine_due_us(store_loop->engine);
     for (int i = 0; i < 8 && due <= ob_clock_boot_us(); i++) {
         ob_engine_step(store_loop->engine);
@@ -241,7 +243,7 @@ struct ob_shared_store *ob_store_loop_store(struct ob_store_loop *store_loop)
     return store_loop->async;
 }
 
-/* A sink may answer late, and a sink that is wrong may answer anything. */
+/* A sink may answer late, and a faulty sink may return any handle. */
 void ob_store_loop_verdict(void *table, uint64_t handle, const struct outbox_verdict *verdict)
 {
     const struct ob_store_loop_table *loops = table;

@@ -1,18 +1,18 @@
-/* store_loop_control.c - makes a store loop do what operators asked for in the store: pauses, and settings changed while it runs.
+/* store_loop_control.c - applies what operators set in the store: pauses, and settings changed while it runs.
  *
- * A report tells how things are, not what changed: what it does not name is as configured. */
+ * A report describes the current state, not changes: whatever it does not name is as configured. */
 #include "daemon/store_loop_int.h"
 
 #include <string.h>
 
-/* Caps and rates are those of the process: every store gets its part. */
+/* Caps and rates are per process: every store gets a share. */
 static int part(int whole, size_t stores)
 {
     int share = whole / (int)stores;
     return share > 0 ? share : 1;
 }
 
-/* There are no more descriptors than that. */
+/* Limits the concurrency to what the descriptors allow. */
 static void cap(const struct ob_store_loop *store_loop, struct ob_sink_settings *sink)
 {
     int most =

@@ -1,9 +1,9 @@
 /* store_loop_lanes.c - which lanes a store loop's claims ask for.
  *
- * The store is asked for all lanes but those that would only come to be given back: lanes whose one sink is shut (its breaker is
- * open, it is paused, full or limited), and lanes that match no route, when such messages are to wait. A lane that is not known
- * yet is claimed like any other; the machine decides what becomes of its messages. Where there are very many such lanes the store
- * is told the routes instead, so that no claim grows with the number of topics. */
+ * A claim asks for all lanes except those whose messages would only be released again: lanes whose only sink is shut (its
+ * breaker is open, or it is paused, full or limited), and lanes that match no route, if such messages are to wait. A lane
+ * that is not known yet is claimed like any other; the machine decides what happens to its messages. When there are very
+ * many lanes to leave out, the claim passes the routes instead, so that its size does not grow with the number of topics. */
 #include "daemon/store_loop_int.h"
 
 #include "base/alloc.h"
@@ -51,8 +51,8 @@ static size_t lanes_of(const struct ob_store_loop *store_loop, int sink)
     return store_loop->ends ? store_loop->ends[sink + 1] - first_lane(store_loop, sink) : 0;
 }
 
-/* What the routes say of any lane. A route that asks for headers takes some messages of its lanes, and leaves the others to
- * those behind it. rest: lanes that no route leads from are left out too. */
+/* The routes as rules. A route with header conditions takes some messages of its lanes, and leaves the others to later
+ * routes. rest: also leave out lanes that match no route. */
 static size_t make_rules(struct ob_store_loop *store_loop, const bool *shut, bool rest)
 {
     const struct ob_config *config = store_loop->set.config;
@@ -68,7 +68,7 @@ static size_t make_rules(struct ob_store_loop *store_loop, const bool *shut, boo
         store_loop->rules[count++] = (struct outbox_lane_rule){NULL, NULL, true};
         end = count;
     }
-    return end; /* what is behind the last skip says nothing */
+    return end; /* rules after the last skip have no effect */
 }
 
 void ob_store_loop_choose_lanes(void *ctx, bool only, const bool *shut, struct outbox_claim *claim)
@@ -109,8 +109,8 @@ static bool was_told(const struct ob_store_loop *store_loop, const struct outbox
     return false;
 }
 
-/* Messages that wait for a route wait in silence: they are not even claimed. So the first such lanes are told of, each
- * once, and that there are more. */
+/* Messages without a route are not even claimed, so nothing else would be logged about them. The first such lanes are
+ * logged, each once, and then that there are more. */
 static void tell_unrouted(struct ob_store_loop *store_loop, const struct lane *lanes, size_t count)
 {
     const struct ob_config *config = store_loop->set.config;
@@ -133,10 +133,10 @@ static void tell_unrouted(struct ob_store_loop *store_loop, const struct lane *l
     }
 }
 
-/* The lanes by sink; ends has room for one of each, UNROUTED and BY_HEADERS included. */
+/* Groups the lanes by sink; ends has one entry per sink, plus UNROUTED and BY_HEADERS. */
 static void sort_lanes(const struct lane *made, size_t count, int sinks, struct outbox_lane *sorted, size_t *ends)
 {
-    size_t *at = ends; /* while they are counted: where the next one of each goes */
+    size_t *at = ends; /* during the count: where the next lane of each group goes */
     for (size_t i = 0; i < count; i++)
         at[made[i].sink == BY_HEADERS ? sinks + 1 : made[i].sink + 1]++;
     for (int i = 0, sum = 0; i < sinks + 2; i++) {
@@ -165,7 +165,7 @@ void ob_store_loop_lanes(struct ob_store_loop *store_loop, const struct outbox_l
         made[i].sink = ok ? ob_route_lane(store_loop->set.config, lanes[i].name_space, lanes[i].topic) : UNROUTED;
         unrouted += ok && made[i].sink == UNROUTED;
     }
-    if (!ok) { /* the lanes of before will do */
+    if (!ok) { /* keep the previous lanes */
         ob_arena_fini(&names);
         ob_free(made);
         ob_free(sorted);

@@ -36,7 +36,7 @@ static bool notify_state(const char *state, const char *status)
     char text[512];
     if (!getenv("NOTIFY_SOCKET"))
         return false;
-    /* A line break would begin another assignment. */
+    /* A line break would start another assignment. */
     size_t len = status ? strcspn(status, "\n") : 0;
     snprintf(text, sizeof text, "%s%s%.*s", state, status ? "STATUS=" : "", (int)len, status ? status : "");
     return notify(text);

@@ -1,4 +1,5 @@
-/* systemd.h - tells the service manager how the relay is (sd_notify). Does nothing when it was not started by one.
+/* systemd.h - reports the state of the relay to the service manager (sd_notify). Does nothing when the relay was not
+ * started by one.
  *
  * The protocol is one datagram to the socket that NOTIFY_SOCKET names, so no library is needed. */
 #ifndef OB_DAEMON_SYSTEMD_H
@@ -7,14 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* All return whether somebody was told. */
-bool ob_systemd_ready(const char *status);     /* it works; also after a reload */
+/* All return whether the report was sent. */
+bool ob_systemd_ready(const char *status);     /* ready; also after a reload */
 bool ob_systemd_status(const char *status);    /* one line for `systemctl status` */
-bool ob_systemd_reloading(const char *status); /* READY follows */
+bool ob_systemd_reloading(const char *status); /* ob_systemd_ready must follow */
 bool ob_systemd_stopping(const char *status);
-bool ob_systemd_watchdog(void); /* it still works */
+bool ob_systemd_watchdog(void); /* keep-alive for the watchdog */
 
-/* How often watchdog must be called, at the latest: half of what the manager allows. 0: it does not watch. */
+/* The interval at which ob_systemd_watchdog must be called: half of what the service manager allows. 0: no watchdog. */
 int64_t ob_systemd_watchdog_us(void);
 
 #endif

@@ -12,7 +12,7 @@ struct ob_visitor {
     int fd;
     int64_t since_us;
     bool going;
-    unsigned char peer[16]; /* its address; an IPv4 one stands at the beginning */
+    unsigned char peer[16]; /* its address; IPv4 in the first four bytes */
 };
 
 void ob_visitors_init(struct ob_visitors *visitors)
@@ -35,7 +35,7 @@ static void send_away(struct ob_visitor *visitor)
     shutdown(visitor->fd, SHUT_RDWR);
 }
 
-/* The one of a peer that has taken longest, and how many there are; peer NULL: of all. */
+/* The visitor of a peer whose request has taken longest, and how many the peer has; peer NULL: of all. */
 static struct ob_visitor *oldest(struct ob_visitors *visitors, const unsigned char *peer, int *count)
 {
     struct ob_visitor *first = NULL;

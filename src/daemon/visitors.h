@@ -1,10 +1,11 @@
-/* visitors.h - who is connected to a small server, and for how long: nobody keeps others out.
+/* visitors.h - limits the connections of a small server in number and time, so that no client keeps others out.
  *
- * A visitor has so much time for a whole request, from the connection or the answer before to the end of the answer, however
- * it spends it. When there are too many, of one peer or altogether, the one that has taken longest goes: a newcomer always
- * finds a place, also one from the address that floods us. So a probe is answered as long as it asks without delay.
+ * A visitor has a fixed time for a whole request, from the connection or the previous answer to the end of the answer,
+ * however it uses that time. When there are too many visitors, from one peer or in total, the one whose request has taken
+ * longest is disconnected: a new one is always admitted, even from an address that floods us. So a probe that sends its
+ * request without delay is always answered.
  *
- * To go is to have one's socket shut down; the server then notices and closes it. One thread. */
+ * To disconnect a visitor is to shut its socket down; the server then notices and closes it. One thread. */
 #ifndef OB_DAEMON_VISITORS_H
 #define OB_DAEMON_VISITORS_H
 
@@ -16,19 +17,19 @@
 enum { OB_VISITORS = 32, OB_VISITORS_OF_A_PEER = 16, OB_VISITOR_US = 10000000 };
 
 struct ob_visitors {
-    struct ob_list all; /* the one that has taken longest comes first */
+    struct ob_list all; /* the one whose request has taken longest comes first */
 };
 
 struct ob_visitor;
 
 void ob_visitors_init(struct ob_visitors *visitors);
-/* NULL: no memory; then it is not watched over. address may be NULL. */
+/* NULL: no memory; then the connection is not limited. address may be NULL. */
 struct ob_visitor *ob_visitor_came(struct ob_visitors *visitors, int fd, const struct sockaddr *address,
                                    int64_t now_us);
 void ob_visitor_answered(struct ob_visitors *visitors, struct ob_visitor *visitor, int64_t now_us);
 void ob_visitor_left(struct ob_visitor *visitor); /* accepts NULL */
 
-/* Sends those away whose time is up, and says when that is next: INT64_MAX, never. */
+/* Disconnects those whose time is over, and returns when the next one's time ends; INT64_MAX: never. */
 int64_t ob_visitors_sweep(struct ob_visitors *visitors, int64_t now_us);
 
 #endif

@@ -1,4 +1,4 @@
-/* flight.h - the messages that a machine holds: a table of fixed size, one entry from the claim to the settle.
+/* flight.h - the messages that a machine holds, in a table of fixed size; a message has an entry from claim to settle.
  *
  *              ┌────────────── released, unrouted ─────────────┐
  *     FREE ──▶ WAITING ◀─▶ READY ──▶ SENT ─────── verdict ────▶ DONE ◀──▶ SETTLING ──▶ FREE
@@ -8,9 +8,9 @@
  *   READY     in the queue of its sink
  *   SENT      at the sink, in flight
  *   DONE      its outcome is known and waits to be settled
- *   SETTLING  part of the settle that is out; back to DONE when that failed
+ *   SETTLING  part of the settle under way; back to DONE if that fails
  *
- * A handle names an entry and its reuse count: an answer for an entry used again since is no answer. */
+ * A handle consists of an entry's index and its reuse count: an answer for an entry that has since been reused is ignored. */
 #ifndef OB_CORE_FLIGHT_H
 #define OB_CORE_FLIGHT_H
 
@@ -36,7 +36,7 @@ struct ob_flight {
     enum ob_flight_state state;
     uint32_t index, reuse;
     int sink;              /* -1: none */
-    struct outbox_uuid id; /* id and token stand here too: a message that found no memory is still given back */
+    struct outbox_uuid id; /* id and token are copied: a message for which there was no memory must still be released */
     int64_t token, seq;
     int spent;
     struct outbox_delivery *msg; /* owned, one block; NULL when there was no memory */
@@ -44,16 +44,16 @@ struct ob_flight {
     struct ob_key *key;        /* NULL without a key */
     struct ob_list key_node;   /* in the key's list while WAITING, READY or SENT */
     struct ob_list node;       /* READY: the sink's queue; DONE: the settle batch */
-    struct ob_list renew_node; /* wants its lease renewed */
+    struct ob_list renew_node; /* in the list of leases to renew */
     struct ob_heap_node timer;
     int64_t timer_us;
-    int64_t claimed_us, lease_until_us; /* by our own clock, from before the claim was asked */
+    int64_t claimed_us, lease_until_us; /* by our own clock, counted from before the claim was sent */
     bool expired;                       /* the lease has run out by our own clock */
-    bool renewing;                      /* part of the extend that is out */
-    bool out_of_turn;                   /* out in a run, and one before it was not accepted */
-    bool starved;                       /* its sink could not try */
+    bool renewing;                      /* part of the extend under way */
+    bool out_of_turn;                   /* sent in a run, and a message before it was not accepted */
+    bool starved;                       /* its sink could not try, for a shortage */
     int64_t sent_us, timeout_us;
-    struct ob_retry retry; /* as it was when the message was claimed; likewise how many it may spend */
+    struct ob_retry retry; /* retry and max_attempts: as they were when the message was claimed */
     int max_attempts;
     /* the outcome, once DONE */
     enum outbox_outcome outcome;
@@ -69,19 +69,19 @@ struct ob_flights {
     int in_state[OB_FLIGHT_STATE_COUNT];
     size_t bytes; /* of the messages held */
     struct ob_list free;
-    struct ob_heap timers; /* room for all from the beginning: a push never fails */
+    struct ob_heap timers; /* has room for all entries from the start: a push never fails */
 };
 
 enum { OB_TEXT_CODE = 100, OB_TEXT_ERROR = 4000, OB_TEXT_REFERENCE = 500, OB_TEXT_OUTPUT = 65536 };
 
-/* False when memory ran out; fini is due all the same. */
+/* Returns false when out of memory; fini must be called in any case. */
 bool ob_flights_init(struct ob_flights *flights, int count) __attribute__((warn_unused_result));
 void ob_flights_fini(struct ob_flights *flights);
 
-/* A free entry for this message, still FREE; NULL when the table is full. Copies the message; where there is no memory
- * for that, flight->msg is NULL. */
+/* Returns an entry for this message, still FREE; NULL when the table is full. Copies the message; if there is no memory
+ * for the copy, flight->msg is NULL. */
 struct ob_flight *ob_flight_take(struct ob_flights *flights, const struct outbox_delivery *msg);
-/* The one setter. Leaving READY and DONE takes the entry out of its queue; FREE gives everything back. */
+/* The only setter. Leaving READY or DONE removes the entry from its queue; entering FREE frees all it owns. */
 void ob_flight_set(struct ob_flights *flights, struct ob_flight *flight, enum ob_flight_state state);
 void ob_flight_timer(struct ob_flights *flights, struct ob_flight *flight, int64_t at_us); /* INT64_MAX: none */
 
@@ -89,8 +89,8 @@ uint64_t ob_flight_handle(const struct ob_flight *flight);
 /* NULL when that delivery is over. */
 struct ob_flight *ob_flight_find(const struct ob_flights *flights, uint64_t handle);
 
-/* Keeps copies of the texts; without memory they are left out, for the outcome must not wait for them. Texts too long
- * are cut between characters, an output too long is left out. */
+/* Keeps copies of the texts. If there is no memory they are omitted, because the outcome must not wait for them. Texts that
+ * are too long are truncated at a character boundary; an output that is too long is omitted. */
 void ob_flight_texts(struct ob_flight *flight, const char *code, const char *error, const char *reference,
                      const char *output);
 

@@ -1,5 +1,5 @@
-/* machine_int.h - the inside of a machine, shared by machine.c (life, look), machine_event.c (what happened), machine_verdict.c (what a
- * verdict means), machine_end.c (how a message ends) and machine_action.c (what to do). */
+/* machine_int.h - the internals of a machine, shared by machine.c (creation, inspection), machine_event.c (what happened),
+ * machine_verdict.c (what a verdict means), machine_end.c (how a message ends) and machine_action.c (what to do). */
 #ifndef OB_CORE_MACHINE_INT_H
 #define OB_CORE_MACHINE_INT_H
 
@@ -7,17 +7,17 @@
 #include "core/order.h"
 #include "core/schedule.h"
 
-/* A call to the store with many messages: the settle, the extend. At most one of each is out. */
+/* A call to the store with many messages: settle or extend. At most one of each is under way. */
 struct ob_store_batch {
     struct outbox_settle *items;
     uint64_t *handles;
-    int count; /* 0: none is out */
+    int count; /* 0: no such call is under way */
     int64_t asked_us;
 };
 
-enum { OB_PROBE_WIDTH = 64 }; /* the most sinks that a claim of probes names */
+enum { OB_PROBE_WIDTH = 64 }; /* maximum number of sinks in a claim of probes */
 
-/* A message that may be what crashed its worker goes alone; the others wait this long for it. */
+/* A message that may have crashed its worker is delivered alone; the others wait at most this long for it. */
 #define OB_ALONE_US 1000000
 
 enum ob_machine_phase { OB_MACHINE_RUNNING, OB_MACHINE_STOPPING, OB_MACHINE_STOPPED };
@@ -33,13 +33,13 @@ struct ob_machine {
     struct ob_schedule sched;
     struct ob_sink_state *sinks;
     bool *shut;            /* of the last claim */
-    int next_sink;         /* whose turn it is to be handed messages */
-    int next_probe;        /* whose turn it is to be probed */
-    int probe_width;       /* how many sinks a claim of probes names */
-    int64_t probes_us;     /* when the next one may be asked */
-    bool probed;           /* the last claim was one */
+    int next_sink;         /* the sink that is handed messages next */
+    int next_probe;        /* the sink that is probed next */
+    int probe_width;       /* number of sinks in the next claim of probes */
+    int64_t probes_us;     /* when the next claim of probes may be sent */
+    bool probed;           /* the last claim was a claim of probes */
     struct ob_list done;   /* flights to be settled, oldest first */
-    int64_t done_since_us; /* when the first of them came */
+    int64_t done_since_us; /* when the list became non-empty */
     struct ob_list renew;  /* flights whose lease is to be renewed */
     struct ob_store_batch settle, extend;
     struct outbox_sink_item *items; /* of the last deliver */
@@ -47,55 +47,56 @@ struct ob_machine {
         int sink;
         uint64_t handle;
     } * cancels;
-    int cancel_count; /* never more than were out */
-    uint64_t alone;   /* a message that goes alone, while it is held: nothing is claimed or handed over beside it ... */
+    int cancel_count; /* at most the number of messages that were in flight */
+    uint64_t
+        alone; /* a message that is delivered alone: while it is held, nothing else is claimed or handed over ... */
     int64_t alone_until_us; /* ... until then */
     struct ob_machine_stats stats;
 };
 
 /* ---- machine_event.c ---- */
 
-/* Time passes: leases, timeouts, breakers. */
+/* Updates the time: leases, timeouts, breakers. */
 void ob_machine_advance(struct ob_machine *machine, int64_t now_us);
-/* Makes the first of a key ready when its turn has come. */
+/* Makes the first message of a key READY when its turn has come. */
 void ob_machine_refresh_key(struct ob_machine *machine, struct ob_key *key);
 
 /* ---- machine_action.c ---- */
 
-/* Who got no probe has nothing to be probed with, unless others took all there was room for: then fewer are named at once,
- * and in the end it is alone. */
+/* A claim of probes was answered. A sink that got no probe has no message to be probed with, unless other sinks took all the
+ * room in the claim: then the next claims name fewer sinks, in the end only one. */
 void ob_machine_probes_came(struct ob_machine *machine, bool full);
 
 /* ---- machine.c ---- */
 
-/* Tells whoever listens of a step in the life of a message; flight NULL and a sink: of its breaker. */
+/* Reports a step in the life of a message to the host's note function. */
 void ob_machine_note(struct ob_machine *machine, enum ob_note_kind kind, const struct ob_flight *flight);
 void ob_machine_note_settled(struct ob_machine *machine, const struct ob_flight *flight,
                              const struct outbox_settle *item);
-/* Tells of every breaker that changed since the last look. */
+/* Reports every breaker that changed since the last call. */
 void ob_machine_note_breakers(struct ob_machine *machine);
 
 /* ---- machine_end.c ---- */
 
-/* The message goes back unspent, and so does what is behind it. */
+/* Releases the message, unspent, and the messages of its key behind it. */
 void ob_machine_release(struct ob_machine *machine, struct ob_flight *flight, int64_t delay_us);
-/* Everything that is queued for a sink goes back. */
+/* Releases everything that is queued for a sink. */
 void ob_machine_release_sink(struct ob_machine *machine, int index);
-/* Its outcome is known. */
+/* The outcome of the message is known. */
 void ob_machine_end(struct ob_machine *machine, struct ob_flight *flight, enum outbox_outcome outcome,
                     int64_t delay_us);
-/* It is ours no more, or never mind: forget it without a settle. */
+/* Gives the message up without a settle: it no longer belongs to us, or is to be left to its lease. */
 void ob_machine_forget(struct ob_machine *machine, struct ob_flight *flight);
-/* The message is settled, or lost: the entry is free again. */
+/* The message was settled or lost: frees its entry. */
 void ob_machine_drop(struct ob_machine *machine, struct ob_flight *flight);
 
 /* ---- machine_verdict.c ---- */
 
-/* The sink's verdict on what is SENT. */
+/* The sink's verdict on a message that is SENT. */
 void ob_machine_verdict(struct ob_machine *machine, struct ob_flight *flight, const struct outbox_verdict *verdict);
 /* A delivery took too long. */
 void ob_machine_time_out(struct ob_machine *machine, struct ob_flight *flight);
-/* The grace period is over while it is out: we were impatient, not the sink slow. */
+/* The grace period ended while the message was in flight: our shutdown cut it off, the sink is not to blame. */
 void ob_machine_interrupt(struct ob_machine *machine, struct ob_flight *flight);
 
 static inline uint64_t ob_machine_random(struct ob_machine *machine)

@@ -1,9 +1,9 @@
 /* store.h - what every store can do. The contract suite is written against this table and nothing else.
  *
- * A store is one connection to one outbox. Calls block; they belong to one thread at a time. Each mutating call is one
- * transaction of its own, except between begin and commit (or rollback), where enqueue joins the open one.
+ * A store is one connection to one outbox. Calls block, and only one thread may use a store at a time. Each call that changes
+ * something is a transaction of its own, except between begin and commit (or rollback), where enqueue joins the open one.
  *
- * Nothing here speaks of rows, locks or SQL: a store that reads a log instead of a queue table can sit behind it. */
+ * Nothing in this interface depends on rows, locks or SQL: a store that reads a log instead of a queue table could have it. */
 #ifndef OB_CORE_STORE_H
 #define OB_CORE_STORE_H
 
@@ -14,13 +14,13 @@ struct ob_store;
 
 enum ob_status { OB_PENDING, OB_PROCESSING, OB_STATUS_DELIVERED, OB_DEAD, OB_DISCARDED, OB_STATUS_COUNT };
 
-/* A row of the view `messages`. Text is borrowed for the time of the callback; NULL where there is none. */
+/* A row of the view `messages`. Texts are borrowed for the duration of the callback; NULL where there is none. */
 struct ob_message_row {
     struct outbox_uuid id;
     enum ob_status status;
     const char *name_space, *topic, *tenant_id, *key, *dedupe_key, *subject, *recipient, *correlation_id, *headers,
         *content_type, *locked_by, *last_code, *last_error, *dead_reason;
-    const void *payload; /* NULL unless the filter asked for it, and when there is a fault other than NOT_JSON */
+    const void *payload; /* NULL unless the filter requested it; also NULL when there is a fault other than NOT_JSON */
     size_t payload_len;
     enum outbox_fault fault;
     int64_t seq;
@@ -32,7 +32,7 @@ struct ob_message_row {
         expires_at_us; /* 0: none */
 };
 
-/* A row of the view `attempts`; a claim still out is one with outcome 0. */
+/* A row of the view `attempts`; an attempt under way has outcome 0. */
 struct ob_attempt_row {
     struct outbox_uuid message_id;
     int attempt;
@@ -41,7 +41,7 @@ struct ob_attempt_row {
     int64_t claimed_at_us, completed_at_us, latency_us; /* latency -1: not measured */
 };
 
-/* An act of an operator, append-only. */
+/* An act of an operator. The record is append-only. */
 struct ob_act_row {
     int64_t at_us;
     const char *actor, *action, *reason, *message_id, *detail;
@@ -49,16 +49,16 @@ struct ob_act_row {
 
 struct ob_status_row {
     const char *name_space, *topic;
-    int64_t pending, due, processing, stuck, parked, dead; /* stuck: processing with the lease run out */
-    int64_t delayed;                                       /* of the pending: never tried, and due later */
+    int64_t pending, due, processing, stuck, parked, dead; /* stuck: processing, and the lease has run out */
+    int64_t delayed;                                       /* of the pending ones: never tried, and due later */
     double oldest_due_s;                                   /* age of the oldest due message; 0 when none */
     bool paused;
 };
 
-/* A relay that tells that it lives, and one as the store remembers it. Times are set by the store. */
+/* The heartbeat of a relay, and a relay as the store has recorded it. The store sets the times. */
 struct ob_beat {
     const char *worker, *host, *version;
-    const char *state; /* "running", "disabled", "paused", "stopping"; "stopped" is the last one */
+    const char *state; /* "running", "disabled", "paused", "stopping"; the last heartbeat says "stopped" */
     const char *info;  /* a JSON object; NULL: none */
     int pid;
     int64_t every_us; /* until the next beat */
@@ -67,10 +67,10 @@ struct ob_relay_row {
     const char *worker, *host, *version, *state, *info;
     int pid;
     int64_t started_at_us, seen_at_us;
-    bool alive; /* seen within three beats */
+    bool alive; /* its last heartbeat is less than three intervals old */
 };
 
-/* What relays obey. Each is called for what there is of its kind; NULL: not wanted. Texts are borrowed. */
+/* What operators want of relays. Each function is called once per entry of its kind; NULL: not wanted. Texts are borrowed. */
 struct ob_control {
     void *ctx;
     void (*paused)(void *ctx, const char *name_space, const char *topic, const char *sink); /* as in pause */
@@ -78,17 +78,17 @@ struct ob_control {
     void (*lane)(void *ctx, const char *name_space, const char *topic);                     /* one that has been used */
 };
 
-/* Figures that are cheap however long the queue is. */
+/* Counts that are cheap to get however long the queue is. */
 struct ob_gauges_row {
-    const char *name_space; /* NULL: the total, which comes first; then the fullest namespaces, not all of them */
+    const char *name_space; /* NULL: the total, which comes first; then the largest namespaces, not all of them */
     int64_t pending, due, processing, stuck, parked, dead; /* as in ob_status_row */
     int64_t blocked_keys; /* keys whose first message waits for its next attempt, or for an operator */
     double oldest_due_s;  /* always exact; 0 when none is due */
     bool estimated;       /* some of the counts are estimates */
-    int64_t table_bytes;  /* of the queue; of the total only; -1: not known */
+    int64_t table_bytes;  /* of the queue; in the total only; -1: not known */
     int64_t dead_tuples;  /* likewise */
-    int64_t repairs;      /* attempts lost with their worker, ever; likewise */
-    int64_t partitions;   /* periods that messages are kept by; 0: none, or not known */
+    int64_t repairs;      /* attempts ever lost with their worker; likewise */
+    int64_t partitions;   /* partitions of the messages by period; 0: none, or not known */
 };
 
 /* Which messages; zeroed fields do not filter. */
@@ -98,12 +98,12 @@ struct ob_filter {
     const char *name_space, *topic, *tenant_id, *key, *subject, *code;
     int status_plus_1;               /* an ob_status + 1 */
     int64_t before_us;               /* created before */
-    const struct outbox_uuid *after; /* of a list: what comes behind this message, the last of the page before */
+    const struct outbox_uuid *after; /* for paging: list the messages after this one, the last of the previous page */
     int limit;                       /* 0: 100 */
     bool with_payload;
 };
 
-/* Who acts, and why; both go on record. */
+/* Who acts, and why; both are recorded. */
 struct ob_actor {
     const char *actor, *reason;
 };
@@ -114,13 +114,13 @@ typedef bool ob_act_fn(void *ctx, const struct ob_act_row *row);
 typedef bool ob_status_fn(void *ctx, const struct ob_status_row *row);
 typedef bool ob_relay_fn(void *ctx, const struct ob_relay_row *row);
 typedef void ob_rights_fn(void *ctx, const char *problem, const char *fix);
-/* value as configure takes it; NULL: none. Texts are borrowed. */
+/* value has the form that configure takes; NULL: none. Texts are borrowed. */
 typedef bool ob_setting_fn(void *ctx, const char *name_space, const char *name, const char *value);
 typedef bool ob_gauges_fn(void *ctx, const struct ob_gauges_row *row);
 
 typedef enum outbox_code ob_code;
 
-/* Which store it is, for people; borrowed from the store. NULL: does not apply, or is not known. */
+/* Which store it is, for display; borrowed from the store. NULL: does not apply, or is not known. */
 struct ob_store_place {
     const char *host, *port, *database, *user, *schema, *file;
 };
@@ -133,7 +133,7 @@ struct ob_store_ops {
     ob_code (*begin)(struct ob_store *, struct outbox_error *);
     ob_code (*commit)(struct ob_store *, struct outbox_error *);
     ob_code (*rollback)(struct ob_store *, struct outbox_error *);
-    /* SQL of the application's own, for tests, the demo and the examples. */
+    /* Runs SQL of the application itself, for tests, the demo and the examples. */
     ob_code (*exec)(struct ob_store *, const char *sql, struct outbox_error *);
 
     ob_code (*enqueue)(struct ob_store *, const struct outbox_message *, struct outbox_receipt *,
@@ -147,25 +147,25 @@ struct ob_store_ops {
     /* Uses id and token, fills result. */
     ob_code (*extend)(struct ob_store *, struct outbox_settle *, size_t count, int64_t lease_us, struct outbox_error *);
 
-    /* Dead letters only; *count says how many were changed. */
+    /* retry and discard act on dead letters only; *count is the number changed. */
     ob_code (*retry)(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *count,
                      struct outbox_error *);
     ob_code (*discard)(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *count,
                        struct outbox_error *);
-    /* name_space NULL: everything; topic NULL: the namespace; sink: a sink by name instead. */
+    /* name_space NULL: everything; topic NULL: the whole namespace; sink: the sink of this name instead. */
     ob_code (*pause)(struct ob_store *, const char *name_space, const char *topic, const char *sink,
                      const struct ob_actor *, struct outbox_error *);
     ob_code (*resume)(struct ob_store *, const char *name_space, const char *topic, const char *sink,
                       const struct ob_actor *, struct outbox_error *);
-    /* A setting of a namespace, see docs/sql.md: dedupe_scope, tenant_prefix, on_dead, max_payload ... The namespace '*' has
-     * the defaults; value NULL goes back to them. */
+    /* A setting of a namespace, see docs/sql.md: dedupe_scope, tenant_prefix, on_dead, max_payload ... The namespace '*' holds
+     * the defaults; value NULL restores the default. */
     ob_code (*configure)(struct ob_store *, const char *name_space, const char *name, const char *value,
                          const struct ob_actor *, struct outbox_error *);
-    /* All settings of '*', then what each namespace has of its own. */
+    /* All settings of '*', then those that each namespace overrides. */
     ob_code (*settings)(struct ob_store *, ob_setting_fn *, void *ctx, struct outbox_error *);
-    /* Retention, to its end; *removed says how many messages went. */
+    /* Applies retention completely; *removed is the number of messages removed. */
     ob_code (*purge)(struct ob_store *, int64_t *removed, struct outbox_error *);
-    /* Gives outcome hooks the events that wait for them; *taken says how many. NULL: none ever wait. */
+    /* Runs the outcome hooks on the events that wait for them; *taken is their number. NULL: events never wait. */
     ob_code (*run_hooks)(struct ob_store *, int64_t *taken, struct outbox_error *);
     ob_code (*erase_tenant)(struct ob_store *, const char *tenant_id, const struct ob_actor *, int64_t *removed,
                             struct outbox_error *);
@@ -177,18 +177,18 @@ struct ob_store_ops {
                     struct outbox_error *);
     ob_code (*status)(struct ob_store *, ob_status_fn *, void *ctx, struct outbox_error *);
 
-    /* A setting of the relays, changed while they run: see core/tuning.h. value NULL: as configured again. */
+    /* Changes a setting of running relays: see core/tuning.h. value NULL: back to the configured value. */
     ob_code (*tune)(struct ob_store *, const char *name, const char *value, const struct ob_actor *,
                     struct outbox_error *);
-    /* *leads: of the relays of this store this one reports the gauges. It may be NULL. */
+    /* *leads: whether this relay is the store's leader, which reports the gauges. leads may be NULL. */
     ob_code (*beat)(struct ob_store *, const struct ob_beat *, bool *leads, struct outbox_error *);
     ob_code (*relays)(struct ob_store *, ob_relay_fn *, void *ctx, struct outbox_error *);
     ob_code (*control)(struct ob_store *, const struct ob_control *, struct outbox_error *);
     ob_code (*gauges)(struct ob_store *, ob_gauges_fn *, void *ctx, struct outbox_error *);
-    /* Rights that are not as they should be, each with the statement that fixes it. NULL: the store has none. */
+    /* Reports rights that are wrong, each with the statement that fixes it. NULL: the store has no rights. */
     ob_code (*rights)(struct ob_store *, ob_rights_fn *, void *ctx, struct outbox_error *);
 
-    /* The wake-up: blocks until work may have come, timeout_us at most. *woken is false after a plain timeout. */
+    /* Blocks until there may be work, for at most timeout_us. *woken is false if it timed out. */
     ob_code (*wait)(struct ob_store *, int64_t timeout_us, bool *woken, struct outbox_error *);
 };
 

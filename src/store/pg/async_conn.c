@@ -1,8 +1,8 @@
 /* async_conn.c - see async_conn.h.
  *
- * What libpq says in pipeline mode, for a request whose statement is prepared on the way: a result for the prepare, NULL, a
- * result for the execution, NULL, a result for the sync. After an error the rest up to the sync is "aborted". The set-up
- * of the session is sent first, and its answer therefore comes first. */
+ * What libpq returns in pipeline mode for a request that also prepares its statement: a result for the prepare, NULL, a
+ * result for the execution, NULL, a result for the sync. After an error, everything up to the sync is "aborted". The session's
+ * set-up is sent first, so its answer comes first. */
 #include "store/pg/async_conn.h"
 
 #include "base/clock.h"
@@ -50,7 +50,7 @@ void ob_pg_async_conn_init(struct ob_pg_async_conn *async_conn, const struct ob_
                            const char *name)
 {
     *async_conn = (struct ob_pg_async_conn){.common = common, .name = name};
-    /* Without chance the address must do: a clash only costs a prepare. */
+    /* Without random bytes the address must do: a clash only costs a prepare. */
     if (getrandom(&async_conn->number, sizeof async_conn->number, GRND_NONBLOCK) != sizeof async_conn->number)
         async_conn->number = (uint64_t)(uintptr_t)async_conn ^ (uint64_t)ob_clock_wall_us();
 }
@@ -74,7 +74,7 @@ void ob_pg_async_conn_fini(struct ob_pg_async_conn *async_conn)
     async_conn->count = 0;
 }
 
-/* The connection is of no more use: whoever asked on it hears so. A request that has an error of its own keeps it. */
+/* The connection is lost: all its requests fail. A request that already has its own error keeps it. */
 static void lost(struct ob_pg_async_conn *async_conn, const struct outbox_error *err)
 {
     hang_up(async_conn);
@@ -243,7 +243,7 @@ static void prepare_anew(struct ob_pg_async_conn *async_conn)
     memset(async_conn->prepared, 0, sizeof async_conn->prepared);
 }
 
-/* The server does not know the statement any more, or another by its name: see stmt.c. */
+/* The server no longer knows the statement, or has another one of that name: see stmt.c. */
 static bool forgotten(struct ob_pg_async_conn *async_conn, const PGresult *res)
 {
     if (is_state(res, "26000") || is_state(res, "42P05"))
@@ -261,7 +261,7 @@ static struct ob_pg_request *pop(struct ob_pg_async_conn *async_conn)
     return request;
 }
 
-/* The sync of the first request is there: so is all that it will get. */
+/* The sync of the first request has arrived, so its answer is complete. */
 static void answered(struct ob_pg_async_conn *async_conn)
 {
     struct ob_pg_request *request = pop(async_conn);
@@ -286,14 +286,13 @@ static void answered(struct ob_pg_async_conn *async_conn)
                 res, &err);
     PQclear(res);
     finish(request, NULL, &err);
-    /* Read-only is an old primary that came back, or a standby: another connection may lead to the server that takes
-     * writes. */
+    /* A read-only server is a former primary or a standby: another connection may reach the server that accepts writes. */
     async_conn->turn += err.code == OUTBOX_READONLY;
     if (ob_pg_lost(async_conn->conn, err.code) || err.code == OUTBOX_READONLY)
         lost(async_conn, &err);
 }
 
-/* One result. The first failure of a request is kept, else the rows. False: the connection is gone. */
+/* Handles one result: keeps the first failure of a request, otherwise its rows. False: the connection is lost. */
 static bool take(struct ob_pg_async_conn *async_conn, PGresult *res)
 {
     ExecStatusType status = PQresultStatus(res);
@@ -333,7 +332,7 @@ static bool expects(const struct ob_pg_async_conn *async_conn)
 
 static void receive(struct ob_pg_async_conn *async_conn)
 {
-    bool open = PQconsumeInput(async_conn->conn); /* what the server said before it hung up may still be there */
+    bool open = PQconsumeInput(async_conn->conn); /* what the server sent before it closed may still be buffered */
     while (expects(async_conn) && !PQisBusy(async_conn->conn)) {
         PGresult *res = PQgetResult(async_conn->conn);
         async_conn->empties = res ? 0 : async_conn->empties + 1;

@@ -4,11 +4,11 @@
  *      ▲                   │                         │                        │                                │
  *      └──failed, too late, or lost: every request fails, exactly once────────┴────────────────────────────────┘
  *
- * Requests are sent in the order they come, each behind a sync of its own: it is one transaction, and the failure of one is
- * none of the next. Requests that come before READY go behind the set-up in the same pipeline. A statement is prepared with
- * its first execution, in the same trip.
+ * Requests are sent in the order in which they arrive, each followed by its own sync: each is one transaction, and its failure
+ * does not affect the next one. Requests that arrive before READY follow the set-up in the same pipeline. A statement is
+ * prepared with its first execution, in the same round trip.
  *
- * Nothing waits, also not for a host's name (dial.h). One thread. Must not know what a request is about. */
+ * Nothing blocks, not even resolving a host name (dial.h). One thread. Must not know what a request is about. */
 #ifndef OB_STORE_PG_ASYNC_CONN_H
 #define OB_STORE_PG_ASYNC_CONN_H
 
@@ -17,21 +17,21 @@
 
 enum { OB_PG_REQUESTS_MAX = 2 };
 
-/* One execution of a statement, from the asking to the answer. The caller owns it, builds params (which must borrow
- * nothing that goes away) and takes the answer when it is DONE: res with rows, or err. */
+/* One execution of a statement, from the request to the answer. The caller owns it, builds params (everything they borrow must
+ * outlive the request) and takes the answer when it is DONE: res with rows, or err. */
 struct ob_pg_request {
     enum ob_pg_stmt which;
     struct ob_buf scratch;
     struct ob_pg_params params;
     int64_t deadline_us;
     enum ob_pg_request_state { OB_PG_IDLE, OB_PG_QUEUED, OB_PG_SENT, OB_PG_DONE } state;
-    bool preparing; /* its statement goes with it, and the server has not said yet that it took it */
-    bool repeated;  /* sent a second time, since the server had forgotten the statement */
+    bool preparing; /* its statement is sent with it, and the server has not confirmed the prepare yet */
+    bool repeated;  /* sent again, because the server had forgotten the statement */
     PGresult *res;  /* owned */
     struct outbox_error err;
 };
 
-/* Fails the request before it was sent; the answer is there at once. */
+/* Fails a request that was not sent yet: it is DONE at once. */
 void ob_pg_request_fail(struct ob_pg_request *request, const struct outbox_error *err);
 /* Idle again, the result freed. */
 void ob_pg_request_reset(struct ob_pg_request *request);
@@ -40,7 +40,7 @@ void ob_pg_request_fini(struct ob_pg_request *request);
 /* What all connections of an async store have in common. Borrowed. */
 struct ob_pg_conn_common {
     char *conninfo, *application, *schema, *worker;
-    char *sql[OB_PG_STMT_COUNT]; /* rendered: those that are asked */
+    char *sql[OB_PG_STMT_COUNT]; /* rendered; only the statements that are used */
     bool relaxed;                /* commits need not be on disk */
     const struct ob_log *log;
 };
@@ -50,17 +50,17 @@ enum ob_pg_async_conn_step { OB_PG_CLOSED, OB_PG_RESOLVING, OB_PG_CONNECTING, OB
 struct ob_pg_async_conn {
     const struct ob_pg_conn_common *common;
     const char *name; /* for logs */
-    int64_t limit_us; /* so long may a statement take before the server cancels it; 0: as the server likes */
+    int64_t limit_us; /* after which the server cancels a statement; 0: the server's default */
     enum ob_pg_async_conn_step step;
     struct ob_pg_dial *dial; /* while RESOLVING */
     PGconn *conn;            /* from CONNECTING on */
     PostgresPollingStatusType connecting;
-    bool flushing;   /* output is left */
+    bool flushing;   /* there is unsent output */
     int empties;     /* how often in a row libpq had no result */
-    int turn;        /* which host of several to begin with */
-    uint64_t number; /* in the names of prepared statements: nobody else's, also behind a pooler */
-    unsigned epoch;  /* likewise, so that stale ones are not met again */
-    bool unnamed;    /* a pooler gives our statements to others: never prepare */
+    int turn;        /* which of several hosts to try first */
+    uint64_t number; /* in the names of prepared statements: unique, even behind a pooler */
+    unsigned epoch;  /* likewise, so that stale names are never reused */
+    bool unnamed;    /* a pooler shares our prepared statements with others: never prepare */
     bool prepared[OB_PG_STMT_COUNT];
     struct ob_pg_request *requests[OB_PG_REQUESTS_MAX]; /* in their order; those that are SENT come first */
     size_t count;
@@ -69,16 +69,16 @@ struct ob_pg_async_conn {
 
 void ob_pg_async_conn_init(struct ob_pg_async_conn *async_conn, const struct ob_pg_conn_common *common,
                            const char *name);
-/* requests on it are dropped, not answered. */
+/* Pending requests are dropped, not answered. */
 void ob_pg_async_conn_fini(struct ob_pg_async_conn *async_conn);
 
-/* The request is sent now, or when the connection is there. At most OB_PG_REQUESTS_MAX are out. */
+/* The request is sent now, or once connected. At most OB_PG_REQUESTS_MAX may be pending. */
 void ob_pg_async_conn_send(struct ob_pg_async_conn *async_conn, struct ob_pg_request *request);
-/* Does what can be done without waiting. ready: the socket has something to say. */
+/* Does what can be done without waiting. ready: the socket has an event. */
 void ob_pg_async_conn_step(struct ob_pg_async_conn *async_conn, bool ready, int64_t now_us);
 /* A file descriptor with events of poll(2); -1 when there is none. */
 int ob_pg_async_conn_fd(const struct ob_pg_async_conn *async_conn, short *events);
-/* When to call step without news, of the boot-time clock; INT64_MAX: never. */
+/* When to call step even without an event, on the boot-time clock; INT64_MAX: never. */
 int64_t ob_pg_async_conn_due_us(const struct ob_pg_async_conn *async_conn);
 
 #endif

@@ -1,13 +1,12 @@
 /* async_store.c - the PostgreSQL store without waiting: see core/async_store.h.
  *
- * Three connections: one claims, one settles and extends, one listens (doorbell.c). A claim that takes its time is in no
- * settle's way, and an extend goes out behind a settle without waiting for its answer. One epoll descriptor stands for
- * all sockets.
+ * Three connections: one claims, one settles and extends, one listens (doorbell.c). A slow claim does not delay settles, and an
+ * extend is sent after a settle without waiting for its answer. One epoll descriptor covers all sockets.
  *
- * An ask is IDLE, on a connection (async_conn.c), or DONE and told in the next step. Whatever fails, it becomes DONE: that is
- * what makes every ask answered once. Nothing that must be allocated stands between an answer and the host.
+ * A request is IDLE, on a connection (async_conn.c), or DONE and reported in the next step. It becomes DONE on any failure too,
+ * so every request is answered exactly once. Reporting an answer to the host needs no allocation.
  *
- * One thread. Must not know when to ask again after a failure. */
+ * One thread. Must not know when to retry after a failure. */
 #include "store/pg/async_conn.h"
 
 #include "base/alloc.h"
@@ -24,7 +23,7 @@
 
 enum { CLAIMS, SETTLES, BELL, SOCKETS, FALLBACK_US = 500000 };
 
-/* What epoll was told of a socket. */
+/* A socket as it is registered with epoll. */
 struct watch {
     int fd;
     short events;
@@ -43,11 +42,11 @@ struct async {
     int64_t looked_us; /* the last claim, or call of woken */
 
     struct ob_pg_request claim, settle, extend;
-    int limit;                               /* of the claim that is out */
+    int limit;                               /* of the claim under way */
     bool filtered;                           /* likewise */
     struct outbox_settle *settles, *extends; /* the host's */
     size_t settle_count, extend_count;
-    enum ob_pg_words words; /* of the settle that is out */
+    enum ob_pg_words words; /* of the settle under way */
 
     bool connected;
     uint64_t wakeups;
@@ -66,8 +65,8 @@ static const struct async *async_of_const(const struct ob_async_store *base)
 
 /* ---- sockets ---- */
 
-/* A socket that libpq has closed is gone from epoll by itself, and its number may be another's by now: so a new connection
- * is told of anew, whatever its number. */
+/* epoll drops a socket that libpq closes, and its descriptor number may be reused: so every new connection is registered again,
+ * whatever its number. */
 static void watch(struct async *async, int which, int fd, short events, uint64_t dials, bool sure)
 {
     struct watch *told = &async->watches[which];
@@ -76,7 +75,7 @@ static void watch(struct async *async, int which, int fd, short events, uint64_t
     *told = (struct watch){fd, events, dials};
     struct epoll_event event = {.events = (uint32_t)events, .data.u32 = (uint32_t)which};
     if (fd >= 0 && epoll_ctl(async->epoll, EPOLL_CTL_MOD, fd, &event) && errno == ENOENT)
-        (void)epoll_ctl(async->epoll, EPOLL_CTL_ADD, fd, &event); /* without it the deadlines still come */
+        (void)epoll_ctl(async->epoll, EPOLL_CTL_ADD, fd, &event); /* if it fails, deadlines still fire */
 }
 
 static void watch_all(struct async *async)
@@ -91,7 +90,7 @@ static void watch_all(struct async *async)
     watch(async, BELL, fd, events, 0, fd < 0);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static void request(struct async *async, int conn, struct ob_pg_request *request)
 {
@@ -125,7 +124,7 @@ static void async_claim(struct ob_async_store *base, const struct outbox_claim *
     request(async, CLAIMS, &async->claim);
 }
 
-/* Nothing to do, or too much of it: true when the answer is there already. */
+/* True when the request is answered already: it has nothing to do, or too many items. */
 static bool is_settled(struct ob_pg_request *request, size_t count)
 {
     struct outbox_error err = {.code = OUTBOX_OK};
@@ -163,7 +162,7 @@ static void async_extend(struct ob_async_store *base, struct outbox_settle *item
 
 /* ---- answers ---- */
 
-/* A refusal of this very call, or a clash with another, comes from a server that works. */
+/* A server that refuses this call, or reports a conflict, is reachable. */
 static void heard(struct async *async, const struct outbox_error *err)
 {
     async->connected = err->code == OUTBOX_OK || ob_code_class(err->code) == OUTBOX_CLASS_CALLER ||
@@ -233,7 +232,7 @@ static void listen_on(struct async *async)
         async->doorbell_fault.code = OUTBOX_OK;
 }
 
-/* When to look though nobody rang; not while somebody is looking. */
+/* When to poll though no producer rang; never while a claim is under way. */
 static int64_t fallback_at(const struct async *async)
 {
     return async->claim.state == OB_PG_IDLE ? async->looked_us + async->fallback_us : INT64_MAX;
@@ -264,7 +263,7 @@ static void async_step(struct ob_async_store *base)
         ob_pg_async_conn_step(&async->conns[i], ready & 1u << i, now_us);
     if (ready & 1u << BELL || ob_pg_doorbell_due_us(async->doorbell) <= now_us)
         listen_on(async);
-    /* Who is told may ask again at once: that answer is for the next step. */
+    /* The callback may start a new request at once: its answer is for the next step. */
     bool settled = async->settle.state == OB_PG_DONE, extended = async->extend.state == OB_PG_DONE,
          claimed = async->claim.state == OB_PG_DONE;
     if (settled)
@@ -296,7 +295,7 @@ static int64_t async_due_us(const struct ob_async_store *base)
     return due_us > 0 ? due_us : 0;
 }
 
-/* The async store has two connections; the first of each counts as one, so that all others were made anew. */
+/* The store has two connections. Their first connects count as one, so that each further one is a reconnect. */
 static uint64_t connects(const struct async *async)
 {
     uint64_t claims = async->conns[CLAIMS].connects, settles = async->conns[SETTLES].connects;
@@ -406,7 +405,7 @@ ob_code ob_pg_async_open(const struct ob_async_store_options *options, struct ob
         async->watches[i].fd = -1;
     for (int i = CLAIMS; i <= SETTLES; i++)
         ob_pg_async_conn_init(&async->conns[i], &async->common, i == CLAIMS ? "claims" : "settles");
-    /* Hooks run in settles: one that takes too long is cancelled before the connection is given up. */
+    /* Hooks run in settles: a slow one is cancelled before the connection is given up. */
     async->conns[SETTLES].limit_us = options->timeout_us * 4 / 5;
     async->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (async->epoll < 0)

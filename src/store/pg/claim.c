@@ -1,7 +1,7 @@
-/* claim.c - messages out, under a lease.
+/* claim.c - claims messages under a lease.
  *
- * A batch borrows everything from its PGresult: payloads are never copied here, only decompressed. Values are in binary, and libpq puts a
- * NUL behind each, so text can be handed out as it lies. */
+ * A batch borrows everything from its PGresult: payloads are never copied here, only decompressed. Values are in binary format,
+ * and libpq appends a NUL to each, so text is handed out in place. */
 #include "store/pg/pg.h"
 
 #include "base/alloc.h"
@@ -113,7 +113,7 @@ static void put_interval_or_null(struct ob_pg_params *params, int64_t us)
         ob_pg_put_interval(params, us);
 }
 
-/* Two parallel arrays; nulls without lanes, so that a claim of everything asks for nothing. */
+/* Two parallel arrays; null without lanes, which means no restriction. */
 static void put_lanes(struct ob_pg_params *params, const struct outbox_lane *lanes, size_t count)
 {
     for (int half = 0; half < 2; half++) {
@@ -128,7 +128,7 @@ static void put_lanes(struct ob_pg_params *params, const struct outbox_lane *lan
     }
 }
 
-/* A glob as a pattern of LIKE. */
+/* Writes a glob as a LIKE pattern. */
 static void like(struct ob_buf *buf, const char *glob)
 {
     for (; glob && *glob; glob++) {
@@ -248,7 +248,7 @@ ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, stru
         return ob_error_nomem(err);
     PGresult *res;
     ob_code code = ob_pg_call(store, OB_PG_claim, &params, &res, err);
-    if (code == OUTBOX_CONFLICT) /* a race of SKIP LOCKED's own, see 005_claim.sql: nothing was taken */
+    if (code == OUTBOX_CONFLICT) /* a rare race in spite of SKIP LOCKED, see 005_claim.sql: nothing was taken */
         code = ob_pg_call(store, OB_PG_claim, &params, &res, err);
     if (code)
         return code;

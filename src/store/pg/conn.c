@@ -1,6 +1,6 @@
 /* conn.c - connecting, and hiding passwords.
  *
- * Nothing of libpq's may reach stderr: a library does not talk there. */
+ * No output of libpq may reach stderr: a library does not write there. */
 #include "store/pg/conn.h"
 
 #include "base/error.h"
@@ -18,7 +18,7 @@ void ob_pg_ignore_notice(void *ctx, const PGresult *res)
     (void)res;
 }
 
-/* libpq's texts end with a newline and may have several lines. */
+/* libpq's messages end with a newline and may have several lines. */
 static void first_lines(const char *message, char *text, size_t size)
 {
     size_t len = 0;
@@ -61,8 +61,8 @@ static enum outbox_code set_session(PGconn *conn, struct outbox_error *err)
     return code;
 }
 
-/* A '/', '@', ':' or '?' in a password that nobody encoded puts a part of it into the host, the port or the database, which
- * libpq and the server then repeat in their errors. */
+/* An unencoded '/', '@', ':' or '?' in a password moves part of it into the host, the port or the database name, which libpq
+ * and the server then repeat in their errors. */
 static bool holds_password(const char *conninfo, const PQconninfoOption *option)
 {
     if (!option->val)
@@ -71,12 +71,12 @@ static bool holds_password(const char *conninfo, const PQconninfoOption *option)
         return strchr(*option->val == '@' ? option->val + 1 : option->val, '@') != NULL;
     if (strcmp(option->keyword, "port") == 0)
         return option->val[strspn(option->val, "0123456789, ")] != '\0';
-    /* An encoded one is meant. */
+    /* An encoded '@' is intended. */
     return strcmp(option->keyword, "dbname") == 0 && strstr(conninfo, "://") && strchr(option->val, '@') &&
            strstr(conninfo, option->val);
 }
 
-/* Why a conninfo cannot be used; NULL: it can. libpq's own words may quote the password, so they are not passed on. */
+/* Why a conninfo cannot be used; NULL: it can. libpq's own message may quote the password, so it is not passed on. */
 static const char *fault_of(const char *conninfo, bool *nomem)
 {
     char *reason = NULL;
@@ -170,7 +170,7 @@ static const char *value_end(const char *c, bool url)
     return *c ? c + 1 : c;
 }
 
-/* The length of the word at the beginning that ends the name of a secret; 0: there is none. */
+/* The length of the word at the start of text that ends the name of a secret; 0: there is none. */
 static size_t secret_word(const char *text)
 {
     static const char *const words[] = {"password", "secret", "client_key", "server_key"};
@@ -180,7 +180,7 @@ static size_t secret_word(const char *text)
     return 0;
 }
 
-/* "password=x" and "sslpassword = 'x y'" lose their values. */
+/* "password=x" and "sslpassword = 'x y'" are written without their values. */
 static void put_pairs(struct out *out, const char *pairs, bool url)
 {
     while (*pairs) {
@@ -209,7 +209,7 @@ void ob_pg_redact(const char *conninfo, char *text, size_t size)
     bool nomem, url = strncmp(conninfo, "postgresql://", 13) == 0 || strncmp(conninfo, "postgres://", 11) == 0;
     const char *rest = url ? strstr(conninfo, "://") + 3 : conninfo;
     text[0] = '\0';
-    if (fault_of(conninfo, &nomem)) { /* where its password is, nobody knows: show the shape only */
+    if (fault_of(conninfo, &nomem)) { /* the password may be anywhere in it: show the shape only */
         snprintf(text, size, "%.*s... (%zu bytes)", (int)(rest - conninfo), conninfo, strlen(conninfo));
         return;
     }

@@ -16,13 +16,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* A name that takes longer than PATIENCE is left out when others are there. */
+/* A name that takes longer than PATIENCE_US to resolve is skipped if others are resolved. */
 enum { PATIENCE_US = 1000000, CONNECT_SECONDS = 10 };
 
 /* One host of the list. */
 struct place {
     char *host, *hostaddr, *port;
-    struct ob_lookup *lookup; /* NULL: no name, or found is filled */
+    struct ob_lookup *lookup; /* NULL: nothing to resolve, or found is set */
     struct ob_addresses *found;
 };
 
@@ -39,13 +39,13 @@ static void wake(void *ctx)
 {
     uint64_t one = 1;
     ssize_t put = write(((struct ob_pg_dial *)ctx)->fd, &one, sizeof one);
-    (void)put; /* full: it is awake */
+    (void)put; /* a full counter is readable too */
 }
 
-/* ---- what libpq would dial ---- */
+/* ---- the hosts that libpq would use ---- */
 
-/* What stands before dbname gives way to the conninfo; what stands after it does not. A peer that vanished must be noticed
- * within a lease, not after the kernel's two hours. */
+/* The conninfo overrides parameters before dbname, but not those after it. A vanished peer must be detected within a lease, not
+ * after the kernel's two hours. */
 struct call {
     const char *keys[16], *values[16];
     int count;
@@ -71,12 +71,12 @@ static struct call call_of(const struct ob_pg_dial *dial)
     return call;
 }
 
-/* libpq alone knows what a service file and the environment add, and tells it of a connection only. So one is begun that
- * cannot go anywhere: with an sslmode that does not exist it fails before any I/O. NULL: no memory. */
+/* Only libpq knows what a service file and the environment add, and reports it only for a connection. So this starts one that
+ * cannot succeed: with an invalid sslmode it fails before any I/O. NULL: out of memory. */
 static PQconninfoOption *effective(const struct ob_pg_dial *dial)
 {
     struct call call = call_of(dial);
-    call_add(&call, "password", "-"); /* else it reads a file for one */
+    call_add(&call, "password", "-"); /* otherwise libpq reads the password file */
     call_add(&call, "sslmode", "-");
     PGconn *conn = PQconnectStartParams(call.keys, call.values, 1);
     PQconninfoOption *options = conn ? PQconninfo(conn) : NULL;
@@ -100,7 +100,7 @@ static size_t count_of(const char *list)
     return count;
 }
 
-/* The i-th of "a,b,c", copied. NULL: no memory. */
+/* A copy of the i-th item of "a,b,c". NULL: out of memory. */
 static char *item_of(const char *list, size_t i)
 {
     for (; i; i--)
@@ -108,7 +108,7 @@ static char *item_of(const char *list, size_t i)
     return ob_memdup(list, strcspn(list, ","));
 }
 
-/* False: no memory. Lists that do not fit are left to libpq, which refuses them: no place is made. */
+/* False: out of memory. Lists of different lengths are left to libpq, which refuses them: no place is made. */
 static bool read_places(struct ob_pg_dial *dial, const PQconninfoOption *options)
 {
     const char *host = value_of(options, "host"), *hostaddr = value_of(options, "hostaddr"),
@@ -167,7 +167,7 @@ enum outbox_code ob_pg_dial_start(const char *conninfo, const char *application,
     dial->conninfo = ob_strdup(conninfo);
     dial->application = ob_strdup(application ? application : "outbox");
     dial->patient_until_us = ob_clock_boot_us() + PATIENCE_US;
-    dial->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* go has something to do at once */
+    dial->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* readable from the start: go has work to do */
     if (dial->fd < 0)
         code = ob_error_set(err, OUTBOX_UNREACHABLE, "cannot connect: no descriptor: %s", strerror(errno));
     else if (!dial->conninfo || !dial->application)
@@ -234,7 +234,7 @@ int64_t ob_pg_dial_due_us(const struct ob_pg_dial *dial)
     return any_usable(dial) ? dial->patient_until_us : INT64_MAX;
 }
 
-/* True: there is no use in waiting longer. */
+/* True when there is no point in waiting longer. */
 static bool take_answers(struct ob_pg_dial *dial)
 {
     uint64_t count;

@@ -1,16 +1,16 @@
 /* doorbell.c - the doorbell's connection: jobs of core/doorbell.h become statements, results become answers.
  *
- * The connection is used for nothing else, so that unlocking everything unlocks the doorbell, a wait in the lock's queue is
- * in nobody's way, and closing it is always a way out. No statement runs in a transaction: LISTEN would hold the
- * server's queue of notifications for all of it.
+ * The connection is used for nothing else, so that unlocking everything unlocks the doorbell, waiting in the lock's queue
+ * blocks no other work, and closing it is always safe. No statement runs in a transaction block: LISTEN would hold up the
+ * server's notification queue for its duration.
  *
- * Opening has steps of its own, one statement each:
+ * Opening has these steps, one statement each:
  *
  *   RESOLVING ──▶ CONNECTING ──▶ HELLO ──▶ LISTENING ──▶ SESSION ──▶ READY
  *                                  └──the server's process is not the one that libpq was told of──▶ a pooler is in between
  *
- * A pooler answers for the server and hands out a process number of its own. Behind one that pools transactions a
- * session's LISTEN and locks would belong to somebody else, so HELLO leaves no trace, and nothing comes after it.
+ * A pooler answers in place of the server and reports its own process number. With transaction pooling, a session's LISTEN and
+ * locks would end up in another client's session, so HELLO leaves no trace, and nothing is sent after it.
  *
  * One thread. Must not know of claims or settles. */
 #include "store/pg/doorbell.h"
@@ -39,15 +39,15 @@ struct ob_pg_doorbell {
     const char *conninfo, *application, *schema; /* borrowed */
     const struct ob_log *log;                    /* borrowed */
     char number[12];                             /* of the doorbell, as text */
-    char patience_ms[24];                        /* how long the server lets us hold the lock without a sign of life */
+    char patience_ms[24];                        /* how long the server lets an idle session hold the lock */
 
     struct ob_pg_dial *dial; /* while RESOLVING */
     PGconn *conn;            /* from CONNECTING on */
     PGcancel *cancel;
     enum step step;
     PostgresPollingStatusType connecting; /* what PQconnectPoll waits for */
-    bool flushing;                        /* output is left */
-    PGresult *res;                        /* of the statement that is out: its last result, or its first error */
+    bool flushing;                        /* there is unsent output */
+    PGresult *res;                        /* of the statement under way: its last result, or its first error */
     int64_t opening_until_us;
     char fence[XID_TEXT];
 
@@ -85,7 +85,7 @@ static void cancel(struct ob_pg_doorbell *doorbell)
 
 static void hang_up(struct ob_pg_doorbell *doorbell)
 {
-    /* A server that waits in the lock's queue does not see at once that we are gone, and would silence producers. */
+    /* A backend that waits in the lock's queue does not notice at once that we are gone, and would silence producers. */
     if (doorbell->conn && doorbell->core.out == OB_DOORBELL_ASK)
         cancel(doorbell);
     PQclear(doorbell->res);
@@ -120,7 +120,7 @@ static void lost(struct ob_pg_doorbell *doorbell, const char *why, int64_t now_u
     hang_up(doorbell);
 }
 
-/* The statement failed for a reason that a new connection may not cure. */
+/* The statement failed for a reason that a new connection may not fix. */
 static void broken(struct ob_pg_doorbell *doorbell, int64_t now_us)
 {
     struct outbox_error err;
@@ -208,7 +208,7 @@ static void start(struct ob_pg_doorbell *doorbell, enum ob_doorbell_job job, int
 
 /* ---- opening, step by step ---- */
 
-/* HELLO's rows name a channel each. A channel is an identifier, so it is put into the text, quoted. */
+/* Each row of HELLO names a channel. A channel is an identifier, so it is quoted and put into the SQL text. */
 static void send_listen(struct ob_pg_doorbell *doorbell, int64_t now_us)
 {
     static const char mark[] = "@channel@";
@@ -275,7 +275,7 @@ static bool succeeded(const PGresult *res)
     return PQresultStatus(res) == PGRES_TUPLES_OK || PQresultStatus(res) == PGRES_COMMAND_OK;
 }
 
-/* True once all results of the statement are there; the first error, else the last result, is kept. */
+/* True once all results of the statement have arrived; keeps the first error, otherwise the last result. */
 static bool collect(struct ob_pg_doorbell *doorbell)
 {
     while (!PQisBusy(doorbell->conn)) {
@@ -439,7 +439,7 @@ enum outbox_code ob_pg_doorbell_fault(struct ob_pg_doorbell *doorbell, struct ou
     return code;
 }
 
-/* Sleeps until the socket is ready, or until then; false after a signal. */
+/* Sleeps until the socket is ready or until_us; false after a signal. */
 static bool sleep_until(const struct ob_pg_doorbell *doorbell, int64_t until_us)
 {
     int64_t left_us = until_us - ob_clock_boot_us();

@@ -1,8 +1,8 @@
 /* doorbell.h - the doorbell on PostgreSQL: drives core/doorbell.h over a connection of its own.
  *
- * Nothing here blocks but ob_pg_doorbell_wait, and the cancelling of a request (libpq has no other way before 17), which takes a
- * round trip. A loop of its own (the relay's) calls pump when fd is
- * ready or due has come, and then asks look; wait does just that with poll(2). */
+ * Nothing here blocks except ob_pg_doorbell_wait, and cancelling a request, which takes a round trip (libpq before 17 has no
+ * other way). An event loop (the relay's) calls pump when fd is ready or the due time has come, and then look; wait does the
+ * same with poll(2). */
 #ifndef OB_STORE_PG_DOORBELL_H
 #define OB_STORE_PG_DOORBELL_H
 
@@ -20,29 +20,29 @@ struct ob_pg_doorbell_options {
     const struct ob_log *log; /* NULL: none. Borrowed. */
 };
 
-/* Nothing is connected yet. *out is the caller's. */
+/* Does not connect yet. The caller owns *out. */
 enum outbox_code ob_pg_doorbell_new(const struct ob_pg_doorbell_options *options, struct ob_pg_doorbell **out,
                                     struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_pg_doorbell_free(struct ob_pg_doorbell *doorbell);
 
-/* A claim brought so many messages; see ob_doorbell_claimed. doorbell may be NULL: nobody ever waited. */
+/* A claim returned count messages; see ob_doorbell_claimed. doorbell may be NULL: there was no wait yet. */
 void ob_pg_doorbell_claimed(struct ob_pg_doorbell *doorbell, size_t count, bool full, bool filtered);
 
-/* Does what can be done without waiting. */
+/* Does what can be done without blocking. */
 void ob_pg_doorbell_pump(struct ob_pg_doorbell *doorbell);
 /* What to wait for: a file descriptor with events of poll(2), -1 when there is none, and a time of the boot-time clock. */
 int ob_pg_doorbell_fd(const struct ob_pg_doorbell *doorbell, short *events);
 int64_t ob_pg_doorbell_due_us(const struct ob_pg_doorbell *doorbell);
 enum ob_doorbell_reason ob_pg_doorbell_wake(struct ob_pg_doorbell *doorbell);
-/* What an operator must fix (a missing right, a missing schema) is told once here; OUTBOX_OK: nothing. Trouble with the
- * connection is not: it goes to the log, and the doorbell looks by itself until it is connected again. */
+/* Reports once what an operator must fix (a missing right, a missing schema); OUTBOX_OK: nothing. Connection failures are only
+ * logged, and the doorbell polls until it is connected again. */
 enum outbox_code ob_pg_doorbell_fault(struct ob_pg_doorbell *doorbell, struct outbox_error *err);
 enum ob_doorbell_state ob_pg_doorbell_state(const struct ob_pg_doorbell *doorbell);
 void ob_pg_doorbell_pace(struct ob_pg_doorbell *doorbell,
-                         int64_t fallback_us); /* between looks of one that cannot be heard */
+                         int64_t fallback_us); /* between polls while rings cannot be heard */
 
-/* Blocks until there is reason to look, timeout_us at most; *look is OB_WAKE_NOT then, and after a signal. The timeout is
- * the fallback poll of a calm doorbell: the caller looks after every wait. */
+/* Blocks until there is a reason to claim, at most timeout_us; *look is OB_WAKE_NOT after the timeout and after a signal. The
+ * timeout is the fallback poll of a calm doorbell: the caller claims after every wait. */
 enum outbox_code ob_pg_doorbell_wait(struct ob_pg_doorbell *doorbell, int64_t timeout_us, enum ob_doorbell_reason *look,
                                      struct outbox_error *err) OUTBOX_MUST_CHECK;
 

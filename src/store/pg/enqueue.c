@@ -1,4 +1,4 @@
-/* enqueue.c - messages in: one, many, and one on a connection that is not ours. */
+/* enqueue.c - enqueues one message, many, or one on the caller's connection. */
 #include "store/pg/pg.h"
 
 #include "base/alloc.h"
@@ -97,7 +97,7 @@ static void put_texts(struct ob_pg_params *params, const struct outbox_message *
     ob_pg_array_end(params);
 }
 
-/* A number that stands for "not given" is null. */
+/* The number that means "not given" becomes null. */
 static void put_ints(struct ob_pg_params *params, const struct outbox_message *msgs, size_t count, size_t offset,
                      int none)
 {
@@ -120,7 +120,7 @@ static void put_times(struct ob_pg_params *params, const struct outbox_message *
     ob_pg_array_end(params);
 }
 
-/* A payload that goes compressed: then there is an encoding. */
+/* A payload that is sent compressed has an encoding. */
 struct packed {
     const char *encoding;
     struct ob_buf frame;
@@ -205,7 +205,7 @@ ob_code ob_pg_enqueue_many(struct ob_store *base, const struct outbox_message *m
     return OUTBOX_OK;
 }
 
-/* ---- on a connection of somebody else's -------------------------------------------------------------------------- */
+/* ---- on the caller's connection ---------------------------------------------------------------------------------- */
 
 static bool is_ascii(const char *text)
 {
@@ -215,7 +215,7 @@ static bool is_ascii(const char *text)
     return true;
 }
 
-/* Our texts are UTF-8. Another client encoding would read them wrong, unless they are plain ASCII. */
+/* Our texts are UTF-8. With another client encoding they would be misread, unless they are plain ASCII. */
 static ob_code check_encoding(PGconn *conn, const char *schema, const struct outbox_message *msg,
                               struct outbox_error *err)
 {
@@ -275,7 +275,7 @@ ob_code ob_pg_enqueue_on(PGconn *conn, const char *schema, const struct outbox_m
     code = ob_pg_params_seal(&params) ? ob_pg_stmt_render(which, schema, &sql, err) : ob_error_nomem(err);
     if (code)
         goto done;
-    /* Not prepared: a name left behind in a session that is not ours would be met by poolers and by DISCARD. */
+    /* Not prepared: poolers and DISCARD would interfere with a statement name left in a session that is not ours. */
     res = PQexecParams(conn, sql, params.count, NULL, params.values, params.lengths, params.formats, 1);
     if (PQresultStatus(res) != PGRES_TUPLES_OK)
         code =

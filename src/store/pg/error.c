@@ -1,6 +1,6 @@
-/* error.c - from what PostgreSQL says to our codes, by SQLSTATE, and to a text that says what to do.
+/* error.c - maps PostgreSQL's errors to our codes, by SQLSTATE, and to a text that says what to do.
  *
- * errors.def names the SQLSTATEs that are ours; the table below adds those that the server raises by itself. */
+ * errors.def names the SQLSTATEs that are ours; the table below adds those that the server itself raises. */
 #include "store/pg/conn.h"
 
 #include "base/error.h"
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A state of two characters stands for its whole class. `ours`: only when a statement of ours raised it; in SQL of the
- * application's own it means nothing to us. */
+/* A state of two characters covers its whole class. `ours`: applies only if one of our statements raised it; in the
+ * application's own SQL it has no meaning for us. */
 static const struct {
     const char *state;
     enum outbox_code code;
@@ -18,14 +18,14 @@ static const struct {
 } states[] = {
     {"40P01", OUTBOX_CONFLICT, false},    /* deadlock */
     {"40003", OUTBOX_UNREACHABLE, false}, /* completion unknown */
-    {"57014", OUTBOX_BUSY, false},        /* cancelled, or a timeout of the session's */
-    {"57P01", OUTBOX_UNREACHABLE, false}, /* the server shuts down, or somebody ended us */
+    {"57014", OUTBOX_BUSY, false},        /* cancelled, or a timeout of the session */
+    {"57P01", OUTBOX_UNREACHABLE, false}, /* the server is shutting down, or the session was terminated */
     {"57P02", OUTBOX_UNREACHABLE, false},
     {"57P03", OUTBOX_UNREACHABLE, false},
     {"57P04", OUTBOX_UNREACHABLE, false},
     {"57P05", OUTBOX_UNREACHABLE, false},
     {"53300", OUTBOX_UNREACHABLE, false}, /* too many connections */
-    {"25P03", OUTBOX_UNREACHABLE, false}, /* idle in transaction for too long: the session is gone */
+    {"25P03", OUTBOX_UNREACHABLE, false}, /* idle in transaction for too long: the session has ended */
     {"08", OUTBOX_UNREACHABLE, false},
     {"XX002", OUTBOX_CORRUPT, false},
     {"3F000", OUTBOX_SCHEMA, true}, /* no such schema, function, table, column */
@@ -50,7 +50,7 @@ enum outbox_code ob_pg_code(const char *sqlstate, bool ours)
     return OUTBOX_DATABASE;
 }
 
-/* What the server did not say: the hint that its text lacks. Empty when there is none. */
+/* Appends a hint that the server's message does not give; nothing if there is none. */
 static void put_todo(struct ob_buf *buf, const struct ob_pg_cause *cause, enum outbox_code code)
 {
     if (code == OUTBOX_FORBIDDEN && cause->schema && cause->role) {
@@ -74,7 +74,7 @@ static const char *field(const PGresult *res, int which)
     return text ? text : "";
 }
 
-/* The connection failed under the statement: libpq has no SQLSTATE for that. */
+/* The connection failed during the statement: libpq has no SQLSTATE for that. */
 static enum outbox_code no_state(const struct ob_pg_cause *cause, struct outbox_error *err)
 {
     const char *message = PQerrorMessage(cause->conn);

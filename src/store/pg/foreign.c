@@ -1,7 +1,7 @@
-/* foreign.c - a schema or roles of our names that somebody else made: refused, or taken over when asked.
+/* foreign.c - a schema or roles with our names that somebody else created: refused, or taken over on request.
  *
- * Whoever owns the schema of an outbox, or may create in it, can put functions there that run with its rights; whoever is
- * a member of its owning roles has all of it. */
+ * The owner of an outbox's schema, and any role that may create in it, can put functions there that run with the outbox's
+ * rights; a member of its owning roles has full access to it. */
 #include "store/pg/pg.h"
 
 #include "pg_statements.h"

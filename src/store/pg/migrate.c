@@ -1,8 +1,8 @@
 /* migrate.c - brings a schema to this version.
  *
  * Invariants
- *   1. One run at a time per schema: a session advisory lock is held from before the first look to the end.
- *   2. A migration and its row in the table of migrations commit together. That table comes with the first one.
+ *   1. One run at a time per schema: a session advisory lock is held from before the first check to the end.
+ *   2. A migration and its row in the table of migrations commit together. The first migration creates that table.
  *   3. What was applied never changes: a checksum that differs, or a version that is not known here, stops the run
  *      before anything is touched. */
 #include "store/pg/pg.h"
@@ -24,7 +24,7 @@ struct run {
     struct ob_buf sql; /* the statement under way, rendered */
     bool migrated;     /* the table of migrations exists */
     bool *applied;     /* per embedded migration */
-    const char *role;  /* of ours, that may do all this: what is granted to whoever may not */
+    const char *role;  /* our role with the rights for this: the one to grant if they are missing */
 };
 
 static int version_of(const struct ob_sql_file *file)
@@ -58,7 +58,7 @@ static ob_code fail(struct run *run, const char *role, const PGresult *res, stru
     return ob_pg_error(&(struct ob_pg_cause){.conn = run->conn, .schema = run->schema, .role = role}, res, err);
 }
 
-/* Runs a statement of the stmt folder; params may be NULL. With res the rows, in binary, are the caller's. */
+/* Runs a statement of the stmt folder; params may be NULL. With out, the caller owns the rows, in binary. */
 static ob_code query(struct run *run, const char *file, struct ob_pg_params *params, PGresult **out,
                      struct outbox_error *err)
 {
@@ -82,7 +82,7 @@ static ob_code query(struct run *run, const char *file, struct ob_pg_params *par
 
 /* ---- before ------------------------------------------------------------------------------------------------------ */
 
-/* What a first run needs: to create the schema, to have or make the roles, and to be a member of the owning four. */
+/* What a first run needs: to create the schema, to find or create the roles, and to be a member of the four owning ones. */
 struct rights {
     bool create, roles, join;
     const char *database, *user;
@@ -118,7 +118,7 @@ static ob_code refuse_rights(const struct run *run, const struct rights *rights,
     return code;
 }
 
-/* Looks without touching. To migrate, the rights must be there too. */
+/* Checks and changes nothing. For a migration, checks the rights too. */
 static ob_code look(struct run *run, bool to_migrate, struct outbox_error *err)
 {
     struct ob_buf scratch = OB_BUF_INIT;
@@ -175,7 +175,7 @@ static enum ob_migration_state state_of(const PGresult *res, int row, size_t kno
     return strcmp(checksum, ob_pg_migrations[known].sha256) == 0 ? OB_MIGRATION_APPLIED : OB_MIGRATION_DRIFTED;
 }
 
-/* Tells of every migration in order: what the database has had, and what is embedded. */
+/* Reports every migration in order: those applied in the database, and those embedded here. */
 static ob_code walk(struct run *run, ob_migration_fn *fn, void *ctx, struct outbox_error *err)
 {
     PGresult *res = NULL;
@@ -275,7 +275,7 @@ static void tell_applied(const struct ob_migrate *how, size_t i)
                                                           .state = OB_MIGRATION_APPLIED});
 }
 
-/* A migration and its record, in the transaction that is open. */
+/* Runs a migration and records it, in the open transaction. */
 static ob_code apply(struct run *run, size_t i, struct outbox_error *err)
 {
     ob_code code = execute(run, i, err);
@@ -286,7 +286,7 @@ static ob_code apply(struct run *run, size_t i, struct outbox_error *err)
     return code ? code : record(run, i, err);
 }
 
-/* One transaction: the migrations from first to before end. */
+/* Runs the migrations from first up to, but not including, end in one transaction. */
 static ob_code step(struct run *run, const struct ob_migrate *how, size_t first, size_t end, struct outbox_error *err)
 {
     bool migrated = run->migrated;
@@ -307,7 +307,7 @@ static ob_code step(struct run *run, const struct ob_migrate *how, size_t first,
     return OUTBOX_OK;
 }
 
-/* Roles are shared by all databases of a cluster: two first runs in two databases can trip over each other there. */
+/* Roles are shared by all databases of a cluster: first runs in two databases can conflict there. */
 static bool worth_another_try(const struct outbox_error *err)
 {
     static const char *const states[] = {"XX000", "23505", "42710", "40001", "40P01"};
@@ -350,7 +350,7 @@ static ob_code migrate(struct run *run, const struct ob_migrate *how, struct out
     return code;
 }
 
-/* ---- the door ---------------------------------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------------------------------ */
 
 static ob_code start(struct run *run, const char *conninfo, const struct ob_pg_options *options,
                      struct outbox_error *err)
@@ -388,7 +388,7 @@ ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *o
 {
     struct run run;
     ob_code code = start(&run, conninfo, options, err);
-    run.role = "relay"; /* who only looks never needs more, and the owner's role is nobody's to have */
+    run.role = "relay"; /* reading the status never needs more, and the owner's role is granted to nobody */
     if (!code)
         code = look(&run, false, err);
     if (!code)
@@ -397,7 +397,7 @@ ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *o
     return code;
 }
 
-/* The rows that a run would have written, as literals: names and checksums are our own, and hold no quotes. */
+/* The rows that a run would have written, as literals: names and checksums are our own and contain no quotes. */
 static ob_code print_record(struct run *run, void (*fn)(void *, const char *, const char *), void *ctx,
                             struct outbox_error *err)
 {

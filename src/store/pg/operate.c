@@ -1,10 +1,10 @@
-/* operate.c - what operators do: dead letters, pauses, settings, retention, erasure. Each is one call of one function
- * that puts it on record itself. */
+/* operate.c - what operators do: dead letters, pauses, settings, retention, erasure. Each is one call of one SQL function,
+ * which also records the act. */
 #include "store/pg/pg.h"
 
 enum { MAX_COUNT = 10000, PURGE_STEPS = 100000 };
 
-/* Runs a statement whose one row has one bigint, which goes to *count when that is wanted. */
+/* Runs a statement that returns one bigint, stored in *count unless that is NULL. */
 static ob_code call_count(struct ob_pg_store *store, enum ob_pg_stmt which, struct ob_pg_params *params, int64_t *count,
                           struct outbox_error *err)
 {
@@ -26,7 +26,7 @@ static void put_actor(struct ob_pg_params *params, const struct ob_actor *actor)
     ob_pg_put_text(params, actor ? actor->reason : NULL);
 }
 
-/* Only what the functions can filter by. Leaving the rest out in silence would act on messages nobody meant. */
+/* Refuses what the functions cannot filter by: ignoring it would act on messages that were not meant. */
 static ob_code check_filter(const struct ob_filter *filter, struct outbox_error *err)
 {
     if (filter->key || filter->subject)
@@ -114,7 +114,7 @@ ob_code ob_pg_configure(struct ob_store *base, const char *name_space, const cha
     return call_count(store, OB_PG_configure, &params, NULL, err);
 }
 
-/* Step by step, each in a transaction of its own, so that no lock is held over the whole. */
+/* Step by step, each in its own transaction, so that no lock is held for the whole purge. */
 ob_code ob_pg_purge(struct ob_store *base, int64_t *removed, struct outbox_error *err)
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
@@ -148,7 +148,7 @@ static ob_code call_plain(struct ob_pg_store *store, enum ob_pg_stmt which, PGre
     return ob_pg_params_seal(&params) ? ob_pg_call(store, which, &params, res, err) : ob_error_nomem(err);
 }
 
-/* Hooks are foreign code: what they may take is set for this transaction only. */
+/* Hooks are foreign code: their time limit is set for this transaction only. */
 ob_code ob_pg_run_hooks(struct ob_store *base, int64_t *taken, struct outbox_error *err)
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
@@ -166,7 +166,7 @@ ob_code ob_pg_run_hooks(struct ob_store *base, int64_t *taken, struct outbox_err
     if (!code)
         return base->ops->commit(base, err);
     ob_code ignored = base->ops->rollback(base, NULL);
-    (void)ignored; /* why it failed is known */
+    (void)ignored; /* the first failure is the one to report */
     return code;
 }
 

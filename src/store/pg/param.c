@@ -1,4 +1,4 @@
-/* param.c - writes PostgreSQL's binary formats: big-endian, times in microseconds since 2000, jsonb behind a version. */
+/* param.c - writes PostgreSQL's binary formats: big-endian, times in microseconds since 2000, jsonb after a version byte. */
 #include "store/pg/param.h"
 
 #include "base/utf8.h"
@@ -33,7 +33,7 @@ static int next(struct ob_pg_params *params)
     return params->count++;
 }
 
-/* A binary value that the caller now writes to the scratch buffer; its length is known at the seal. */
+/* Begins a binary value that the caller then writes to the scratch buffer; sealing determines its length. */
 static struct ob_buf *begin_value(struct ob_pg_params *params)
 {
     int i = next(params);

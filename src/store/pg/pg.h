@@ -9,7 +9,7 @@
  *   NONE ──begin──▶ OPEN ──commit, rollback──▶ NONE
  *                    └─connection lost──▶ LOST ──rollback──▶ NONE     (LOST ──commit──▶ NONE, and an error)
  *
- * LOST is what keeps a transaction atomic: after a reconnect the rest of it would otherwise commit by itself. */
+ * LOST keeps a transaction atomic: otherwise, after a reconnect, the rest of it would commit on its own. */
 #ifndef OB_STORE_PG_PG_H
 #define OB_STORE_PG_PG_H
 
@@ -73,7 +73,7 @@ struct ob_pg_store {
     char *conninfo, *application, *schema;
     bool dead; /* reconnect before the next use */
     enum ob_pg_tx tx;
-    unsigned epoch; /* in the names of prepared statements, so that stale ones are not met again */
+    unsigned epoch; /* in the names of prepared statements, so that stale names are never reused */
     bool prepared[OB_PG_STMT_COUNT];
     char *sql[OB_PG_STMT_COUNT]; /* rendered on first use */
     struct ob_buf scratch;       /* parameters of the call under way */
@@ -86,45 +86,45 @@ static inline struct ob_pg_store *ob_pg_store_of(struct ob_store *store)
 
 /* ---- statements: stmt.c ---- */
 
-/* The group role of a statement: "relay". */
+/* The group role of a statement, such as "relay". */
 const char *ob_pg_stmt_role(enum ob_pg_stmt which);
-/* It calls hooks. */
+/* True if the statement calls hooks. */
 bool ob_pg_stmt_hooks(enum ob_pg_stmt which);
 /* Renders a statement's file into *sql, which the caller frees with ob_free. */
 ob_code ob_pg_stmt_render(enum ob_pg_stmt which, const char *schema, char **sql, struct outbox_error *err);
 
-/* Runs a prepared statement with sealed parameters. *res has rows in binary and is the caller's: PQclear. */
+/* Runs a prepared statement with sealed parameters. *res has rows in binary; the caller owns it: PQclear. */
 ob_code ob_pg_call(struct ob_pg_store *store, enum ob_pg_stmt which, const struct ob_pg_params *params, PGresult **res,
                    struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* The same, planned for these very parameters: for filters, where null means "all". */
+/* The same, but planned for these parameters: for filters, where null means "all". */
 ob_code ob_pg_call_once(struct ob_pg_store *store, enum ob_pg_stmt which, const struct ob_pg_params *params,
                         PGresult **res, struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* The connection is usable, or an error says why not. */
+/* Makes sure that the connection is usable, or returns why not. */
 ob_code ob_pg_ready(struct ob_pg_store *store, struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* Fills err from a failed result and notes when the connection or the transaction is gone with it. */
+/* Fills err from a failed result, and notes if the connection or the transaction is lost. */
 ob_code ob_pg_failed(struct ob_pg_store *store, const struct ob_pg_cause *cause, const PGresult *res,
                      struct outbox_error *err);
-/* After a reconnect, or when the server has forgotten: everything is prepared anew. */
+/* After a reconnect, or if the server has forgotten its statements: all will be prepared again. */
 void ob_pg_unprepare(struct ob_pg_store *store);
 
-/* ---- parameters and results, for calls that wait and for those that do not ---- */
+/* ---- parameters and results, for blocking and asynchronous calls ---- */
 
 void ob_pg_claim_params(struct ob_pg_params *params, const struct outbox_claim *want);
-/* The claim does not ask for everything. */
+/* True if the claim is restricted to some messages. */
 bool ob_pg_claim_filtered(const struct outbox_claim *want);
 /* The batch owns res; on failure it is cleared. */
 ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 ob_code ob_pg_settle_check(size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* How the words of sinks and receivers go to the server: what it refuses is tried again further down. */
+/* How texts of sinks and receivers are sent to the server: if it refuses one form, the next one is tried. */
 enum ob_pg_words {
     OB_PG_WORDS_AS_SAID,
-    OB_PG_WORDS_ASCII, /* and no other letters: the database's encoding may not have them */
+    OB_PG_WORDS_ASCII, /* and only ASCII: the database's encoding may not have other letters */
 };
-/* worker: how the name they were claimed under begins; NULL: whatever it is. */
+/* worker: prefix of the name that they were claimed under; NULL: any name. */
 void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
                          const char *worker, enum ob_pg_words words);
-/* The failure may be about words. */
+/* True if a text may have caused the failure. */
 bool ob_pg_settle_is_ugly(const struct outbox_error *err);
 void ob_pg_settle_read(const PGresult *res, struct outbox_settle *items, size_t count);
 void ob_pg_extend_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
@@ -153,7 +153,7 @@ ob_code ob_pg_settings(struct ob_store *, ob_setting_fn *, void *, struct outbox
 ob_code ob_pg_rights(struct ob_store *, ob_rights_fn *, void *ctx, struct outbox_error *);
 /* The names of the outbox's roles, as an array. */
 void ob_pg_put_roles(struct ob_pg_params *, const char *schema);
-/* Refuses what somebody else made under our names, or takes it over. */
+/* Refuses objects with our names that somebody else created, or takes them over. */
 ob_code ob_pg_check_foreign(PGconn *, const char *schema, bool migrated, const struct ob_migrate *,
                             struct outbox_error *);
 ob_code ob_pg_purge(struct ob_store *, int64_t *, struct outbox_error *);

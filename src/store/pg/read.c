@@ -1,4 +1,4 @@
-/* read.c - the views, row by row. Rows borrow from the result for the time of the callback. */
+/* read.c - the views, row by row. Rows borrow from the result, during the callback only. */
 #include "store/pg/pg.h"
 
 #include "core/codec.h"
@@ -14,7 +14,7 @@ static const char *const outcome_names[] = {
     "processing", "delivered", "retry", "failed", "lost", "limited", "blocked", "unknown", "released", "interrupted",
 };
 
-/* The index of a name in a list; 0 when it is not there. */
+/* The index of a name in a list; 0 if it is not found. */
 static int index_of(const char *name, const char *const *names, size_t count)
 {
     for (size_t i = 0; name && i < count; i++)
@@ -134,7 +134,7 @@ static void put_filter(struct ob_pg_params *params, const struct ob_filter *filt
     ob_pg_put_text(params, filter->after ? after : NULL);
 }
 
-/* What few messages are is found where only they are. */
+/* Some statuses have a statement that reads only the messages in that status. */
 static enum ob_pg_stmt way_in(const struct ob_filter *filter)
 {
     switch (filter->status_plus_1 - 1) {

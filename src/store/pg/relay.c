@@ -1,4 +1,4 @@
-/* relay.c - what relays tell and are told: beats, run-time settings, and the figures of the queue. */
+/* relay.c - heartbeats of relays, run-time settings, and the gauges of the queue. */
 #include "store/pg/pg.h"
 
 #include "base/value.h"

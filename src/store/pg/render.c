@@ -1,7 +1,7 @@
 /* render.c - placeholders, quoting, and which schema names are refused.
  *
- * The quoting is ours rather than PQescapeIdentifier's, since `migrate --print` has no connection. It is right for
- * every client encoding: a quote is never the second byte of a character in any that PostgreSQL has. */
+ * We quote ourselves instead of calling PQescapeIdentifier, because `migrate --print` has no connection. This is safe in every
+ * client encoding: in none of PostgreSQL's is a quote the second byte of a character. */
 #include "store/pg/render.h"
 
 #include "base/error.h"
@@ -32,8 +32,8 @@ enum outbox_code ob_pg_schema_check(const char *schema, struct outbox_error *err
     if (strncmp(schema, "pg_", 3) == 0 || strcmp(schema, "information_schema") == 0)
         return ob_error_set(err, OUTBOX_INVALID, "the schema name %s is reserved by PostgreSQL; choose another",
                             schema);
-    /* Names stand in function bodies, which dollar signs end, and in comments, which the end of a line or a star and a slash
-     * end. */
+    /* Names are used in function bodies, which dollar signs would end, and in comments, which a newline or a star and a
+     * slash would end. */
     for (const char *c = schema; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '$' || (c[0] == '*' && c[1] == '/'))
             return ob_error_set(err, OUTBOX_INVALID,
@@ -58,7 +58,7 @@ void ob_pg_quote(struct ob_buf *buf, const char *name, const char *suffix)
     ob_buf_putc(buf, '"');
 }
 
-/* Right whatever standard_conforming_strings says: a backslash makes it an escape string. */
+/* Correct with any standard_conforming_strings: a backslash makes it an escape string. */
 static void put_literal(struct ob_buf *buf, const char *name, const char *suffix)
 {
     bool escapes = strchr(name, '\\') != NULL;
@@ -72,7 +72,7 @@ static void put_literal(struct ob_buf *buf, const char *name, const char *suffix
     ob_buf_putc(buf, '\'');
 }
 
-/* Writes what the word stands for; false when it is no placeholder. */
+/* Writes the value of a placeholder; false if the word is none. */
 static bool put_word(struct ob_buf *buf, const char *word, size_t len, const char *schema)
 {
     static const char text_suffix[] = "_text";
@@ -97,7 +97,7 @@ static bool put_word(struct ob_buf *buf, const char *word, size_t len, const cha
     return true;
 }
 
-/* An identifier within a literal, as in '@schema@.queue'::regclass: its apostrophes are the literal's affair too. */
+/* An identifier within a literal, as in '@schema@.queue'::regclass: its apostrophes are escaped for the literal too. */
 static bool put_word_in_literal(struct ob_buf *buf, const char *word, size_t len, const char *schema)
 {
     struct ob_buf plain = OB_BUF_INIT;

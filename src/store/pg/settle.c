@@ -1,8 +1,8 @@
-/* settle.c - how attempts ended, and leases that go on. Arrays in, one statement a call, a result per element.
+/* settle.c - records outcomes and extends leases. Arrays in, one statement per call, one result per element.
  *
- * An outcome must never be refused because its text is ugly: what a receiver said may not be UTF-8, or have letters that
- * the database's encoding has not; and what a sink returned as output may not be JSON (as_json of the schema sees to that). All
- * are stored as near to the truth as they can be: one refusal would hold up every outcome of the batch, for ever. */
+ * An outcome must never be refused because of its text: a receiver's text may be invalid UTF-8, or have letters that the
+ * database's encoding does not have; and a sink's output may not be JSON (as_json in the schema handles that). All are stored
+ * as faithfully as possible: one refusal would hold up every outcome of the batch forever. */
 #include "store/pg/pg.h"
 
 #include "base/limits.h"
@@ -28,7 +28,7 @@ static void put_claims(struct ob_pg_params *params, const struct outbox_settle *
     ob_pg_array_end(params);
 }
 
-/* A question mark for each letter that is none of ASCII's. */
+/* Writes a question mark for each character that is not ASCII. */
 static void ascii(struct ob_buf *buf, const char *text)
 {
     for (; *text; text++) {
@@ -53,7 +53,7 @@ static void put_text(struct ob_pg_params *params, const char *text, enum ob_pg_w
     ob_buf_fini(&plain);
 }
 
-/* A whole column of nothing is null: most batches are plain acks. */
+/* A column without any value is sent as null: most batches are plain acks. */
 static void put_texts(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, size_t offset,
                       enum ob_pg_words words)
 {
@@ -72,7 +72,7 @@ static void put_texts(struct ob_pg_params *params, const struct outbox_settle *i
 #undef TEXT_AT
 }
 
-/* Of the numbers below zero only `never` is told; 0: none. */
+/* Of the negative numbers only `never` is sent; 0: none. */
 static void put_numbers(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, size_t offset,
                         int64_t never)
 {
@@ -97,7 +97,7 @@ static void put_numbers(struct ob_pg_params *params, const struct outbox_settle 
 #undef NUMBER_AT
 }
 
-/* Where the claim saw the rows. One unknown, and the server looks all of them up. */
+/* Where the claim saw the rows. If one place is unknown, the server looks up all of them. */
 static void put_places(struct ob_pg_params *params, const struct outbox_settle *items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -112,7 +112,7 @@ static void put_places(struct ob_pg_params *params, const struct outbox_settle *
     ob_pg_array_end(params);
 }
 
-/* What messages may spend; nearly always nobody says. */
+/* The budgets of the messages; nearly always none is given. */
 static void put_budgets(struct ob_pg_params *params, const struct outbox_settle *items, size_t count)
 {
     size_t first = 0;
@@ -151,7 +151,7 @@ void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle
     put_budgets(params, items, count);
 }
 
-/* Rows: ord, result, and dead when there is a third column. */
+/* Rows: ord, result and, if there is a third column, dead. */
 static void read_results(const PGresult *res, struct outbox_settle *items, size_t count, enum outbox_settled missing)
 {
     for (size_t i = 0; i < count; i++) {
@@ -169,7 +169,7 @@ static void read_results(const PGresult *res, struct outbox_settle *items, size_
 
 void ob_pg_settle_read(const PGresult *res, struct outbox_settle *items, size_t count)
 {
-    read_results(res, items, count, OUTBOX_SETTLED); /* told are those that are not */
+    read_results(res, items, count, OUTBOX_SETTLED); /* only the others are returned */
 }
 
 void ob_pg_extend_read(const PGresult *res, struct outbox_settle *items, size_t count)

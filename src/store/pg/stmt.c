@@ -1,10 +1,10 @@
 /* stmt.c - the store's statements: rendered once for the schema, prepared once per connection, run.
  *
- * A statement is prepared on its first use. The server forgets prepared statements with the connection, on DISCARD ALL
- * and behind some poolers (26000), refuses them when a migration changed what they return (0A000), and one of somebody
- * else may have the name (42P05); all are met in the same way: prepare everything anew, under other names, and run once
- * more. So is a failure of a statement that calls hooks: a hook can prepare statements under our names, and the server
- * removes those only where the call comes to its end. */
+ * A statement is prepared on its first use. The server forgets prepared statements with the connection, on DISCARD ALL and
+ * behind some poolers (26000), refuses them after a migration changed what they return (0A000), and another client may have
+ * used the name (42P05). The remedy is the same in all cases: prepare everything again under other names, and run the statement
+ * once more. This also covers a failed statement that calls hooks: a hook can prepare statements under our names, and these are
+ * removed only if the call completes. */
 #include "store/pg/pg.h"
 
 #include "base/alloc.h"

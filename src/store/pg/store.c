@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Runs SQL that returns nothing we read. With a schema the statement is ours. */
+/* Runs SQL whose result is not read. With a schema, the statement is ours. */
 static ob_code command(struct ob_pg_store *store, const char *sql, PGresult **res, struct outbox_error *err)
 {
     PGresult *got = PQexec(store->conn, sql);
@@ -63,7 +63,7 @@ static ob_code rollback(struct ob_store *base, struct outbox_error *err)
     struct ob_pg_store *store = ob_pg_store_of(base);
     enum ob_pg_tx was = store->tx;
     store->tx = OB_PG_TX_NONE;
-    if (was == OB_PG_TX_LOST) /* the server has rolled back by itself */
+    if (was == OB_PG_TX_LOST) /* the server has already rolled back */
         return OUTBOX_OK;
     if (was == OB_PG_TX_NONE)
         return ob_error_set(err, OUTBOX_INVALID, "there is no transaction to roll back; begin one first");

@@ -1,4 +1,4 @@
-/* store.h - the PostgreSQL store, as the rooms above see it. All else in this folder is its own business. */
+/* store.h - the PostgreSQL store, as the rooms above see it. Everything else in this folder is private. */
 #ifndef OB_STORE_PG_STORE_H
 #define OB_STORE_PG_STORE_H
 
@@ -13,34 +13,34 @@ struct ob_pg_options {
     const char *application;  /* NULL: "outbox" */
     const struct ob_log *log; /* NULL: none. Must outlive the store. */
     struct ob_doorbell_settings doorbell_settings;
-    int doorbell_number; /* that a busy worker holds; other than 0: the one its topics were given by assign_doorbell */
+    int doorbell_number; /* held by a busy worker; if not 0, the one that assign_doorbell gave its topics */
 };
 
-/* Connects. conninfo: an URL or libpq's key=value string; what it does not say comes from PG* variables and defaults.
+/* Connects. conninfo: a URL or libpq's key=value string; PG* variables and defaults fill in the rest.
  * options may be NULL. *out is owned by the caller: ops->close. */
 ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, struct ob_store **out,
                    struct outbox_error *err) OUTBOX_MUST_CHECK;
 
-/* An async store, see core/async_store.h. Connects to nothing yet. *out is owned by the caller: ops->close. */
+/* An async store, see core/async_store.h. Does not connect yet. *out is owned by the caller: ops->close. */
 ob_code ob_pg_async_open(const struct ob_async_store_options *options, struct ob_async_store **out,
                          struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* ---- migrations: see migrate.c ---- */
 
-/* Brings the schema to this version. Safe to run twice and by many at once. */
+/* Brings the schema to this version. Safe to run repeatedly and concurrently. */
 ob_code ob_pg_migrate(const char *conninfo, const struct ob_pg_options *options, const struct ob_migrate *how,
                       struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Calls back for every migration known here or applied there, in order. Changes nothing. */
 ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *options, ob_migration_fn *fn, void *ctx,
                              struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* The SQL of every migration as it would be sent, in order, and last the statement that records them all. Needs no
- * server. Texts are borrowed for the time of the call. */
+ * server. Texts are borrowed for the duration of the call. */
 ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, const char *name, const char *text), void *ctx,
                             struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* Whether libpq can read it; err never holds the password. */
 enum outbox_code ob_pg_check(const char *conninfo, struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* The conninfo without its passwords, for messages to people. Always NUL-terminated, cut when too long. */
+/* The conninfo without its passwords, for messages. Always NUL-terminated, truncated if too long. */
 void ob_pg_redact(const char *conninfo, char *text, size_t size);
 
 #endif

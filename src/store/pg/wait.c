@@ -1,9 +1,9 @@
-/* wait.c - the store's wait: the doorbell of doorbell.h, made on the first wait.
+/* wait.c - the store's wait: the doorbell of doorbell.h, created on the first wait.
  *
- * A worker claims, and waits when a claim did not come back full; after a full one too, with no timeout, which only lets
- * the doorbell do what is due. So a worker under load says that it is busy, and producers need not ring.
+ * A worker claims, and waits after a claim that was not full. After a full claim it waits with timeout 0, which only lets the
+ * doorbell do what is due. So a worker under load shows that it is busy, and producers need not ring.
  *
- * The first wait connects, whatever its timeout, and says that there may be work: who rang before was not heard. */
+ * The first wait connects, whatever its timeout, and reports that there may be work: earlier rings were not heard. */
 #include "store/pg/pg.h"
 
 #include "store/pg/doorbell.h"

@@ -1,5 +1,5 @@
-/* wire.h - reads columns of a result in binary format. The types are those the statement's file names; a column of
- * another width is a schema that does not fit, and reads as zero. */
+/* wire.h - reads columns of a result in binary format. The types are those that the statement's file declares; a column of
+ * another width means that the schema does not match, and reads as zero. */
 #ifndef OB_STORE_PG_WIRE_H
 #define OB_STORE_PG_WIRE_H
 
@@ -21,8 +21,8 @@ static inline uint64_t ob_pg_be(const PGresult *res, int row, int column, int wi
     return value;
 }
 
-/* A C token is the attempt's number and, above it, the place of the row (block << 16 | offset), which makes settling
- * cheaper. Where the two do not fit into 63 bits the number stands alone, negated. */
+/* A C token is the attempt's number and, in the bits above it, the place of the row (block << 16 | offset), which makes
+ * settling cheaper. If the two do not fit into 63 bits, the token is the negated number alone. */
 static inline int64_t ob_pg_token(int64_t attempt, uint64_t place)
 {
     if (place == 0 || place >> 47 || attempt < 0 || attempt > 0xffff)
@@ -82,13 +82,13 @@ static inline void ob_pg_uuid(const PGresult *res, int row, int column, struct o
         memset(id->bytes, 0, sizeof id->bytes);
 }
 
-/* Borrowed; NULL for null. libpq puts a NUL behind every value, binary ones too. */
+/* Borrowed; NULL for null. libpq appends a NUL to every value, including binary ones. */
 static inline const char *ob_pg_text(const PGresult *res, int row, int column)
 {
     return PQgetisnull(res, row, column) ? NULL : PQgetvalue(res, row, column);
 }
 
-/* jsonb as text, without the version in front of it. */
+/* jsonb as text, without its version byte. */
 static inline const char *ob_pg_jsonb(const PGresult *res, int row, int column)
 {
     const char *text = ob_pg_text(res, row, column);

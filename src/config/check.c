@@ -1,4 +1,5 @@
-/* check.c - what no option can tell alone: options against each other, and names that nobody asked for. */
+/* check.c - checks that need more than one option: options against each other, and environment variables and flags that
+ * match no option. */
 #include "config/config_int.h"
 
 #include "base/nearest.h"
@@ -17,8 +18,8 @@ static const struct ob_config_value *value_of(const struct ob_config *config, co
     return &none;
 }
 
-/* A complaint about an option stands where the option stands, or else at `otherwise`. An option that is wrong by itself
- * holds its default now: nothing more is said about it. */
+/* Reports a problem at the position of the option, or else at `otherwise`. An option that was invalid by itself has its
+ * default now: nothing more is reported about it. */
 static void tell(struct ob_loader *ld, bool error, const char *name, int otherwise, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
@@ -60,7 +61,7 @@ static void check_relay(struct ob_loader *ld)
              config->admin_listen);
 }
 
-/* A delivery setting or an option of a sink, as it is named in problems. */
+/* The name of a delivery setting or option of a sink in problems. */
 #define SINK_KEY(key, sink, setting) snprintf(key, sizeof key, "sinks.%s.%s", (sink)->name, setting)
 
 static void check_lease(struct ob_loader *ld, const struct ob_config_sink *sink)
@@ -85,7 +86,7 @@ static void on_problem(void *ctx, bool error, const char *setting, const char *t
     tell(it->ld, error, name, it->sink->line, "%s", text);
 }
 
-/* What the kind of sink says about its options together with how they are delivered. */
+/* The kind's own check of its options together with the delivery settings. */
 static void check_kind(struct ob_loader *ld, const struct ob_config_sink *sink)
 {
     struct kind_check it = {ld, sink};
@@ -102,7 +103,7 @@ static void check_kind(struct ob_loader *ld, const struct ob_config_sink *sink)
         ob_sink_check(sink->ops, &check);
 }
 
-/* Of a sink, or of a route. */
+/* For a sink or a route. */
 static void check_retry(struct ob_loader *ld, const struct ob_retry *retry, const char *path, int line)
 {
     char name[200];
@@ -150,7 +151,7 @@ static bool same_retry(const struct ob_retry *a, const struct ob_retry *b)
            memcmp(a->list_us, b->list_us, sizeof a->list_us) == 0;
 }
 
-/* What a route has from its sink was checked with the sink. */
+/* Settings that a route has from its sink were checked with the sink. */
 static void check_patience(struct ob_loader *ld, size_t i)
 {
     const struct ob_config_route *route = &ld->config->routes[i];

@@ -1,4 +1,4 @@
-/* config.c - reads a configuration; the order of the steps is told in config_int.h. */
+/* config.c - reads a configuration; config_int.h lists the steps. */
 #include "config/config_int.h"
 
 #include "base/alloc.h"
@@ -91,7 +91,7 @@ static void read_fixed(struct ob_loader *ld, const struct ob_node *root)
     }
 }
 
-/* An error of "sinks.billing" or below it. */
+/* Whether there is an error at "sinks.billing" or below it. */
 static bool has_error(const struct ob_config_report *report, const char *section, const char *name)
 {
     char path[120];

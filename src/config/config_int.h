@@ -1,12 +1,12 @@
-/* config_int.h - what the files of the configuration's reader share.
+/* config_int.h - shared by the files of the configuration reader.
  *
- * Reading goes: bytes -> YAML -> nodes (yaml.c) -> entries of a scope with dotted names (option.c) -> texts
- * with references resolved (expand.c) -> typed fields (option.c, section_store.c, section_sink.c,
- * section_route.c) -> checks across options (check.c).
+ * The steps: bytes -> YAML -> nodes (yaml.c) -> entries of a scope with dotted names (option.c) -> texts with references
+ * resolved (expand.c) -> typed fields (option.c, section_store.c, section_sink.c, section_route.c) -> checks across
+ * options (check.c).
  *
- * Nothing stops at the first mistake: each is added to the report and reading goes on with the default. Memory comes from
- * the arena of the configuration; running out of it is remembered in `nomem`, and the helpers then return empty things
- * rather than NULL where they say so. */
+ * Reading does not stop at the first mistake: each is added to the report, and reading continues with the default. Memory
+ * comes from the arena of the configuration; when it runs out, `nomem` is set, and helpers documented that way return an
+ * empty value instead of NULL. */
 #ifndef OB_CONFIG_CONFIG_INT_H
 #define OB_CONFIG_CONFIG_INT_H
 
@@ -23,7 +23,7 @@ struct ob_node {
     int line;
     const char *text; /* TEXT */
     struct ob_node **items;
-    const char **keys; /* MAP; beside items */
+    const char **keys; /* MAP; parallel to items */
     int *key_lines;
     size_t count;
 };
@@ -31,7 +31,7 @@ struct ob_node {
 /* ---- the reader ---- */
 
 struct ob_config_asked {
-    const char *name, *env; /* env NULL: has none */
+    const char *name, *env; /* env NULL: no variable */
 };
 
 struct ob_loader {
@@ -42,20 +42,20 @@ struct ob_loader {
     const char *file;
     struct ob_config_asked *asked; /* every option that was looked up */
     size_t asked_count, asked_cap, value_cap;
-    bool foreign; /* the file lay in the current folder, and another user owns it */
+    bool foreign; /* the file was found in the current folder, and another user owns it */
     bool nomem;
 };
 
-/* The file as nodes; NULL when there is none, it is empty or it is wrong. */
+/* The file as nodes; NULL when it is missing, empty or invalid. */
 struct ob_node *ob_config_yaml(struct ob_loader *ld, const char *text, size_t len);
-/* The value of a key; NULL. */
+/* The value of a key; NULL: not there. */
 struct ob_node *ob_node_get(const struct ob_node *map, const char *key, int *line);
 
 /* Never NULL: "" when memory runs out. */
 const char *ob_loader_dup(struct ob_loader *ld, const char *text);
 const char *ob_loader_printf(struct ob_loader *ld, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void *ob_loader_calloc(struct ob_loader *ld, size_t count, size_t size); /* may be NULL */
-/* A vector in the arena gets room for one more; false when memory runs out. */
+/* Makes room for one more item in a vector in the arena; false: no memory. */
 bool ob_loader_grow(struct ob_loader *ld, void *items, size_t count, size_t *cap, size_t size);
 
 #define OB_PLACE_FILE(ld, line_) \
@@ -78,30 +78,32 @@ struct ob_entry {
 struct ob_scope {
     const char *path;       /* "sinks.billing" */
     const char *env;        /* "OUTBOX_SINK_BILLING_"; NULL: no variables */
-    struct ob_entry *items; /* of the file */
+    struct ob_entry *items; /* from the file */
     size_t count, cap;
-    const struct ob_scope *parent; /* where to look next: `defaults` */
-    bool strange;                  /* what it knows cannot be told: leave unknown names alone */
+    const struct ob_scope *parent; /* searched next: `defaults` */
+    bool strange;                  /* its options are unknown: do not report unknown names */
 };
 
-/* map may be NULL or of another kind, which is told. */
+/* map may be NULL; another kind of node is reported as an error. */
 void ob_scope_init(struct ob_loader *ld, struct ob_scope *scope, const char *path, const char *env_of,
                    const struct ob_node *map, int line);
-/* Entries that nobody used are unknown options. names(ctx, i): the i-th name that would have been known; NULL at the end. */
+/* Reports entries that were not used as unknown options. names(ctx, i): the i-th known name, for suggestions; NULL at the
+ * end. */
 void ob_scope_check(struct ob_loader *ld, const struct ob_scope *scope, const char *(*names)(const void *ctx, size_t i),
                     const void *ctx);
 
-/* What was given for one option. */
+/* The value given for one option. */
 struct ob_given {
-    const char *text;           /* a scalar, resolved; NULL: a list, or nothing usable */
-    const char *raw;            /* the same as written */
+    const char *text;           /* a scalar, resolved; NULL: a list, or no usable value */
+    const char *raw;            /* the same, as written */
     const struct ob_node *list; /* from the file */
     struct ob_config_place place;
     struct ob_entry *entry;
     bool found, expanded;
 };
 enum ob_want { OB_WANT_TEXT, OB_WANT_LIST };
-/* Looks at flags, variables, the file, then the parent. A reference that cannot be resolved is told, and nothing found. */
+/* Searches flags, variables, the file, then the parent. A reference that cannot be resolved is reported, and counts as
+ * not found. */
 void ob_scope_get(struct ob_loader *ld, const struct ob_scope *scope, const char *key, enum ob_want want, bool refs,
                   struct ob_given *given);
 
@@ -109,35 +111,35 @@ void ob_scope_get(struct ob_loader *ld, const struct ob_scope *scope, const char
 
 /* Sets sink->ops, or reports why there is none. */
 void ob_sink_kind_find(struct ob_loader *ld, struct ob_config_sink *sink, const struct ob_scope *scope);
-/* Reports options under a word that others use for them. */
+/* Reports options that are given under another common name. */
 void ob_sink_kind_words(struct ob_loader *ld, const struct ob_config_sink *sink, const struct ob_scope *scope);
-/* The kind's own defaults of delivery settings that nobody set. */
+/* Applies the kind's own defaults to delivery settings that are not set. */
 void ob_sink_kind_defaults(struct ob_loader *ld, struct ob_config_sink *sink, const char *path);
 
 /* ---- slips, see slip.c ---- */
 
-/* The name that a word stands for elsewhere, of those that are known here: "retries" is max_attempts. NULL: none. */
+/* Our name for a word that other software uses, if it is among the known names: "retries" is max_attempts. NULL: none. */
 const char *ob_slip_word(const char *word, const char *(*names)(const void *ctx, size_t i), const void *ctx);
-/* Where an option belongs that stands below `path` ("" for the top), in words; NULL: nobody knows. */
+/* Where an option that was found below `path` ("" for the top) belongs, as text; NULL: not known. */
 const char *ob_slip_place(struct ob_loader *ld, const char *path, const char *key);
-/* What to do about an error of the YAML parser's, from its words and the line of the file; NULL: nothing to add. */
+/* A hint for an error of the YAML parser, from its text and the line of the file; NULL: no hint. */
 const char *ob_slip_yaml(const char *problem, const char *context, const char *line, size_t len);
-/* The sections there are; NULL behind the last. */
+/* The i-th section name; NULL after the last. */
 const char *ob_config_top(const void *ctx, size_t i);
 
 /* ---- references ---- */
 
 const char *ob_loader_env(const struct ob_loader *ld, const char *name); /* NULL: not set, or empty */
-/* "${VAR}" and "$$"; false after it told what is wrong. *changed: there was a reference. */
+/* Resolves "${VAR}" and "$$"; false after it reported an error. *changed: there was a reference. */
 bool ob_config_expand(struct ob_loader *ld, const char *raw, const struct ob_config_place *place, const char *key,
                       const char **text, bool *changed);
-/* "file:PATH" becomes the content of the file. */
+/* Replaces "file:PATH" with the content of the file. */
 bool ob_config_file_ref(struct ob_loader *ld, const char *written, const struct ob_config_place *place, const char *key,
                         const char **text);
-/* The whole of a file, at most `most` bytes; NULL and an error text otherwise. In the arena. */
+/* Reads a whole file of at most `most` bytes into the arena; on failure returns NULL and sets *wrong to the reason. */
 char *ob_config_slurp(struct ob_loader *ld, const char *path, size_t most, size_t *len, struct stat *stat,
                       const char **wrong);
-/* A path as written in the file, from the folder the file is in. */
+/* Resolves a path written in the file against the folder of the file. */
 const char *ob_config_beside(struct ob_loader *ld, const char *path);
 
 /* ---- the table ---- */
@@ -180,11 +182,11 @@ extern const struct ob_config_row ob_config_rows[];
 extern const size_t ob_config_row_count;
 extern const char *const ob_section_names[OB_SECTION_COUNT];
 
-/* The key of row number i of a section; NULL behind the last. */
+/* The key of row i of a section; NULL after the last. */
 const char *ob_section_key(enum ob_section section, size_t i);
 const struct ob_config_row *ob_section_row(enum ob_section section, const char *key);
 
-/* What a value must be, from a row or from an adapter's setting. */
+/* The constraints of a value, from a row or from an adapter's setting. */
 struct ob_spec {
     enum ob_type type;
     const char *choices;
@@ -192,23 +194,23 @@ struct ob_spec {
     int64_t least, most;
 };
 struct ob_spec ob_row_spec(const struct ob_config_row *row);
-/* The number that a text means; for ENUM its index, for BOOL 0 or 1. False after it told what it must be. */
+/* Converts a text to a number; for ENUM its index, for BOOL 0 or 1. False after it reported what is expected. */
 bool ob_spec_number(struct ob_loader *ld, const struct ob_spec *spec, const char *text,
                     const struct ob_config_place *place, const char *key, const char *shown, int64_t *number,
                     int64_t *period);
 
-/* What may be shown of a text that is to be a number or a word: a reference that does not lead to one is shown as a
- * reference, since it may lead to a secret. */
+/* How a text that should be a number or an enum value may be shown: a reference whose value is not one is shown
+ * unresolved, because its value may be a secret. */
 const char *ob_spec_shown(struct ob_loader *ld, const struct ob_spec *spec, struct ob_given *given);
 
-/* Fills the fields of all rows of a section; target is the section's struct. Entries are marked as used. */
+/* Fills the fields of all rows of a section, and marks their entries as used; target is the section's struct. */
 void ob_section_read(struct ob_loader *ld, enum ob_section section, const struct ob_scope *scope, void *target);
 void ob_row_read(struct ob_loader *ld, const struct ob_config_row *row, const struct ob_scope *scope, void *target);
 
-/* Puts a value on record. */
+/* Records a value for `outbox config`. */
 void ob_loader_value(struct ob_loader *ld, const struct ob_scope *scope, const char *key, const char *text,
                      const char *shown, const struct ob_config_place *place, bool secret, bool reloadable);
-/* What may be printed of a text. */
+/* The text with secrets masked. */
 const char *ob_config_shown(struct ob_loader *ld, const struct ob_given *given, bool secret, bool url);
 
 /* ---- the parts ---- */

@@ -1,10 +1,10 @@
 /* expand.c - references in values: ${VAR}, ${VAR:-default}, and file:PATH for secrets.
  *
- * A dollar sign stands for itself, as in a shell's $$ and $HOME, unless a brace follows: there $$ is one dollar sign, so
- * that $${VAR} is no reference.
+ * A dollar sign is literal, as in a shell's $$ and $HOME, unless a brace follows: there $$ is one dollar sign, so that
+ * $${VAR} is not a reference.
  *
- * They are resolved in scalar values after YAML was parsed, never in the text of the file, so that what a variable holds
- * cannot become structure. What was put in is not looked at again. */
+ * References are resolved in scalar values after the YAML was parsed, never in the text of the file, so that the value of
+ * a variable cannot become structure. Inserted text is not expanded again. */
 #include "config/config_int.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ const char *ob_loader_env(const struct ob_loader *ld, const char *name)
     return NULL;
 }
 
-/* One "${...}"; *at stands behind the brace, and moves behind the closing one. */
+/* One "${...}"; *at points after the opening brace, and is moved past the closing one. */
 static bool expand_one(struct ob_loader *ld, const char **at, const struct ob_config_place *place, const char *key,
                        struct ob_buf *out)
 {
@@ -89,7 +89,7 @@ const char *ob_config_beside(struct ob_loader *ld, const char *path)
     return ob_loader_printf(ld, "%.*s/%s", (int)(slash - ld->file), ld->file, path);
 }
 
-/* All of it into the buffer; NULL, or what went wrong. */
+/* Reads everything into the buffer; returns NULL, or the error text. */
 static const char *read_all(int fd, size_t most, struct ob_buf *buf)
 {
     enum { CHUNK = 16 * 1024 };

@@ -1,4 +1,4 @@
-/* option.c - the table def/options.def: what options there are, and how a text becomes the value of a field. */
+/* option.c - the table def/options.def: which options exist, and how a text becomes the value of a field. */
 #include "config/config_int.h"
 
 #include "base/value.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The struct that the fields of a section are in. */
+/* The struct that holds the fields of a section. */
 typedef struct ob_config target_relay, target_log, target_admin;
 typedef struct ob_config_store target_stores;
 typedef struct ob_config_sink target_sinks, target_delivery;
@@ -203,13 +203,13 @@ static void read_durations(struct ob_loader *ld, const struct ob_config_row *row
 
 /* ---- a row ------------------------------------------------------------------------------------------------------- */
 
-/* The default goes through the same parser, so a wrong one in the table cannot hide. */
+/* Defaults go through the same parser, so that an invalid one in the table is noticed. */
 static void put_fallback(const struct ob_config_row *row, void *target)
 {
     struct ob_spec spec = ob_row_spec(row);
     int64_t number = 0, period = 1000000;
     if (row->type == OB_TYPE_TEXT || row->type == OB_TYPE_URL || row->type == OB_TYPE_DURATIONS || !*row->fallback)
-        return; /* NULL, none, or as it is */
+        return; /* NULL, none, or left unchanged */
     bool ok = number_of(&spec, row->fallback, &number, &period);
     assert(ok);
     (void)ok;

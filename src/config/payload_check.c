@@ -14,7 +14,7 @@ static void explain(const struct ob_config_route *route, const struct ob_jsonsch
     const char *slash = strrchr(route->schema, '/');
     const char *file = slash ? slash + 1 : route->schema;
     snprintf(why, size, "%s [%s%s%s]", fault->text, file, fault->rule[0] ? "#" : "", fault->rule);
-    /* It may have been cut inside a character, and goes to a database that takes none of that. */
+    /* The text may have been cut inside a character, and the database accepts only valid UTF-8. */
     for (size_t len = strlen(why); len > 0 && !ob_utf8_valid(why, len); len--)
         why[len - 1] = '\0';
 }

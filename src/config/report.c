@@ -1,4 +1,4 @@
-/* report.c - what is wrong, kept and put into words; and the memory helpers of the reader. */
+/* report.c - collects problems and formats them as text; and the memory helpers of the reader. */
 #include "config/config_int.h"
 
 #include <limits.h>
@@ -84,7 +84,7 @@ static const char *keep(struct ob_loader *ld, const char *text)
     return copy;
 }
 
-/* By line; what does not stand in the file comes last. */
+/* By line; problems outside of the file come last. */
 static int order_of(const struct ob_config_problem *problem)
 {
     return problem->place.source == OB_CONFIG_FILE ? problem->place.line : INT_MAX;

@@ -1,7 +1,7 @@
 /* route.c - see route.h.
  *
- * Most lanes do not depend on headers: for them a message costs one hash and one comparison. The memory of lanes has a
- * fixed size, so that no number of topics fills it; a lane that meets another in its slot takes its place. */
+ * Most lanes do not depend on headers: for them a message costs one hash and one comparison. The cache of lanes has a
+ * fixed size, whatever the number of topics; a lane replaces another one in the same slot. */
 #include "config/route.h"
 
 #include "base/glob.h"
@@ -45,7 +45,7 @@ int ob_route_lane(const struct ob_config *config, const char *name_space, const 
 
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
-/* Texts as they are, numbers and words as JSON writes them; lists, objects and null match nothing. */
+/* Strings are compared as they are, numbers and booleans as JSON writes them; lists, objects and null match nothing. */
 static bool header_matches(const json_t *headers, const struct ob_config_match *match)
 {
     const json_t *value = json_object_get(headers, match->name);

@@ -6,13 +6,13 @@
 
 enum { OB_ROUTE_NONE = -1, OB_ROUTE_BY_HEADERS = -2 };
 
-/* The index of the route that takes the message; OB_ROUTE_NONE. The answer for a lane where headers do not matter is
- * remembered within the configuration: one thread at a time. */
+/* The index of the route that takes the message, or OB_ROUTE_NONE. Results for lanes where headers do not matter are
+ * cached in the configuration: one thread at a time. */
 int ob_route_find(const struct ob_config *config, const struct outbox_delivery *msg);
-/* The sink that every message of a lane goes to; OB_ROUTE_NONE: to none, OB_ROUTE_BY_HEADERS: that depends. */
+/* The sink of all messages of a lane; OB_ROUTE_NONE: no route, OB_ROUTE_BY_HEADERS: it depends on the headers. */
 int ob_route_lane(const struct ob_config *config, const char *name_space, const char *topic);
 
-/* The memory of ob_route_find, made once with the configuration, in its arena; NULL when memory runs out. */
+/* The cache of ob_route_find, created once with the configuration, in its arena; NULL: no memory. */
 struct ob_route_memo *ob_route_memo_new(struct ob_arena *arena);
 
 #endif

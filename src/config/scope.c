@@ -70,7 +70,7 @@ static bool same_section(const char *a, const char *b)
     return strcspn(b, ".") == len && strncmp(a, b, len) == 0;
 }
 
-/* A whole section in the wrong place is told of once. */
+/* A whole section in the wrong place is reported once. */
 static void unknown_option(struct ob_loader *ld, const struct ob_scope *scope, size_t i, const char *key,
                            const char *word, const char *near)
 {
@@ -93,7 +93,7 @@ void ob_scope_check(struct ob_loader *ld, const struct ob_scope *scope, const ch
         struct ob_nearest near;
         size_t len = strlen(entry->name);
         const char *name;
-        bool level = false; /* `retry:` with nothing below it is no mistake; with a value it is one */
+        bool level = false; /* `retry:` with nothing below it is fine; with a value it is an error */
         if (entry->used)
             continue;
         ob_nearest_init(&near, entry->name);
@@ -186,7 +186,7 @@ static void mark_used(const struct ob_scope *scope, const char *key)
             scope->items[i].used = true;
 }
 
-/* The file's own; false when there is none, or nothing to be had from it. */
+/* The value from the file; false when there is none or it is not usable. */
 static bool from_entry(struct ob_loader *ld, const struct ob_scope *scope, const char *name, const char *key,
                        enum ob_want want, struct ob_given *given)
 {
@@ -243,7 +243,7 @@ void ob_scope_get(struct ob_loader *ld, const struct ob_scope *scope, const char
 
 /* ---- what may be seen -------------------------------------------------------------------------------------------- */
 
-/* The password of "scheme://user:password@host". */
+/* Masks the password of "scheme://user:password@host". */
 static const char *without_password(struct ob_loader *ld, const char *text)
 {
     const char *start = strstr(text, "://");
@@ -268,7 +268,7 @@ const char *ob_config_shown(struct ob_loader *ld, const struct ob_given *given, 
     }
     if (secret)
         return "(hidden)";
-    /* What a variable holds may be a secret that nobody marked: show the reference. */
+    /* A variable may hold a secret that is not marked as one: show the reference. */
     return without_password(ld, given->expanded ? given->raw : given->text);
 }
 
@@ -277,7 +277,7 @@ void ob_loader_value(struct ob_loader *ld, const struct ob_scope *scope, const c
 {
     struct ob_config *config = ld->config;
     if (strcmp(scope->path, "defaults") == 0 && place->source == OB_CONFIG_DEFAULT)
-        return; /* said again by every sink */
+        return; /* every sink records it again */
     if (!ob_loader_grow(ld, &config->values, config->value_count, &ld->value_cap, sizeof *config->values))
         return;
     config->values[config->value_count++] = (struct ob_config_value){

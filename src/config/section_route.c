@@ -1,4 +1,4 @@
-/* section_route.c - the routes: globs, the headers they ask for, the sink they name. */
+/* section_route.c - the routes: globs, header conditions, and the sink of each. */
 #include "config/config_int.h"
 
 #include "base/glob.h"
@@ -71,8 +71,8 @@ static int sink_index(struct ob_loader *ld, const char *name, const struct ob_co
     return -1;
 }
 
-/* Compiled once here, so that a schema that is wrong is a mistake of the configuration, told with the others. It stays as
- * it was read: a file that changes counts from the next reload on. */
+/* Compiled once here, so that an invalid schema is reported with the other mistakes of the configuration. Later changes
+ * of the file take effect at the next reload. */
 static void read_schema(struct ob_loader *ld, struct ob_config_route *route, const struct ob_config_place *place,
                         const char *key)
 {
@@ -85,7 +85,7 @@ static void read_schema(struct ob_loader *ld, struct ob_config_route *route, con
         ob_loader_problem(ld, true, place, key, route->schema, NULL, "%s", err.text);
 }
 
-/* What the route says of attempts and waits; the rest is as its sink has it. */
+/* The route's own attempts and delays; the rest comes from its sink. */
 static void read_patience(struct ob_loader *ld, const struct ob_scope *scope, struct ob_config_route *route)
 {
     const struct ob_config_sink *sink = route->sink >= 0 ? &ld->config->sinks[route->sink] : NULL;

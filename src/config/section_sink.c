@@ -1,5 +1,5 @@
-/* section_sink.c - the sinks: how the relay treats each (rows of the table), and the options of its adapter, which are
- * checked against the adapter's own table and handed over as texts. */
+/* section_sink.c - the sinks: the delivery settings of each (rows of the table), and the options of its adapter, which
+ * are checked against the adapter's own table and passed on as texts. */
 #include "config/config_int.h"
 
 #include "base/value.h"
@@ -18,7 +18,7 @@ struct adapting {
     struct outbox_sink_option *options;
     size_t cap, mask_cap;
     const char **masks;
-    struct ob_buf real; /* of the list or map being read: what it says, for a later look at what changed */
+    struct ob_buf real; /* the real values of the list or map being read, to detect changes later */
 };
 
 static void add_option(struct adapting *it, const char *name, const char *value)
@@ -29,7 +29,7 @@ static void add_option(struct adapting *it, const char *name, const char *value)
     it->sink->options = it->options;
 }
 
-/* A short one would be found in any text. */
+/* A short value would match in any text. */
 static void add_mask(struct adapting *it, const char *value)
 {
     enum { MASK_LEAST = 4 };
@@ -59,7 +59,7 @@ static struct ob_spec spec_of(const struct outbox_sink_setting *setting)
     };
 }
 
-/* As the adapter gets it: numbers in decimal, words as they are. NULL after the mistake was told. */
+/* The value as the adapter gets it: numbers in decimal, words unchanged. NULL after a mistake was reported. */
 static const char *handed_over(struct adapting *it, const struct outbox_sink_setting *setting, const char *text,
                                const struct ob_config_place *place, const char *key, const char *shown)
 {
@@ -76,7 +76,7 @@ static const char *handed_over(struct adapting *it, const struct outbox_sink_set
     return ob_loader_printf(it->ld, "%" PRId64, number);
 }
 
-/* Elements of a list, and what stands below a map: texts with references. */
+/* Elements of a list and entries of a map: texts with references. */
 static void add_element(struct adapting *it, const struct outbox_sink_setting *setting, const char *name,
                         const struct ob_node *node, const struct ob_config_place *place, struct ob_buf *shown)
 {
@@ -100,7 +100,7 @@ static void add_element(struct adapting *it, const struct outbox_sink_setting *s
     ob_buf_printf(shown, "%s%s", shown->len ? ", " : "", ob_config_shown(it->ld, &given, setting->secret, false));
 }
 
-/* A list or a map entry was read: on record with it. */
+/* Records a list or map after it was read. */
 static void put_value(struct adapting *it, const char *name, struct ob_buf *shown, const struct ob_config_place *place,
                       bool secret)
 {
@@ -168,7 +168,7 @@ static void read_fallback(struct adapting *it, const struct outbox_sink_setting 
     static const struct ob_config_place fallback = {.source = OB_CONFIG_DEFAULT};
     struct ob_config_place here = OB_PLACE_FILE(it->ld, it->sink->line);
     const char *key = ob_loader_printf(it->ld, "%s.%s", it->scope->path, setting->name);
-    bool broken = false; /* something was given, and told to be wrong: do not say that it is missing */
+    bool broken = false; /* an invalid value was reported: do not report the option as missing */
     for (size_t i = 0; i < it->scope->count; i++)
         broken = broken || (strcmp(it->scope->items[i].name, setting->name) == 0 && it->scope->items[i].bad);
     if (setting->required && !broken)
@@ -211,7 +211,7 @@ static void read_setting(struct adapting *it, const struct outbox_sink_setting *
     ob_loader_value(it->ld, it->scope, setting->name, given.text, shown, &given.place, setting->secret, true);
 }
 
-/* An adapter without a table takes what it is given. */
+/* An adapter without a table gets all options unchecked. */
 static void pass_through(struct adapting *it)
 {
     static const struct outbox_sink_setting any = {.name = "", .type = OUTBOX_OPTION_TEXT};
@@ -254,14 +254,14 @@ static const char *known_name(const void *ctx, size_t i)
     return NULL;
 }
 
-/* Zero means something else to the core; see core/breaker.h. */
+/* Zero has another meaning in the core; see core/breaker.h. */
 static void settle_zeroes(struct ob_config_sink *sink)
 {
     if (sink->delivery.breaker.threshold == 0)
         sink->delivery.breaker.threshold = -1;
 }
 
-/* `kind: null` is the adapter of that name, not YAML's nothing. */
+/* `kind: null` means the adapter of that name, not YAML's null. */
 static void name_null(struct ob_loader *ld, struct ob_scope *scope)
 {
     for (size_t i = 0; i < scope->count; i++) {
@@ -312,7 +312,7 @@ static const char *key_of_delivery(const void *ctx, size_t i)
     return ob_section_key(OB_SECTION_delivery, i);
 }
 
-/* An option in the column of the sinks' names: whoever indents wrongly sees no error of YAML's. */
+/* An option at the level of the sinks' names: wrong indentation that is valid YAML. */
 static void not_a_sink(struct ob_loader *ld, const struct ob_config_place *place, const char *name)
 {
     bool option = ob_section_row(OB_SECTION_sinks, name) || ob_section_row(OB_SECTION_delivery, name);

@@ -1,4 +1,4 @@
-/* section_store.c - which stores there are: a flag, OUTBOX_STORE, `store` or `stores` of the file, or DATABASE_URL. */
+/* section_store.c - which stores are configured: a flag, OUTBOX_STORE, `store` or `stores` of the file, or DATABASE_URL. */
 #include "config/config_int.h"
 
 #include "base/error.h"
@@ -15,7 +15,7 @@ static const char *key_of_store(const void *ctx, size_t i)
     return ob_section_key(OB_SECTION_stores, i);
 }
 
-/* The place of the URL is where complaints about it belong. */
+/* Problems are reported at the place of the URL. */
 static void check_url(struct ob_loader *ld, const struct ob_config_store *store, const char *path,
                       const struct ob_config_place *place)
 {
@@ -39,7 +39,7 @@ static struct ob_config_store *add(struct ob_loader *ld, const char *name)
     return store;
 }
 
-/* From outside of the file: one store, and no more. */
+/* The only store, when it is given outside of the file. */
 static void add_single(struct ob_loader *ld, const char *url, const struct ob_config_place *place)
 {
     struct ob_scope scope;

@@ -1,4 +1,4 @@
-/* show.c - looking at configurations: what differs between two, and a sample file. */
+/* show.c - what differs between two configurations, and a sample file. */
 #include "config/config_int.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static bool same(const struct ob_config_value *a, const struct ob_config_value *
     return a->text && b->text ? strcmp(a->text, b->text) == 0 : a->text == b->text;
 }
 
-/* Groups of one that the other has not, each once: its values stand together. */
+/* Reports each group that only one of the two has once; the values of a group are adjacent. */
 static void tell_groups(const struct ob_config *of, const struct ob_config *other, bool gone,
                         void (*tell)(void *ctx, const struct ob_config_change *change), void *ctx)
 {
@@ -61,7 +61,7 @@ void ob_config_diff(const struct ob_config *before, const struct ob_config *afte
 
 /* ---- the sample -------------------------------------------------------------------------------------------------- */
 
-/* A comment, broken at blanks. */
+/* Writes a comment, wrapped at spaces. */
 static void put_comment(struct ob_buf *buf, int indent, const char *text)
 {
     int at = 1000;
@@ -78,7 +78,7 @@ static void put_comment(struct ob_buf *buf, int indent, const char *text)
     ob_buf_putc(buf, '\n');
 }
 
-/* The rows of a section, each as a comment and the option at its default, switched off. */
+/* The rows of a section, each as a comment followed by the option with its default, commented out. */
 static void put_rows(struct ob_buf *buf, enum ob_section section, int indent)
 {
     for (size_t i = 0; i < ob_config_row_count; i++) {

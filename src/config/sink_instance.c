@@ -1,4 +1,4 @@
-/* sink_instance.c - see sink_instance.h. What a sink is offered, and nothing else: it never sees the engine. */
+/* sink_instance.c - see sink_instance.h. The host functions that a sink may call are here: a sink never sees the engine. */
 #include "config/sink_instance.h"
 
 #include "base/alloc.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A file that the adapter read when it was opened, as it was then. */
+/* The state of a file when the adapter read it on opening. */
 struct stamp {
     bool there;
     dev_t device;
@@ -23,16 +23,16 @@ struct stamp {
 struct ob_sink_instance {
     struct ob_sink_instance_settings set;
     int users;
-    struct ob_arena arena; /* of what follows */
+    struct ob_arena arena; /* for the members below */
     const char *name;
     struct outbox_sink_option *options;
     size_t option_count;
-    struct stamp *stamps; /* one an option */
+    struct stamp *stamps; /* one per option */
     int64_t timeout_us;
     struct outbox_sink_host host;
     outbox_sink *sink;
     uv_async_t wake;
-    int answering; /* calls of done on the stack: the sink is not closed */
+    int answering; /* calls of done on the stack: the sink must not be closed */
     bool closing;  /* at the next turn of the loop */
 };
 
@@ -80,8 +80,8 @@ static void on_log(void *ctx, enum outbox_log_level level, const char *text)
 
 /* ---- what it was opened with ---- */
 
-/* Whether the value names a file that the adapter reads when it is opened. What no table declares is taken for one when
- * it looks like it. */
+/* Whether the value names a file that the adapter reads on opening. An undeclared option counts as one if its value looks
+ * like a path. */
 static bool names_file(const struct outbox_sink_ops *ops, const struct outbox_sink_option *option)
 {
     for (const struct outbox_sink_setting *setting = ops->settings; setting && setting->name; setting++)
@@ -159,8 +159,7 @@ static void on_closed(uv_handle_t *handle)
     instance_free(handle->data);
 }
 
-/* A sink says what it does not take, perhaps in the words of a library: what is a secret, or came out of a variable and may
- * be one, is not repeated. */
+/* The error of a sink may contain text of a library: mask secrets in it, and values from variables, which may be secrets. */
 static void mask(const struct ob_config_sink *sink, struct outbox_error *err)
 {
     for (size_t i = 0; err && i < sink->mask_count; i++)
@@ -176,7 +175,7 @@ enum outbox_code ob_sink_instance_open(const struct ob_sink_instance_settings *s
     if (!instance)
         return ob_error_nomem(err);
     instance->set = *settings;
-    instance->set.sink = NULL; /* not ours */
+    instance->set.sink = NULL; /* borrowed from the caller */
     instance->users = 1;
     bool copied = copy_sink(instance, settings->sink);
     instance->host = (struct outbox_sink_host){.size = sizeof instance->host,
@@ -200,7 +199,7 @@ enum outbox_code ob_sink_instance_open(const struct ob_sink_instance_settings *s
         ob_sink_open(settings->ops, instance->options, instance->option_count, &instance->host, &instance->sink, err);
     if (code) {
         mask(settings->sink, err);
-        instance->sink = NULL; /* whatever it was set to: there is nothing to close */
+        instance->sink = NULL; /* ignore what open set: there is nothing to close */
         ob_sink_instance_close(instance);
     } else {
         *out = instance;

@@ -1,11 +1,11 @@
-/* sink_instance.h - a sink at work: the adapter that was configured, opened on the relay's loop.
+/* sink_instance.h - a configured sink, opened on the relay's loop.
  *
- * Verdicts come through `done`, on the loop's thread, possibly before deliver returns. Closing takes a turn of the loop:
- * the sink instance frees itself then. It may be closed from within `done`: the sink itself is closed after its call has
- * returned, so no adapter has to be prepared for that. After close no more verdicts come.
+ * Verdicts come through `done`, on the loop's thread, possibly before deliver returns. Closing takes a turn of the loop,
+ * after which the sink instance frees itself. It may be closed from within `done`: the sink itself is closed after its
+ * call has returned, so adapters need not handle that case. After close there are no more verdicts.
  *
- * A sink instance depends on nothing of the configuration that it was opened from: a reload that does not change a sink goes on
- * with its sink instance, and so with its connections. */
+ * A sink instance keeps no reference to the configuration that it was opened from: a reload that does not change a sink
+ * keeps its sink instance, and so its connections. */
 #ifndef OB_CONFIG_SINK_INSTANCE_H
 #define OB_CONFIG_SINK_INSTANCE_H
 
@@ -26,11 +26,12 @@ struct ob_sink_instance_settings {
 
 enum outbox_code ob_sink_instance_open(const struct ob_sink_instance_settings *settings, struct ob_sink_instance **out,
                                        struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* One more who uses it, and closes it. */
+/* Adds a user, who must close it too. */
 struct ob_sink_instance *ob_sink_instance_share(struct ob_sink_instance *instance);
-/* The last one to close it really does. */
+/* The last user's call closes it. */
 void ob_sink_instance_close(struct ob_sink_instance *instance);
-/* Whether opening this sink now would make the same sink instance again: kind, options, timeout, and the files it reads. */
+/* Whether opening this sink now would give an identical sink instance: kind, options, timeout, and the files that it
+ * reads. */
 bool ob_sink_instance_is(const struct ob_sink_instance *instance, const struct ob_config_sink *sink,
                          const struct outbox_sink_ops *ops);
 

@@ -1,7 +1,7 @@
-/* sink_kind.c - what a kind of sink declares in its table, applied to a sink of the configuration: the adapter, other words
- * for the kind and its options, its defaults of delivery settings, and its own check. No kind is known here by name.
+/* sink_kind.c - applies what a kind of sink declares in its table to a configured sink: the adapter, other common names
+ * of the kind and its options, its defaults of delivery settings, and its own check. No kind is known here by name.
  *
- * Thread: whoever loads the configuration. */
+ * Thread: the one that loads the configuration. */
 #include "config/config_int.h"
 
 #include "base/nearest.h"
@@ -14,7 +14,7 @@
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-/* Whether word is one of the words of a list that spaces separate. */
+/* Whether word is in a list separated by spaces. */
 static bool listed(const char *list, const char *word)
 {
     size_t len = strlen(word);
@@ -27,7 +27,7 @@ static bool listed(const char *list, const char *word)
     return false;
 }
 
-/* The kind that another word stands for, such as "webhook"; NULL: none. */
+/* The kind that another common name such as "webhook" means; NULL: none. */
 static const char *kind_meant(const struct ob_loader *ld, const char *word)
 {
     const struct outbox_sink_ops *ops;
@@ -104,7 +104,7 @@ void ob_sink_kind_find(struct ob_loader *ld, struct ob_config_sink *sink, const 
 
 /* ---- defaults ------------------------------------------------------------------------------------------------------ */
 
-/* The value of a delivery setting that nobody set; NULL: somebody did. */
+/* The recorded value of a delivery setting that is not set; NULL: it is set. */
 static struct ob_config_value *unset(struct ob_loader *ld, const char *path, const char *name)
 {
     for (size_t i = 0; i < ld->config->value_count; i++) {

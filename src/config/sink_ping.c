@@ -1,4 +1,4 @@
-/* sink_ping.c - see sink_ping.h. All sinks are asked at once, on a loop that lives as long as the questions. */
+/* sink_ping.c - see sink_ping.h. All sinks are pinged at once, on a temporary loop. */
 #include "config/sink_ping.h"
 
 #include "base/alloc.h"
@@ -14,9 +14,9 @@ struct asked {
 
 struct round {
     const struct ob_config *config;
-    struct asked *asked; /* one a sink */
+    struct asked *asked; /* one per sink */
     size_t left;
-    bool waiting; /* all were asked */
+    bool waiting; /* all pings were started */
     int64_t began_us;
     uv_loop_t loop;
     uv_timer_t timer;
@@ -34,7 +34,7 @@ static void tell(struct round *round, size_t i, enum ob_ping_state state, const 
                                               .took_us = ob_clock_boot_us() - round->began_us});
 }
 
-/* Handles count from 1: a sink may take 0 for none. */
+/* Handles start at 1: a sink may treat 0 as none. */
 static void on_answer(void *ctx, uint64_t handle, const struct outbox_verdict *verdict)
 {
     struct round *round = ctx;

@@ -1,5 +1,5 @@
-/* slip.c - mistakes that a count of letters does not find: words that others use for the same thing, options in the
- * wrong section, and what YAML does with a star, a tab or a wrong indentation. */
+/* slip.c - mistakes that edit distance does not find: words that other software uses for the same thing, options in the
+ * wrong section, and YAML's reaction to a star, a tab or wrong indentation. */
 #include "config/config_int.h"
 
 #include <ctype.h>
@@ -8,7 +8,8 @@
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-/* A word that others use, and ours. One word may have several: the first that is known where it stands is meant. */
+/* A word that other software uses, and ours. A word may have several rows: the first name that is known in its scope is
+ * meant. */
 static const struct {
     const char *word, *ours;
 } words[] = {
@@ -119,7 +120,7 @@ static const struct {
     {"dispatcher", "relay"},
 };
 
-/* maxAttempts and max-attempts as max_attempts; false when it does not fit. */
+/* Turns maxAttempts and max-attempts into max_attempts; false when it does not fit. */
 static bool plain_form(const char *word, char *plain, size_t size)
 {
     size_t len = 0;

@@ -1,7 +1,7 @@
-/* yaml.c - from the bytes of a file to nodes; the only place that knows libyaml.
+/* yaml.c - from the bytes of a file to nodes; the only file that knows libyaml.
  *
- * Nodes are counted and their depth is bounded: aliases are welcome, but a file that unfolds without end is refused. All
- * values are texts here; what they mean is for the option table to say. */
+ * The number of nodes and their depth are limited: aliases are allowed, but a file that expands without end is refused.
+ * All values are texts here; the option table gives them their types. */
 #include "config/config_int.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ static void read_list(struct walk *walk, const yaml_node_t *from, struct ob_node
     }
 }
 
-/* A key that may stand in a map: a scalar, once. NULL after it was told. */
+/* A valid key of a map: a scalar that appears once. NULL after a mistake was reported. */
 static const char *read_key(struct walk *walk, const struct ob_node *map, const yaml_node_t *key, int depth)
 {
     int line = (int)key->start_mark.line + 1, first;
@@ -196,8 +196,8 @@ static struct ob_node *read_root(struct ob_loader *ld, yaml_parser_t *parser, ya
     return node;
 }
 
-/* The line where brackets are open beyond reason; 0: nowhere. libyaml's time grows with the square of this depth, so it is
- * looked at first. Quotes are not understood here: hence the wide bound. */
+/* The line where brackets are nested too deep; 0: nowhere. Checked before parsing, because libyaml's time grows with the
+ * square of this depth. Quotes are not recognised here, so the limit is generous. */
 static int bracket_line(const char *text, size_t len)
 {
     int line = 1, open = 0;

@@ -1,7 +1,7 @@
-/* args.c - the parser that def/commands.def drives.
+/* args.c - the command line parser, driven by def/commands.def.
  *
- * Long options only, as --name VALUE or --name=VALUE, anywhere on the line; "--" ends them. The first word that is no
- * option is the command. Mistakes are told with the nearest right word. */
+ * Long options only, as --name VALUE or --name=VALUE, anywhere on the line; "--" ends them. The first word that is not an
+ * option is the command. Errors suggest the nearest valid word. */
 #include "cli/args.h"
 
 #include "base/clock.h"
@@ -64,9 +64,9 @@ bool ob_command_takes(const struct ob_command *command, const struct ob_option *
 
 /* ---- the nearest word -------------------------------------------------------------------------------------------- */
 
-/* Words that others use, and ours. */
+/* Words that other software uses, and ours. */
 struct word {
-    const char *others, *ours; /* others: between blanks */
+    const char *others, *ours; /* others: separated by spaces, one at each end */
 };
 
 static const char *translate(const struct word *words, size_t count, const char *word)
@@ -220,7 +220,7 @@ static const struct ob_option *find_option(const struct ob_command *command, con
     return NULL;
 }
 
-/* One word that begins with "--"; *used says whether the next word was its value. */
+/* Parses one word that begins with "--"; *used: the next word was its value. */
 static bool parse_option(struct ob_args *args, const char *word, const char *next, bool *used)
 {
     char name[64];
@@ -244,7 +244,7 @@ static bool parse_option(struct ob_args *args, const char *word, const char *nex
     return set_option(args, option, next);
 }
 
-/* The command comes first in meaning, wherever it stands: its options are known only then. */
+/* The command must be known first, wherever it is on the line, because the valid options depend on it. */
 static bool find_command(struct ob_args *args, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -286,7 +286,7 @@ static bool check_count(const struct ob_args *args)
     return usage_error(args, "unexpected argument \"%s\": outbox %s%s%s", word, command->name, space, command->usage);
 }
 
-/* Known before anything else is: a mistake on the line is told in the form that it asks for. */
+/* Checked before everything else, so that usage errors are printed in the requested format. */
 static bool wants_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)

@@ -1,4 +1,5 @@
-/* args.h - what was typed, after def/commands.def. Everything is borrowed from argv and the environment. */
+/* args.h - the parsed command line, as described by def/commands.def. Everything is borrowed from argv and the
+ * environment. */
 #ifndef OB_CLI_ARGS_H
 #define OB_CLI_ARGS_H
 
@@ -24,7 +25,7 @@ struct ob_int_arg {
 #define OB_ARG_TIME int64_t /* microseconds since 1970; 0: not given */
 #define OB_ARG_LIST struct ob_list_arg
 
-/* A field per option, named as in commands.def. */
+/* One field per option, named as in commands.def. */
 struct ob_args {
 #define OUTBOX_OPTION(field, name, kind, arg, what) OB_ARG_##kind field;
 #define OUTBOX_GLOBAL OUTBOX_OPTION
@@ -34,7 +35,7 @@ struct ob_args {
 #undef OUTBOX_GLOBAL
 #undef OUTBOX_COMMAND
     const struct ob_command *command;
-    char **rest; /* the arguments that are no options */
+    char **rest; /* the arguments that are not options */
     int rest_count;
 };
 
@@ -43,7 +44,7 @@ enum ob_option_kind { OB_OPTION_TEXT, OB_OPTION_FLAG, OB_OPTION_INT, OB_OPTION_T
 struct ob_option {
     const char *field, *name, *arg, *what;
     enum ob_option_kind kind;
-    bool global;   /* of every command */
+    bool global;   /* valid for every command */
     size_t offset; /* in struct ob_args */
 };
 
@@ -52,7 +53,7 @@ struct ob_cli;
 struct ob_command {
     const char *name, *usage;
     int least, most;
-    const char *options; /* fields, with spaces between */
+    const char *options; /* names of fields, separated by spaces */
     const char *summary, *text, *example;
     int (*run)(struct ob_cli *cli);
 };
@@ -64,13 +65,13 @@ extern const size_t ob_commands_count;
 
 const struct ob_command *ob_command_find(const char *name);
 bool ob_command_takes(const struct ob_command *command, const struct ob_option *option);
-/* The name that is nearest to a mistyped one; NULL when none is near. kind: commands, or the options of a command. */
+/* The command, or the option of a command, whose name is nearest to a mistyped one; NULL: none is near. */
 const char *ob_nearest_command(const char *name);
 const char *ob_nearest_option(const struct ob_command *command, const char *name);
 
-/* Reads argv; rearranges it. False after it said on stderr what is wrong. */
+/* Parses argv and reorders it. False after it printed the error to stderr. */
 bool ob_args_parse(struct ob_args *args, int argc, char **argv);
-/* "2024-05-01T12:00:00Z", "+30s", "-7d"; false when it is no time. now_us is what the relative ones count from. */
+/* "2024-05-01T12:00:00Z", "+30s", "-7d"; false when it is not a time. Relative times count from now_us. */
 bool ob_when_parse(const char *text, int64_t now_us, int64_t *unix_us);
 
 #endif

@@ -1,4 +1,4 @@
-/* cmd_config.c - the configuration: is it right, what does it come to, what could it say. */
+/* cmd_config.c - the configuration: validate it, show the effective values, print a sample. */
 #include "cli/cli.h"
 
 #include "config/config.h"
@@ -70,7 +70,7 @@ static void on_sink(void *ctx, const struct ob_ping *probe)
         check->nomem = true;
 }
 
-/* A relay opens its sinks before anything else, so what they refuse belongs to what is wrong with the file. */
+/* A relay opens its sinks first, so settings that they refuse are errors of the configuration. */
 static enum outbox_code check_sinks(struct ob_cli *cli, const struct ob_config *config, struct ob_config_report *report)
 {
     struct check check = {.report = report};
@@ -93,7 +93,7 @@ int cmd_validate(struct ob_cli *cli)
     }
     input.partial = input.relay = true;
     enum outbox_code code = ob_config_load(&input, &config, &report);
-    if (config) /* whatever is wrong already: one run tells it all */
+    if (config) /* even after other errors: one run reports everything */
         code = check_sinks(cli, config, &report);
     if (code && code != OUTBOX_CONFIG) {
         if (code == OUTBOX_NOMEM)

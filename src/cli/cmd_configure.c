@@ -1,16 +1,16 @@
-/* cmd_configure.c - settings of namespaces: what is set, and a change of it. The store knows what there is. */
+/* cmd_configure.c - settings of namespaces: show and change them. The store knows which settings exist. */
 #include "cli/cli.h"
 
 #include "base/nearest.h"
 
 #include <string.h>
 
-/* What the store tells of settings, against what was asked for. */
+/* Matches the settings that the store returns against the request. */
 struct listing {
     struct ob_cli *cli;
     const char *name_space, *name; /* NULL: all; a namespace is shown after the defaults that hold for the rest */
-    bool exists;                   /* there is a setting of that name */
-    bool silent;                   /* only look */
+    bool exists;                   /* a setting of that name exists */
+    bool silent;                   /* only check, print nothing */
     struct ob_nearest near;
     struct ob_arena arena;
 };
@@ -50,7 +50,7 @@ static bool on_setting(void *ctx, const char *name_space, const char *name, cons
     return true;
 }
 
-/* Goes through the settings of the store; 0, or the exit status after it said what is wrong. */
+/* Reads the settings of the store; returns 0, or the exit status after it printed the error. */
 static int look(struct ob_cli *cli, const char *name_space, const char *name, bool silent)
 {
     struct listing listing = {.cli = cli, .name_space = name_space, .name = name, .silent = silent};

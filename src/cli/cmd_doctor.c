@@ -1,5 +1,5 @@
-/* cmd_doctor.c - is everything as a relay needs it: the configuration, each store, each sink? Changes nothing, sends
- * nothing. Every finding that is not good comes with what to do about it. */
+/* cmd_doctor.c - checks whether the configuration, each store and each sink are ready for a relay. Changes nothing, sends
+ * nothing. Every problem is printed with what to do about it. */
 #include "cli/cli.h"
 
 #include "config/route.h"
@@ -71,7 +71,7 @@ static bool count_relays(void *ctx, const struct ob_relay_row *row)
     return true;
 }
 
-/* A topic that waits for a route is not claimed and fails nowhere: nobody else would tell. */
+/* A topic without a route is not claimed, so it causes no failure anywhere: only this check reports it. */
 struct unrouted {
     const struct ob_config *config;
     struct ob_buf names;
@@ -95,7 +95,7 @@ static void look_for_routes(struct exam *exam, const struct ob_config *config, c
     struct unrouted all = {.config = config};
     struct outbox_error err = {0};
     char text[1200];
-    if (config->sink_count == 0) /* that was said already */
+    if (config->sink_count == 0) /* already reported */
         return;
     if (store->ops->status(store, find_unrouted, &all, &err)) {
         find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
@@ -122,7 +122,7 @@ static void look_for_pauses(struct exam *exam, const char *name, struct ob_store
     ob_pauses_fini(&pauses);
 }
 
-/* Rights are told one by one, up to a number. */
+/* Missing rights are listed one by one, up to a limit. */
 struct rights {
     struct exam *exam;
     const char *store;
@@ -178,8 +178,8 @@ static void look_inside(struct exam *exam, const char *name, struct ob_store *st
     }
 }
 
-/* Who may only read finds everything well, and delivers nothing. To renew the lease of a message that cannot be needs the
- * rights of a relay and a store that takes writes, and changes nothing. */
+/* With read-only rights all other checks pass, but nothing can be delivered. So we renew the lease of a message that
+ * cannot exist: that needs the rights of a relay and a writable store, and changes nothing. */
 static bool may_deliver(struct ob_store *store, struct outbox_error *err)
 {
     struct outbox_settle nothing = {.token = 1};
@@ -194,7 +194,7 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
     struct ob_store *store = NULL;
     if (ob_store_migrate_status(set->url, &options, count_pending, states, &err)) {
         bool said =
-            err.code == OUTBOX_UNREACHABLE && ob_url_kind(set->url) == OB_URL_SQLITE; /* what to do, in the text */
+            err.code == OUTBOX_UNREACHABLE && ob_url_kind(set->url) == OB_URL_SQLITE; /* the text says what to do */
         find(exam, BAD, "store", set->name, err.text, said ? NULL : ob_code_todo(err.code));
         return;
     }
@@ -227,7 +227,7 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
 
 /* ---- sinks ---- */
 
-/* Never NULL: whoever reads that something is bad wants to know what to do. */
+/* Never NULL: every problem comes with what to do. */
 static const char *todo_for(const struct outbox_verdict *verdict)
 {
     if (verdict->unreachable)
@@ -275,15 +275,15 @@ static void on_probe(void *ctx, const struct ob_ping *probe)
     }
 }
 
-/* What is wrong with the configuration is told, and the rest is examined all the same. */
+/* Reports the errors of the configuration; the rest is checked all the same. */
 static void examine_config(struct exam *exam, const struct ob_config_input *input, const struct ob_config *config,
                            const struct ob_config_report *report)
 {
-    bool idle = config->sink_count == 0; /* enough for other commands; a relay does not start */
+    bool idle = config->sink_count == 0; /* valid for other commands, but a relay does not start */
     for (const struct ob_config_problem *problem = report->first; problem; problem = problem->next) {
         struct ob_buf line = OB_BUF_INIT;
         if (idle && problem->key && strcmp(problem->key, "sinks") == 0)
-            continue; /* said below */
+            continue; /* reported below */
         ob_config_problem_text(problem, &line);
         find(exam, problem->error ? BAD : NOTE, "config", input->path ? input->path : "(no file)", ob_buf_text(&line),
              problem->error ? "correct it, then run: outbox validate" : NULL);
@@ -311,7 +311,7 @@ int cmd_doctor(struct ob_cli *cli)
     struct ob_config *config = NULL;
     struct ob_config_report report;
     input.partial = true;
-    (void)!ob_config_load(&input, &config, &report); /* what is wrong is in the report */
+    (void)!ob_config_load(&input, &config, &report); /* errors are in the report */
     signal(SIGPIPE, SIG_IGN);
     ob_json_init(&exam.json, &exam.buf);
     ob_json_object(&exam.json);

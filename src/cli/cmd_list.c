@@ -1,4 +1,4 @@
-/* cmd_list.c - messages, one a line. */
+/* cmd_list.c - lists messages, one per line. */
 #include "cli/cli.h"
 
 #include "base/clock.h"

@@ -14,10 +14,10 @@ static const char *schema_of(const struct ob_cli *cli)
     return cli->schema ? cli->schema : "outbox";
 }
 
-/* What a run did, told while it goes on, or gathered for --json. */
+/* What a run did: printed as it happens, or collected for --json. */
 struct told {
     struct ob_cli *cli;
-    struct ob_json *json; /* NULL: tell */
+    struct ob_json *json; /* NULL: print */
     struct ob_json adopted;
     int count, pending, broken;
 };

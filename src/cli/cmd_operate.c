@@ -1,4 +1,4 @@
-/* cmd_operate.c - what operators do: retry, discard, purge. Every act goes on record with who and why. */
+/* cmd_operate.c - acts of operators: retry, discard, purge. Every act is recorded with who and why. */
 #include "cli/cli.h"
 
 #include "base/alloc.h"
@@ -24,7 +24,7 @@ static bool count_row(void *ctx, const struct ob_message_row *row)
     return ++*(int *)ctx <= COUNT_CAP;
 }
 
-/* How many dead letters are meant, up to the cap; -1 after an error. */
+/* The number of dead letters selected, up to the cap; -1 after an error. */
 static int count_meant(struct ob_cli *cli, const struct ob_filter *filter)
 {
     struct ob_filter dead = *filter;
@@ -61,7 +61,7 @@ static int say_act(struct ob_cli *cli, const struct act *act, int64_t count, boo
     return OB_EXIT_OK;
 }
 
-/* On a terminal, after each step that is not the last. */
+/* Prints progress on a terminal after each step except the last. */
 static void tell_progress(const struct ob_cli *cli, const struct act *act, int64_t total, bool more)
 {
     if (more && !cli->args.quiet && isatty(STDERR_FILENO))
@@ -70,7 +70,7 @@ static void tell_progress(const struct ob_cli *cli, const struct act *act, int64
         fprintf(stderr, "\r\033[K");
 }
 
-/* In steps, so that no transaction grows without end; *total counts also when a later step fails. */
+/* Works in steps to keep transactions small; *total is valid even when a later step fails. */
 static ob_code run_act(struct ob_cli *cli, const struct act *act, struct ob_filter *filter, int64_t *total)
 {
     struct ob_actor actor = ob_cli_actor(cli);
@@ -145,7 +145,7 @@ static int on_dead_letters(struct ob_cli *cli, const struct act *act)
     if (!args->rest_count && !filtered)
         return ob_cli_usage(cli, "no dead letters selected: give ids, a filter, or --all");
     if (args->all && !filter.before_us)
-        filter.before_us = ob_clock_wall_us() + 3600000000; /* clocks differ; all means all */
+        filter.before_us = ob_clock_wall_us() + 3600000000; /* clocks differ: an hour ahead includes every message */
     struct outbox_uuid *ids = ob_calloc((size_t)args->rest_count + 1, sizeof *ids);
     if (!ids) {
         ob_error_nomem(&cli->err);

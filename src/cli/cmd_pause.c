@@ -1,4 +1,4 @@
-/* cmd_pause.c - pause and resume: of everything, of namespaces and topics, of a sink. */
+/* cmd_pause.c - pause and resume everything, namespaces and topics, or a sink. */
 #include "cli/cli.h"
 
 #include "core/names.h"
@@ -19,7 +19,7 @@ static int say_json(const char *action, const struct ob_pause *pause, bool chang
     return OB_EXIT_OK;
 }
 
-/* What the options name; 0, or the exit status after it said what is wrong. */
+/* Reads the scope from the options; returns 0, or the exit status after it printed the error. */
 static int read_scope(struct ob_cli *cli, struct ob_pause *pause)
 {
     const struct ob_args *args = &cli->args;
@@ -64,8 +64,8 @@ int cmd_pause(struct ob_cli *cli)
     return OB_EXIT_OK;
 }
 
-/* It undoes the pause of this very name or pattern, and those of single names that a pattern matches; others may still hold
- * the same messages. */
+/* A resume ends the pause of exactly this name or pattern, and those of single names that a pattern matches; other pauses
+ * may still hold the same messages. */
 static int tell_resumed(struct ob_cli *cli, const struct ob_pause *pause, const struct ob_pauses *before,
                         const struct ob_pauses *after)
 {

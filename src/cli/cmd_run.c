@@ -1,4 +1,4 @@
-/* cmd_run.c - the relay. Everything it has to say goes to the log, on stderr. */
+/* cmd_run.c - the relay. All its output goes to the log, on stderr. */
 #include "cli/cli.h"
 
 #include "base/crash.h"
@@ -41,7 +41,7 @@ static struct ob_config *load(void *ctx)
     if (code == OUTBOX_NOMEM)
         ob_log(&run->log, OB_LOG_ERROR, "out of memory while loading the configuration");
     ob_config_report_fini(&report);
-    if (config && config->store_count == 0) { /* enough for other commands */
+    if (config && config->store_count == 0) { /* valid for other commands */
         ob_log(&run->log, OB_LOG_ERROR, "configuration",
                OB_STR("problem", "no store configured: write `store: URL`, set OUTBOX_STORE or give --store"));
         ob_config_free(config);

@@ -1,4 +1,4 @@
-/* cmd_send.c - one message, in a transaction of its own. */
+/* cmd_send.c - enqueues one message in its own transaction. */
 #include "cli/cli.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ static void say(const struct ob_cli *cli, const struct outbox_receipt *receipt)
     ob_say_json(&buf);
 }
 
-/* Values that would mean "not given" to the library are mistakes when they are typed. */
+/* Values that mean "not given" to the library are errors on the command line. */
 static const char *check(const struct ob_args *args)
 {
     if (args->priority.given && (args->priority.value < 0 || args->priority.value > 9))

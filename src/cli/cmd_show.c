@@ -1,4 +1,4 @@
-/* cmd_show.c - one message with all that happened to it. */
+/* cmd_show.c - shows one message with its whole history. */
 #include "cli/cli.h"
 
 #include "base/clock.h"
@@ -189,7 +189,7 @@ static bool show_act(void *ctx, const struct ob_act_row *row)
     return true;
 }
 
-/* Message, attempts and acts of one id; false when cli->err says why not. */
+/* Shows message, attempts and acts of one id; false after it set cli->err. */
 static bool show_all(struct ob_cli *cli, const struct outbox_uuid *id, struct ob_json *json)
 {
     const struct ob_store_ops *ops = cli->store->ops;

@@ -1,4 +1,4 @@
-/* cmd_status.c - what waits, by topic. */
+/* cmd_status.c - the queue by topic. */
 #include "cli/cli.h"
 
 struct totals {
@@ -68,7 +68,7 @@ static bool status_row(void *ctx, const struct ob_status_row *row)
     return true;
 }
 
-/* Which store was asked, as it is and not as it was typed: the rest may come from the environment. */
+/* Prints the actual location of the store, not the URL as typed: parts of it may come from the environment. */
 static void say_place(struct ob_cli *cli)
 {
     struct ob_store_place place;

@@ -1,4 +1,4 @@
-/* cmd_tune.c - settings of the relays, changed while they run. */
+/* cmd_tune.c - changes settings of running relays. */
 #include "cli/cli.h"
 
 #include "base/nearest.h"
@@ -87,7 +87,7 @@ int cmd_tune(struct ob_cli *cli)
         return ob_cli_usage(cli, "%s", cli->err.text);
     if (!ob_cli_open(cli))
         return ob_cli_fail(cli);
-    /* What is set can be seen and taken back, whether there is such a sink any more or not. */
+    /* Existing tunings can be shown and removed even if the sink no longer exists. */
     struct listing set = {.only = name};
     struct ob_control control = {.ctx = &set, .tuned = tuned};
     if (name && cli->store->ops->control(cli->store, &control, &cli->err))

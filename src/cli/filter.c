@@ -1,4 +1,4 @@
-/* filter.c - which messages a command means: --status, --topic and their like. */
+/* filter.c - which messages a command selects: --status, --topic and similar options. */
 #include "cli/cli.h"
 
 #include "base/limits.h"

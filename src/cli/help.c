@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Text behind `column` blanks, broken at blanks so that lines stay within 100; the first line goes on where it is. */
+/* Prints text indented by `column` spaces and wrapped at 100 columns; the first line continues the current one. */
 static void put_wrapped(FILE *file, const char *text, int column)
 {
     int at = column;

@@ -1,8 +1,8 @@
-/* known.c - names that operators type, against those that there are. A command that takes a name which nothing has says done,
- * and does nothing: so it is refused, with the name that was perhaps meant.
+/* known.c - checks names that operators type against those that exist. A command with a name that matches nothing would
+ * report success and do nothing, so the name is refused, with the nearest one as a suggestion.
  *
- * Topics and namespaces are those the store has seen. Sinks are those of the configuration, where there is one, and those
- * that relays tell with their signs of life. */
+ * Topics and namespaces are those that the store has seen. Sinks are those of the configuration, if there is one, and
+ * those that relays report in their heartbeats. */
 #include "cli/cli.h"
 
 #include "base/glob.h"
@@ -17,14 +17,14 @@ struct known {
     struct ob_nearest near_space, near_topic, near_sink;
     const char *elsewhere; /* a namespace that has this topic */
     const char *sink;
-    size_t count; /* of names there are */
+    size_t count; /* of names that exist */
     bool space_found, found;
 };
 
 static void try_name(struct known *known, struct ob_nearest *near, const char *name)
 {
     ob_nearest_try(near, name);
-    if (near->best == name) /* it is borrowed for the time of this call */
+    if (near->best == name) /* name is borrowed for this call only */
         near->best = ob_arena_strdup(&known->arena, name);
 }
 
@@ -59,7 +59,7 @@ static void put_what(struct ob_buf *text, const char *what, const char *name)
 static int refuse_topic(struct ob_cli *cli, const struct known *known, bool may_come)
 {
     struct ob_buf text = OB_BUF_INIT;
-    bool space = !known->space_found && known->name_space; /* it is the namespace that is not known */
+    bool space = !known->space_found && known->name_space; /* the namespace is what is not known */
     const char *name = space ? known->name_space : known->topic;
     const char *near = ob_glob_is(name) ? NULL : space ? known->near_space.best : known->near_topic.best;
     put_what(&text, space ? "namespace" : "topic", name);
@@ -108,7 +108,7 @@ static void on_sink(struct known *known, const char *name)
     try_name(known, &known->near_sink, name);
 }
 
-/* What is wrong with it otherwise does not matter here. */
+/* Other errors of the configuration do not matter here. */
 static void ask_configuration(struct ob_cli *cli, struct known *known)
 {
     struct ob_config_input input = ob_cli_config_input(cli, NULL);

@@ -1,4 +1,4 @@
-/* main.c - from the words typed to the command that runs. */
+/* main.c - parses the command line and runs the command. */
 #include "cli/cli.h"
 
 #include "core/codec.h"
@@ -25,7 +25,7 @@ static bool wants_color(void)
     return !(off && *off) && !(term && strcmp(term, "dumb") == 0) && isatty(STDOUT_FILENO);
 }
 
-/* What was written must have reached its place: a full disk or a closed pipe is a failure, not a success. */
+/* Output must have been written completely: a full disk or a closed pipe is a failure. */
 static int flushed(const struct ob_args *args, int status)
 {
     struct outbox_error err = {0};
@@ -36,7 +36,7 @@ static int flushed(const struct ob_args *args, int status)
     return status ? status : OB_EXIT_UNHEALTHY;
 }
 
-/* Started without stdin, stdout or stderr: the next file opened would take its place, and get what we print. */
+/* If we were started without stdin, stdout or stderr, the next file opened would get its descriptor, and our output. */
 static void fill_standard_files(void)
 {
     int fd;

@@ -43,7 +43,7 @@ static void put_base64(struct ob_json *json, const unsigned char *data, size_t l
     ob_buf_fini(&buf);
 }
 
-/* What a row holds as JSON; as a text where it turns out not to be. */
+/* A column that should hold JSON; written as a string if it does not. */
 static void put_document(struct ob_json *json, const void *text, size_t len)
 {
     if (!text)

@@ -1,4 +1,4 @@
-/* out.c - how the commands talk. */
+/* out.c - output of the commands. */
 #include "cli/cli.h"
 
 #include "base/utf8.h"
@@ -13,10 +13,10 @@
 
 /* ---- stderr ------------------------------------------------------------------------------------------------------ */
 
-/* A text of several lines may quote what others wrote: only its line breaks are taken for what they are. */
+/* A text of several lines may quote untrusted text: everything except its line breaks is escaped. */
 static void say_lines(const char *text)
 {
-    fflush(stdout); /* where both go to one place, what came first stands first */
+    fflush(stdout); /* keeps the order when stdout and stderr go to the same place */
     for (;;) {
         size_t len = strcspn(text, "\n");
         ob_print_safe(stderr, text, len);

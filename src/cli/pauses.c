@@ -1,5 +1,4 @@
-/* pauses.c - the pauses in force, in words and as JSON: a status that does not tell of them leaves an operator to wonder
- * why nothing moves. */
+/* pauses.c - the pauses in force, as text and as JSON: without them a status would not explain why nothing is delivered. */
 #include "cli/cli.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* payload.c - payloads as they are typed, and against a JSON Schema, before they are enqueued or without enqueuing them. */
+/* payload.c - reads payloads from the command line and checks them against a JSON Schema, with or without enqueuing them. */
 #include "cli/cli.h"
 
 #include "base/limits.h"
@@ -51,7 +51,7 @@ static bool check(struct ob_cli *cli, const struct ob_buf *payload, struct ob_js
     struct ob_jsonschema *schema;
     struct outbox_error why = {0};
     enum outbox_code broken = ob_jsonschema_load(cli->args.json_schema, &schema, NULL, &why);
-    if (broken == OUTBOX_INVALID) /* not the payload's fault: another exit status says so */
+    if (broken == OUTBOX_INVALID) /* the schema is invalid, not the payload: another exit status */
         ob_error_set(&cli->err, OUTBOX_CONFIG, "%s", why.text);
     else if (broken)
         cli->err = why;
@@ -73,7 +73,7 @@ bool ob_cli_fits(struct ob_cli *cli, const struct ob_buf *payload)
     return !cli->args.json_schema || check(cli, payload, &fault);
 }
 
-/* error: of the schema itself, where no fault of the payload was found; NULL: there is none. */
+/* error: of the schema itself, when the payload was not checked; NULL: none. */
 static void say_json(const char *file, const struct ob_jsonschema_fault *fault, const char *error)
 {
     struct ob_buf buf = OB_BUF_INIT;

@@ -1,4 +1,4 @@
-/* pretty.c - lays JSON out for reading, token by token. It never parses numbers or strings, so none can change. */
+/* pretty.c - pretty-prints JSON, token by token. It never parses numbers or strings, so none can change. */
 #include "cli/cli.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* store.c - the configuration and the store that a command works with: named on the line, by OUTBOX_STORE, or by the file. */
+/* store.c - the configuration and the store of a command: named on the command line, by OUTBOX_STORE, or by the file. */
 #include "cli/cli.h"
 
 #include "config/config.h"
@@ -38,7 +38,7 @@ static void note_problems(struct ob_cli *cli, const struct ob_config_report *rep
     }
 }
 
-/* What went wrong, as one error: the first problem stands for all. */
+/* Turns the report into one error: the first problem represents all. */
 static enum outbox_code first_problem(struct ob_cli *cli, enum outbox_code code, const struct ob_config_report *report)
 {
     const struct ob_config_problem *problem = report->first;

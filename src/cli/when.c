@@ -1,4 +1,4 @@
-/* when.c - times as people type them: RFC 3339 with a zone, or a signed number and a unit, counted from now. */
+/* when.c - times as users type them: RFC 3339 with a zone, or a signed number with a unit, relative to now. */
 #include "cli/args.h"
 
 #include <ctype.h>
@@ -85,7 +85,7 @@ static bool parse_rfc3339(const char *text, int64_t *unix_us)
     tm.tm_mon = month - 1;
     struct tm normal = tm;
     time_t seconds = timegm(&normal);
-    /* timegm takes the 31st of February for the 3rd of March; people do not mean that. */
+    /* timegm turns 31 February into 3 March; refuse such dates. */
     if (normal.tm_mday != tm.tm_mday || normal.tm_mon != tm.tm_mon || normal.tm_hour != tm.tm_hour ||
         normal.tm_min != tm.tm_min)
         return false;

@@ -1,8 +1,8 @@
-/* shortage.h - what all sinks do when this process itself lacks something: memory, descriptors, processes. Nothing was
- * tried, so it is OUTBOX_SINK_NOT_SENT, and costs the message no attempt; and it is not tried again at once. */
+/* shortage.h - what all sinks do when this process is short of memory, descriptors or processes. Nothing was tried, so the
+ * verdict is OUTBOX_SINK_NOT_SENT and costs no attempt; the message is not tried again at once. */
 #ifndef OB_SINK_SHORTAGE_H
 #define OB_SINK_SHORTAGE_H
 
-enum { OB_SHORTAGE_US = 1000000 }; /* until then */
+enum { OB_SHORTAGE_US = 1000000 }; /* how long to wait */
 
 #endif

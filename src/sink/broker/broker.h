@@ -1,15 +1,16 @@
-/* broker.h - what the sinks of brokers share: a thread that keeps one connection, the queue to it and the way back.
+/* broker.h - the shared part of the sinks for brokers: a thread that owns one connection, and the queues to and from it.
  *
- * The client libraries of brokers wait: for names, for connections, some for room in a socket. So each such sink has a
- * thread of its own. A message becomes a job on the loop's thread: address, headers and body are copied, because after
- * a cancel the host takes its message back. The job goes to the thread, is sent by the driver, and comes back with a
+ * The client libraries of brokers block: on name resolution, on connecting, some on a full socket. So each such sink has
+ * its own thread. A message becomes a job on the loop's thread: address, headers and body are copied, because after a
+ * cancel the host takes its message back. The job goes to the broker thread, is sent by the driver, and comes back with a
  * verdict.
  *
- * Order: a job that follows another is handed to the thread only after that one was accepted; if it was not, it comes
- * back as not sent. So nothing can overtake, whatever the broker does, and all sinks built on this keep order.
+ * Order: a job that follows another is handed to the broker thread only after the earlier one was accepted; otherwise it
+ * comes back as not sent. So no message can overtake another, whatever the broker does, and all sinks built on this keep
+ * order.
  *
- * Time: what was sent and not answered within ack_timeout is unknown, together with all else that is out, and the
- * connection is given up. The next job makes a new one; there is no other reconnecting. */
+ * Time: a job that was sent and not answered within ack_timeout is unknown, together with all others in flight, and the
+ * connection is closed. The next job opens a new one; there is no other reconnecting. */
 #ifndef OB_SINK_BROKER_BROKER_H
 #define OB_SINK_BROKER_BROKER_H
 
@@ -42,51 +43,51 @@ struct ob_verdict {
 
 /* One message between deliver and its verdict. */
 struct ob_broker_job {
-    struct ob_list node; /* of the list of whoever has it: queue, todo, out, back */
-    struct ob_list live; /* of all, on the loop's thread */
+    struct ob_list node; /* in the list of its current holder: queue, todo, out or back */
+    struct ob_list live; /* in the list of all jobs, on the loop's thread */
     uint64_t handle;
     const struct outbox_delivery *msg; /* borrowed, for the loop's thread only; NULL: cancelled, or a ping */
     struct ob_broker_job *ahead, *behind;
     bool ping, handed;
     atomic_bool cancelled;
-    /* for the driver */
+    /* read by the driver */
     struct ob_buf address, body;
     struct ob_headers headers;
     char id[OB_UUID_TEXT], content_type[256], correlation_id[256];
     int64_t seq, created_at_us, expires_at_us;
     int attempt;
     bool keyed;
-    /* of the driver */
+    /* written by the driver */
     uint64_t tag;
     int stage, tries;
     int64_t sent_us;
     struct ob_verdict verdict;
 };
 
-/* How one protocol is spoken. All but open, check and fini run on the broker thread. */
+/* The implementation of one protocol. All functions but open, check and fini run on the broker thread. */
 struct ob_broker_driver {
-    size_t size; /* of what the driver keeps: self, which begins as zeros */
+    size_t size; /* of the driver's state, self, which is zeroed at first */
     const struct outbox_sink_setting *settings;
     const char *prefix;         /* of codes: "redis" */
     const struct ob_wire *wire; /* of headers */
     const char *address;        /* name of the setting with the template of addresses */
-    /* Reads its settings, before there is a thread; texts may be kept in the broker thread's arena. */
+    /* Reads its settings, before the thread starts; texts may be kept in the broker's arena. */
     enum outbox_code (*open)(void *self, struct ob_broker *broker, const struct ob_options *options,
                              struct outbox_error *err);
-    /* May this address and this body go out? False after it filled the verdict. On the loop's thread. */
+    /* Whether this address and this body may be sent. If not, it fills the verdict. On the loop's thread. */
     bool (*check)(void *self, const struct ob_broker_job *job, struct ob_verdict *verdict);
-    /* May wait, all in all no longer than ob_broker_left_us. False after it filled the verdict. */
+    /* May block, in total no longer than ob_broker_left_us. On failure it fills the verdict and returns false. */
     bool (*connect)(void *self, struct ob_verdict *verdict);
-    void (*disconnect)(void *self);       /* once more at the end, connected or not */
+    void (*disconnect)(void *self);       /* also called at the end, connected or not */
     int (*fd)(void *self, short *events); /* to be polled; -1: none */
-    /* Ends in ob_broker_job_end, now or later, or in ob_broker_lost. */
+    /* Leads to ob_broker_job_end, now or later, or to ob_broker_lost. */
     void (*send)(void *self, struct ob_broker_job *job);
-    void (*flush)(void *self); /* after some were sent; may be NULL */
-    /* Something can be read or written, the thread was kicked, or tick_us passed. */
+    void (*flush)(void *self); /* after one or more sends; may be NULL */
+    /* The descriptor is readable or writable, the thread was kicked, or tick_us passed. */
     void (*serve)(void *self, short revents);
-    /* Connected: is there more to look at? Fills the verdict. May be NULL. */
+    /* Further checks once connected. Fills the verdict. May be NULL. */
     void (*ping)(void *self, struct ob_verdict *verdict);
-    /* From another thread: makes whatever waits return. May be NULL. */
+    /* From another thread: makes a blocking call return. May be NULL. */
     void (*interrupt)(void *self);
     void (*fini)(void *self); /* after the last disconnect, also when open failed; may be NULL */
     int64_t tick_us;
@@ -104,7 +105,7 @@ struct ob_broker {
 
     /* the loop's thread */
     struct ob_list live;
-    bool handed; /* something is in the queue that the thread was not woken for */
+    bool handed; /* the queue has jobs that the thread was not woken for */
 
     /* both */
     pthread_mutex_t mutex;
@@ -140,7 +141,7 @@ struct ob_broker {
         .doc = "most unacknowledged messages in flight" \
     }
 
-/* For ops of sinks, whose handle is the broker thread. */
+/* For the ops of sinks whose handle is a struct ob_broker. */
 #define OB_BROKER_OPS \
     OUTBOX_SINK_OPS_HEAD, .keeps_order = true, .deliver = ob_broker_deliver, .cancel = ob_broker_cancel, \
                           .step = ob_broker_step, .close = ob_broker_close, .ping = ob_broker_ping, .descriptors = 8
@@ -160,15 +161,15 @@ const char *ob_broker_keep(struct ob_broker *broker, const struct ob_options *op
 
 /* ---- for drivers, on the broker thread ---- */
 
-/* For connect: what is left of connect_timeout; a moment when nothing is, because libraries take 0 for no limit. */
+/* For connect: what is left of connect_timeout; never 0, because libraries take 0 for no limit. */
 int64_t ob_broker_left_us(const struct ob_broker *broker);
 
-/* For connect: waits for a descriptor to be ready within that time. False: it is over, or the sink is being closed. */
+/* For connect: waits for a descriptor to be ready within that time. False: time is up, or the sink is being closed. */
 bool ob_broker_wait(struct ob_broker *broker, int fd, short events);
-/* For connect: the addresses of a host within that time. False after it filled the verdict: nothing was sent. */
+/* For connect: resolves a host within that time. On failure it fills the verdict (nothing was sent) and returns false. */
 bool ob_broker_resolve(struct ob_broker *broker, const char *host, const char *place, struct ob_addresses *found,
                        struct ob_verdict *verdict);
-/* For connect: a socket that is connected, non-blocking; the driver's to close. -1 after it filled the verdict. */
+/* For connect: a connected, non-blocking socket; the driver closes it. On failure it fills the verdict and returns -1. */
 int ob_broker_dial(struct ob_broker *broker, const struct ob_broker_url *url, struct ob_verdict *verdict);
 
 /* Fills a verdict; the code is prefix_name. */
@@ -176,23 +177,23 @@ void ob_verdict_set(struct ob_verdict *verdict, enum outbox_sink_outcome outcome
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* No connection to place, for a reason that may pass. */
 void ob_verdict_unreachable(struct ob_verdict *verdict, const char *prefix, const char *place, const char *why);
-/* That place took longer than connect_timeout. */
+/* place did not answer within connect_timeout. */
 void ob_verdict_silent(const struct ob_broker *broker, struct ob_verdict *verdict, const char *place);
-/* We ourselves lack memory: nothing was tried. */
+/* This process is out of memory: nothing was tried. */
 void ob_verdict_shortage(struct ob_verdict *verdict);
 /* The job goes back with its verdict. */
 void ob_broker_job_end(struct ob_broker *broker, struct ob_broker_job *job);
-/* text: what is to be said about it; NULL for nothing. */
+/* text: the text of the verdict; may be NULL. */
 void ob_broker_job_accepted(struct ob_broker *broker, struct ob_broker_job *job, const char *reference,
                             const char *text);
-/* It was certainly not taken, and goes out once more before all that waits. */
+/* The broker certainly did not take it: it is sent again, ahead of all waiting jobs. */
 void ob_broker_job_again(struct ob_broker *broker, struct ob_broker_job *job);
-/* The connection is no good: what is out is unknown. */
+/* The connection is lost: all jobs in flight are unknown. */
 void ob_broker_lost(struct ob_broker *broker, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Sends nothing more over this connection; when nothing is out any more it is closed. */
+/* Sends nothing more over this connection, and closes it once nothing is in flight. */
 void ob_broker_drain(struct ob_broker *broker);
-/* The broker wants no messages for now, or wants them again. */
+/* The broker accepts no messages for now, or accepts them again. */
 void ob_broker_hold(struct ob_broker *broker, const char *name, const char *text);
 void ob_broker_unhold(struct ob_broker *broker);
 /* From any thread: serve is called soon. */

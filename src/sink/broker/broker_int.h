@@ -4,7 +4,7 @@
 
 #include "sink/broker/broker.h"
 
-/* The thread; given the broker thread. */
+/* The body of the broker thread; arg is the struct ob_broker. */
 void *ob_broker_run(void *arg);
 void ob_broker_free(struct ob_broker *broker);
 void ob_broker_job_free(struct ob_broker_job *job);

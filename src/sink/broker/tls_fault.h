@@ -1,5 +1,5 @@
 /* tls_fault.h - why a TLS handshake failed, for sinks whose libraries only say that it did. A certificate that is rejected
- * is a matter of the set-up; a handshake that ends in any other way is as good as no connection. */
+ * is a configuration problem; a handshake that fails in any other way counts as no connection. */
 #ifndef OB_SINK_BROKER_TLS_FAULT_H
 #define OB_SINK_BROKER_TLS_FAULT_H
 
@@ -7,8 +7,8 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 
-/* An error of OpenSSL's queue: did we reject the other side's certificate, or it ours? Its alerts have numbers of their
- * own. */
+/* Whether an error from OpenSSL's queue means that we rejected the peer's certificate, or the peer ours. The peer's alerts
+ * have reason codes of their own. */
 static inline bool ob_tls_rejects(unsigned long error)
 {
     int reason = ERR_GET_REASON(error), alert = reason - SSL_AD_REASON_OFFSET;

@@ -5,7 +5,7 @@
 
 #include "sink/common/option.h"
 
-/* Files and texts are NULL when there are none. They live in the arena that ob_tls_read was given. */
+/* Absent files and texts are NULL. They are kept in the arena that was given to ob_tls_read. */
 struct ob_tls {
     const char *ca;
     const char *cert, *key; /* the key of the certificate, which may be in the same file */
@@ -26,7 +26,7 @@ struct ob_tls {
         .doc = "file with the key of the client certificate; without it, the key is in the file of the certificate" \
     }
 
-/* Of sinks whose library can do these too. */
+/* For sinks whose library supports these too. */
 #define OB_TLS_MORE_SETTINGS \
     {.name = "tls.key_password", \
      .type = OUTBOX_OPTION_TEXT, \

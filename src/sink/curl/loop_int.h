@@ -12,12 +12,12 @@ struct watch;
 struct ob_curl_loop {
     uv_loop_t *uv;
     uv_timer_t timer;
-    uv_idle_t turn;   /* libcurl goes on in the next turn */
-    uv_timer_t sweep; /* runs when calls were out since the last one; keeps no loop alive */
-    int handles;      /* of these three, not yet closed */
+    uv_idle_t turn;   /* libcurl continues in the next turn */
+    uv_timer_t sweep; /* runs if there were calls since the last sweep; does not keep the loop alive */
+    int handles;      /* how many of these three are not closed yet */
     struct ob_curl_names names;
-    int out;           /* calls */
-    uint64_t quiet_ms; /* since when there is none, in the loop's time */
+    int out;           /* calls that were started and are not done */
+    uint64_t quiet_ms; /* since when there are none, in the loop's time */
     struct ob_flood flood;
     CURLM *multi;
     const struct ob_net_guard *guard;
@@ -25,10 +25,10 @@ struct ob_curl_loop {
     struct watch **watches; /* by descriptor */
     size_t watch_count;
     bool acting, again;
-    bool unannounced; /* a socket was closed behind our back */
+    bool unannounced; /* libcurl closed a socket without telling us */
 };
 
-/* Lets libcurl go on: with a socket that is ready, or (CURL_SOCKET_TIMEOUT) with what is due. */
+/* Lets libcurl continue: with a socket that is ready, or (CURL_SOCKET_TIMEOUT) with timeouts that are due. */
 void ob_curl_act(ob_curl_loop *loop, curl_socket_t fd, int flags);
 
 void ob_curl_watch_close(struct watch *watch); /* accepts NULL */

@@ -1,8 +1,8 @@
 /* net_guard.h - which addresses a sink may dial.
  *
- * A URL may come from a message, and a name may resolve to anything: so what is checked is the address that is about to
- * be dialled, never the text. Everything that is not the public internet is refused, unless an operator allowed it. An
- * address of IPv4 inside one of IPv6 is judged as the IPv4 address it is; what cannot be judged is refused. */
+ * A URL may come from a message, and a name may resolve to anything: so the guard checks the address that is about to be
+ * dialled, never the text. Every address outside the public internet is refused, unless the configuration allows it. An
+ * IPv4 address embedded in an IPv6 address is checked as that IPv4 address; an address of an unknown form is refused. */
 #ifndef OB_SINK_CURL_NET_GUARD_H
 #define OB_SINK_CURL_NET_GUARD_H
 
@@ -23,7 +23,7 @@ enum outbox_code ob_net_guard_allow(struct ob_net_guard *guard, const char *cidr
                                     struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Whether this address may be dialled. */
 bool ob_net_guard_passes(const struct ob_net_guard *guard, const struct sockaddr *address, size_t len);
-/* The same for an address in figures. */
+/* The same for a numeric address as text. */
 bool ob_net_guard_passes_text(const struct ob_net_guard *guard, const char *address);
 
 #endif

@@ -8,7 +8,7 @@
 
 struct ob_curl_options {
     struct ob_net_guard guard;
-    struct ob_curl_limits limits; /* but for answer_most */
+    struct ob_curl_limits limits; /* except answer_most */
     int64_t patience_us;          /* the longest Retry-After that counts */
     const char *proxy;            /* NULL: none */
 };
@@ -50,7 +50,7 @@ struct ob_curl_options {
         .doc = "longest wait that a Retry-After can ask for" \
     }
 
-/* Also after a failure the guard must be freed with ob_net_guard_fini. */
+/* The guard must be freed with ob_net_guard_fini, also after a failure. */
 enum outbox_code ob_curl_options_read(struct ob_curl_options *read, const struct ob_options *options,
                                       struct ob_arena *arena, struct outbox_error *err) OUTBOX_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* tls.h - the TLS options of a sink, set on a handle of libcurl. */
+/* tls.h - sets the TLS options of a sink on a handle of libcurl. */
 #ifndef OB_SINK_CURL_TLS_H
 #define OB_SINK_CURL_TLS_H
 
@@ -6,7 +6,7 @@
 
 #include <curl/curl.h>
 
-/* The texts of tls are copied by libcurl. False: out of memory, or libcurl cannot do it. */
+/* The texts of tls are copied by libcurl. False: out of memory, or libcurl does not support it. */
 bool ob_curl_tls(CURL *easy, const struct ob_tls *tls) OUTBOX_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* answer.h - an answer while it comes in: as much of it as is used, and never more. Thread: the loop's. */
+/* answer.h - an answer while it is received: keeps only as much of it as is used. Thread: the loop's. */
 #ifndef OB_SINK_HTTP_ANSWER_H
 #define OB_SINK_HTTP_ANSWER_H
 
@@ -7,13 +7,13 @@
 
 struct ob_http_answer {
     const struct ob_http_config *config; /* borrowed */
-    struct ob_buf body;                  /* its beginning */
+    struct ob_buf body;                  /* the beginning of the body */
     size_t received, header_bytes;
     bool headed;  /* all headers came, up to the empty line */
-    bool cut;     /* longer than we read */
-    bool garbage; /* headers without end */
+    bool cut;     /* longer than the part that we read */
+    bool garbage; /* too many bytes of headers */
     char reference[256];
-    struct ob_buf text; /* for people */
+    struct ob_buf text; /* of the verdict */
     char *output;       /* JSON; owned */
 };
 
@@ -26,7 +26,7 @@ void ob_http_answer_reset(struct ob_http_answer *answer);
 size_t ob_http_answer_body(char *bytes, size_t size, size_t count, void *data);
 size_t ob_http_answer_header(char *bytes, size_t size, size_t count, void *data);
 
-/* Adds text, reference and output to the verdict; they are borrowed from the answer. error: libcurl's own words. */
+/* Adds text, reference and output to the verdict; they are borrowed from the answer. error: libcurl's error text. */
 void ob_http_answer_describe(struct ob_http_answer *answer, const struct ob_http_end *end, const char *error,
                              struct outbox_verdict *verdict);
 

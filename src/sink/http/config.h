@@ -1,4 +1,4 @@
-/* config.h - the settings of the http sink: their table, and what open makes of them. Never changed after that.
+/* config.h - the settings of the http sink: their table, and the configuration made from them. Immutable after open.
  * Thread: the loop's. */
 #ifndef OB_SINK_HTTP_CONFIG_H
 #define OB_SINK_HTTP_CONFIG_H
@@ -28,8 +28,8 @@ struct ob_http_config {
     enum ob_http_ping ping;
     ob_webhook_key **keys;
     size_t key_count;
-    struct curl_slist *fixed; /* the headers that every request has; owned */
-    struct curl_slist *masks; /* what of a request must not be shown; owned */
+    struct curl_slist *fixed; /* the headers of every request; owned */
+    struct curl_slist *masks; /* the parts of a request that must not be shown; owned */
     const char *user_agent;
     long version; /* of CURLOPT_HTTP_VERSION */
     struct ob_curl_options curl;
@@ -43,15 +43,15 @@ struct ob_http_config {
 
 extern const struct outbox_sink_setting ob_http_settings[];
 
-/* For the sink's table: an address in `url` that the guard refuses. */
+/* ops->check: warns about an address in `url` that the guard refuses. */
 void ob_http_config_check(const struct outbox_sink_check *check);
 
-/* On failure fini is still the caller's to call. */
+/* The caller must call fini, also after a failure. */
 enum outbox_code ob_http_config_init(struct ob_http_config *config, const struct outbox_sink_option *given,
                                      size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_http_config_fini(struct ob_http_config *config);
 
-/* Names of headers that the sink writes itself, or that would take a request apart: nobody else may set them. */
+/* Whether the sink writes this header itself, or it could break the framing of a request: nothing else may set it. */
 bool ob_http_name_reserved(const char *name);
 
 #endif

@@ -1,6 +1,6 @@
-/* kafka_int.h - what the files of the Kafka sink share; see kafka.c.
+/* kafka_int.h - shared by the files of the Kafka sink; see kafka.c.
  *
- * Thread: the loop's, but for ob_kafka_partition, which librdkafka calls from wherever it learns of a topic. */
+ * Thread: the loop's, except for ob_kafka_partition, which librdkafka calls from any thread that learns of a topic. */
 #ifndef OB_SINK_KAFKA_KAFKA_INT_H
 #define OB_SINK_KAFKA_KAFKA_INT_H
 
@@ -28,13 +28,13 @@ struct ob_kafka_config {
     const char *topic, *topic_prefix, *tombstone_header; /* NULL: not given */
     bool tombstones;
     ob_kafka_partitioner *partitioner;
-    bool by_key; /* it sends a key always the same way */
+    bool by_key; /* it always maps a key to the same partition */
     int64_t timeout_us;
 };
 
 extern const struct outbox_sink_setting ob_kafka_settings[];
 
-/* The host's time limit is longer than delivery_timeout by this: for what is late to be reported. */
+/* The host's time limit exceeds delivery_timeout by this, so that late deliveries can still be reported. */
 enum { OB_KAFKA_MARGIN_US = 2000000 };
 void ob_kafka_config_check(const struct outbox_sink_check *check); /* ops->check */
 enum outbox_code ob_kafka_config_read(struct ob_kafka_config *config, const struct ob_options *options,
@@ -54,13 +54,13 @@ struct ob_kafka_record {
 
 void ob_kafka_record_init(struct ob_kafka_record *record);
 void ob_kafka_record_fini(struct ob_kafka_record *record);
-/* False, with the verdict filled, for a message that can never be sent, or without memory. Borrows from msg. */
+/* If the message can never be sent, or memory ran out, it fills the verdict and returns false. Borrows from msg. */
 bool ob_kafka_record_make(struct ob_kafka_record *record, const struct ob_kafka_config *config,
                           const struct outbox_delivery *msg, struct outbox_verdict *verdict);
-/* Where it goes, in record->name. NULL without memory. */
+/* The topic of the record, also in record->name. NULL: out of memory. */
 const char *ob_kafka_record_topic(struct ob_kafka_record *record, const struct ob_kafka_config *config,
                                   const struct outbox_delivery *msg);
-/* What a topic may be called: 1 to 249 of letters, digits, '.', '_' and '-'; not "." and not "..". */
+/* Whether a topic may have this name: 1 to 249 letters, digits, '.', '_' and '-'; not "." or "..". */
 bool ob_kafka_topic_ok(const char *name);
 
 /* ---- what an error means (verdict.c) ---- */
@@ -69,21 +69,21 @@ struct ob_kafka_meaning {
     enum outbox_sink_outcome outcome;
     enum outbox_sink_scope scope;
     bool unreachable;
-    bool of_batch;    /* one message was wrong, and all that shared its request were told so */
-    bool of_replace;  /* says nothing about the message: its producer was taken away */
+    bool of_batch;    /* one message was wrong, and all messages of its request got the error */
+    bool of_replace;  /* says nothing about the message: its producer was replaced */
     const char *hint; /* what an operator can do; NULL: nothing */
 };
 
-/* Of an error of a message that was certainly not persisted. */
+/* For the error of a message that was certainly not persisted. */
 struct ob_kafka_meaning ob_kafka_mean(rd_kafka_resp_err_t err);
-/* "kafka_msg_size_too_large". In buf. */
+/* Such as "kafka_msg_size_too_large"; written to buf. */
 const char *ob_kafka_code(rd_kafka_resp_err_t err, char *buf, size_t size);
 
-/* What people read: what happened, to which topic, and the next step. Each fills text and returns it. */
+/* Texts of verdicts: what happened, to which topic, and the next step. Each function fills text and returns it. */
 struct ob_kafka_text {
     char text[900];
 };
-/* topic NULL: of no one topic. */
+/* topic NULL: the error is not about one topic. */
 const char *ob_kafka_text_refused(const outbox_sink *sink, rd_kafka_resp_err_t err, const char *topic,
                                   struct ob_kafka_text *text);
 const char *ob_kafka_text_late(const outbox_sink *sink, const char *topic, struct ob_kafka_text *text);
@@ -94,13 +94,13 @@ const char *ob_kafka_text_full(const outbox_sink *sink, struct ob_kafka_text *te
 
 enum ob_kafka_batching {
     OB_KAFKA_BATCHED, /* batches */
-    OB_KAFKA_SINGLE,  /* every message its own request: finds out which one of a refused batch was wrong */
+    OB_KAFKA_SINGLE,  /* one request per message: finds the wrong message of a refused batch */
     OB_KAFKA_PRODUCERS
 };
 
 enum { OB_KAFKA_WARM = 1024 };
 
-/* A librdkafka producer on the loop. It is used once: after a replacement comes a new one. */
+/* A librdkafka producer on the loop. It is not reused: a replacement creates a new one. */
 struct ob_kafka_producer {
     outbox_sink *sink;
     enum ob_kafka_batching batching;
@@ -110,20 +110,20 @@ struct ob_kafka_producer {
     uv_poll_t poll;
     uv_work_t end;
     int uses;            /* by pings */
-    int parts;           /* of its end that are still to come */
+    int parts;           /* steps of its shutdown that are still to come */
     atomic_bool retired; /* also read by librdkafka's threads */
     bool ending;
-    struct ob_list orphans; /* entries whose reports never came: librdkafka may still look at them */
+    struct ob_list orphans; /* entries whose reports never came: librdkafka may still access them */
     struct {
         uint64_t place; /* topic and partition, hashed */
         int64_t at_us;
-    } warm[OB_KAFKA_WARM]; /* where this producer was heard by the broker */
+    } warm[OB_KAFKA_WARM]; /* partitions where the broker acknowledged this producer */
 };
 
 struct ob_kafka_producer *ob_kafka_producer_new(outbox_sink *sink, enum ob_kafka_batching batching,
                                                 struct outbox_error *err);
 void ob_kafka_producer_serve(struct ob_kafka_producer *producer);
-/* No more reports from it; it ends in its own time, off the loop. Accepts NULL. */
+/* Takes no more reports from it; it shuts down off the loop. Accepts NULL. */
 void ob_kafka_producer_retire(struct ob_kafka_producer *producer);
 void ob_kafka_producer_use(struct ob_kafka_producer *producer);
 void ob_kafka_producer_unuse(struct ob_kafka_producer *producer);
@@ -135,19 +135,19 @@ bool ob_kafka_producer_is_warm(const struct ob_kafka_producer *producer, uint64_
 
 /* One message between deliver and its verdict. */
 struct ob_kafka_entry {
-    struct ob_list node; /* of waiting, of out, or of a producer's orphans */
+    struct ob_list node; /* in waiting, in out, or in a producer's orphans */
     outbox_sink *sink;
     uint64_t handle;
     const struct outbox_delivery *msg; /* NULL: cancelled */
     struct ob_kafka_entry *ahead, *behind;
-    uint64_t number; /* of arrival */
+    uint64_t number; /* in order of arrival */
     int64_t since_us;
     uint64_t topic; /* hashed */
     atomic_int partition;
     enum ob_kafka_batching batching;
-    bool out;    /* with librdkafka */
-    bool tried;  /* was so once */
-    bool broken; /* what it follows was not accepted */
+    bool out;    /* handed to librdkafka */
+    bool tried;  /* was handed to librdkafka before */
+    bool broken; /* the message it follows was not accepted */
 };
 
 enum ob_kafka_replace { OB_KAFKA_NO_REPLACE, OB_KAFKA_CANCELLED, OB_KAFKA_OVERDUE, OB_KAFKA_FATAL, OB_KAFKA_REFUSED };
@@ -165,36 +165,36 @@ struct outbox_sink {
     enum ob_kafka_phase phase;
     enum ob_kafka_replace replacing;
     int64_t phase_until_us, armed_us;
-    bool producing, again; /* a pass over waiting is going on; and must be made once more */
-    bool starved;          /* the last one ended for want of something of ours: no report will tell when to go on */
-    int refs;              /* producers and handles that still point here */
-    bool closing;          /* closed; it lives on until refs is 0 */
-    rd_kafka_resp_err_t refused; /* why the broker will have nothing of us */
+    bool producing, again;       /* a pass over waiting is in progress; it must be repeated */
+    bool starved;                /* the last pass ended because of a shortage: no report will say when to continue */
+    int refs;                    /* producers and handles that still point here */
+    bool closing;                /* closed; it is freed when refs is 0 */
+    rd_kafka_resp_err_t refused; /* why the broker refuses this client */
     char refused_code[64];       /* its name */
-    char last_error[256];        /* what librdkafka last complained about */
+    char last_error[256];        /* the last error that librdkafka reported */
 };
 
 int64_t ob_kafka_now_us(const outbox_sink *sink);
 void ob_kafka_unref(outbox_sink *sink);
 void ob_kafka_answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdict *verdict);
-/* Called by librdkafka out of ob_kafka_producer_serve. */
+/* Called by librdkafka within ob_kafka_producer_serve. */
 void ob_kafka_reported(struct ob_kafka_entry *entry, const rd_kafka_message_t *report);
 void ob_kafka_troubled(struct ob_kafka_producer *producer, rd_kafka_resp_err_t err, const char *text);
-/* Sends what waits, as far as it may go now. */
+/* Sends the waiting entries that may be sent now. */
 void ob_kafka_push(outbox_sink *sink);
 
-/* Takes the producers away. What they have not sent is sent by new ones, or answered. (replace.c) */
+/* Replaces the producers. Messages that they have not sent are sent by new ones, or get a verdict. (replace.c) */
 void ob_kafka_replace_begin(outbox_sink *sink, enum ob_kafka_replace replacing);
-/* Goes on with it: after reports, and when its time is over. */
+/* Continues it: after reports, and when its time is up. */
 void ob_kafka_replace_step(outbox_sink *sink);
-/* Sets the timer to what is due next. */
+/* Sets the timer to the next deadline. */
 void ob_kafka_arm(outbox_sink *sink);
 
-/* entry.c. The host may call back from within the ends. */
+/* entry.c. The host may call back from within unsent, end and again. */
 struct ob_kafka_entry *ob_kafka_entry_new(outbox_sink *sink, const struct outbox_sink_item *item, int64_t now_us);
 void ob_kafka_entry_unsent(struct ob_kafka_entry *entry);
 void ob_kafka_entry_end(struct ob_kafka_entry *entry, const struct outbox_verdict *verdict);
-/* Not persisted, and no fault of its own. */
+/* It was not persisted, and not because of the message itself. */
 void ob_kafka_entry_again(struct ob_kafka_entry *entry);
 
 /* ping.c */

@@ -1,4 +1,4 @@
-/* append.h - writing whole lines to a descriptor, and naming what went wrong by a stable code.
+/* append.h - writes whole lines to a descriptor, and makes stable codes of errors.
  *
  * Blocks as the descriptor does. Any thread; no state. */
 #ifndef OB_SINK_LOCAL_APPEND_H
@@ -8,7 +8,7 @@
 
 enum { OB_ERRNO_CODE = 40 };
 
-/* Writes everything, in one write(2) where the kernel lets it. 0, or the errno; *written says how far it came. */
+/* Writes everything, with one write(2) if the kernel takes all of it. Returns 0 or the errno; *written: bytes written. */
 int ob_append(int fd, const void *data, size_t len, size_t *written);
 /* "file_enospc" for "file" and ENOSPC. */
 const char *ob_errno_code(const char *prefix, int number, char code[OB_ERRNO_CODE]);

@@ -15,7 +15,7 @@ enum ob_text_format { OB_TEXT_JSON, OB_TEXT_LOGFMT, OB_TEXT_CLOUDEVENT, OB_TEXT_
     }
 
 enum ob_text_format ob_text_line_parse(const char *word);
-/* With its newline. Only a payload alone that is no JSON may hold further line breaks. */
+/* Appends the line with its newline. Only OB_TEXT_PAYLOAD with a payload that is not JSON may contain more line breaks. */
 void ob_text_line_put(struct ob_buf *buf, enum ob_text_format line, const struct outbox_delivery *msg);
 
 #endif

@@ -1,10 +1,10 @@
 /* text_queue.h - the lines that wait to be written, for the sinks that write lines.
  *
- * Lines stand in the order in which they were given, so that what follows a line stands right behind it. A line that is
- * given up before a byte of it is out takes those that follow it along, as not sent.
+ * Lines are kept in the order in which they were added, so a line that follows another is right behind it. If a line is
+ * given up before a byte of it was written, those that follow it end with it, as not sent.
  *
- * Thread: the loop's. Verdicts may bring new lines in and cancel others: an entry has left its list before it is
- * answered. */
+ * Thread: the loop's. Reporting a verdict may add new lines and cancel others, so an entry is removed from its list before
+ * its verdict is reported. */
 #ifndef OB_SINK_LOCAL_TEXT_QUEUE_H
 #define OB_SINK_LOCAL_TEXT_QUEUE_H
 
@@ -15,31 +15,31 @@ struct ob_text_entry {
     struct ob_list node;
     uint64_t handle;
     bool follows;
-    bool cancelled; /* it is written all the same, and nobody hears of it */
+    bool cancelled; /* it is still written, but no verdict is reported */
     struct ob_buf line;
-    size_t written; /* so much of it is out */
+    size_t written; /* bytes written so far */
     enum outbox_sink_outcome outcome;
-    int number; /* errno, when it went wrong */
+    int number; /* the errno if writing failed */
 };
 
 struct ob_text_queue {
     const struct outbox_sink_host *host;
     const char *prefix; /* of codes: "file" */
-    const char *name;   /* of what is written to, for people; borrowed */
+    const char *name;   /* of the file or stream, for texts; borrowed */
     enum ob_text_format format;
     struct ob_list entries;
 };
 
-/* A line for each message; one for which there is no memory is answered, and so are those that follow it. */
+/* Adds a line for each message. If memory runs out for one, it and those that follow it get their verdict at once. */
 void ob_text_queue_add(struct ob_text_queue *queue, const struct outbox_sink_item *items, size_t count);
 void ob_text_queue_cancel(struct ob_text_queue *queue, uint64_t handle);
-/* The verdict; number is an errno, 0 for none. */
+/* Reports the verdict; number is an errno, 0 for none. */
 void ob_text_line_answer(const struct ob_text_queue *queue, uint64_t handle, enum outbox_sink_outcome outcome,
                          int number);
-/* The entry leaves its list, is freed, and its verdict is reported unless it was cancelled. */
+/* Removes the entry from its list, frees it, and reports its verdict unless it was cancelled. */
 void ob_text_entry_end(const struct ob_text_queue *queue, struct ob_text_entry *entry, enum outbox_sink_outcome outcome,
                        int number);
-/* Frees them without a word. */
+/* Frees all entries without reporting verdicts. */
 void ob_text_entries_free(struct ob_list *list);
 
 #endif

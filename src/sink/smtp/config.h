@@ -1,4 +1,4 @@
-/* config.h - the settings of the smtp sink: their table, and what open makes of them. Never changed after that, so
+/* config.h - the settings of the smtp sink: their table, and the configuration made from them. Immutable after open, so
  * the workers read it without a lock. */
 #ifndef OB_SINK_SMTP_CONFIG_H
 #define OB_SINK_SMTP_CONFIG_H
@@ -16,8 +16,8 @@ struct ob_smtp_field {
 
 struct ob_smtp_config {
     struct ob_arena arena; /* of all texts below */
-    const char *url;       /* with the name for EHLO in its path, as libcurl wants it */
-    bool tls_required;     /* otherwise never used */
+    const char *url;       /* with the name for EHLO in its path, as libcurl requires */
+    bool tls_required;     /* if false, TLS is never used */
     struct ob_tls tls;
     const char *user, *password, *token, *login_options;
     const char *from_name, *from; /* From: */
@@ -25,7 +25,7 @@ struct ob_smtp_config {
     ob_template *subject, *text, *html;
     struct ob_smtp_field *fixed; /* header fields of every mail */
     size_t fixed_count;
-    const char **pass; /* names of the message's headers that go along */
+    const char **pass; /* names of the message's headers that are sent with the mail */
     size_t pass_count;
     const char *attachments_dir; /* NULL: none are allowed */
     size_t attachments_most;
@@ -36,9 +36,9 @@ struct ob_smtp_config {
 
 extern const struct outbox_sink_setting ob_smtp_settings[];
 
-/* On failure fini is still the caller's to call. */
 /* ops->check */
 void ob_smtp_config_check(const struct outbox_sink_check *check);
+/* The caller must call fini, also after a failure. */
 enum outbox_code ob_smtp_config_init(struct ob_smtp_config *config, const struct outbox_sink_option *given,
                                      size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_smtp_config_fini(struct ob_smtp_config *config);

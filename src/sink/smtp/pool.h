@@ -1,11 +1,11 @@
-/* pool.h - connections to one mail server, each with a thread of its own.
+/* pool.h - connections to one mail server, each with its own thread.
  *
- * libcurl waits for the reply to a finished mail, and to QUIT, inside of its functions, also in its multi interface: on
- * the relay's loop one slow server would hold up every other sink. So mails are sent from threads. A thread has one
- * connection and sends mail after mail over it; it is started when there is more to do than idle threads can, up to the
- * cap, and ends with a QUIT when it had nothing to do for a while.
+ * libcurl blocks while it waits for the reply to a finished mail, and to QUIT, even in its multi interface: on the relay's
+ * loop one slow server would block every other sink. So mails are sent from threads. A thread has one connection and sends
+ * one mail after another over it. It is started when there are more mails than idle threads, up to the limit, and ends with
+ * a QUIT after it was idle for a while.
  *
- * Threads: add, cancel, take and free are called on the loop's. wake is called from the others. */
+ * Threads: add, cancel, late, take and free are called on the loop's. The workers call the host's wake. */
 #ifndef OB_SINK_SMTP_POOL_H
 #define OB_SINK_SMTP_POOL_H
 
@@ -17,7 +17,7 @@
 
 typedef struct ob_smtp_pool ob_smtp_pool;
 
-/* A mail to send, or a ping; then how it went. */
+/* A mail to send, or a ping; and its verdict. */
 struct ob_smtp_job {
     struct ob_list node;
     uint64_t handle;
@@ -29,23 +29,23 @@ struct ob_smtp_job {
     char code[OB_SMTP_CODE], text[1200], reference[128];
 };
 
-/* NULL when there is no memory. */
+/* NULL: out of memory. */
 struct ob_smtp_job *ob_smtp_job_new(uint64_t handle);
 void ob_smtp_job_free(struct ob_smtp_job *job);
 
-/* config and host are borrowed. NULL when there is no memory. */
+/* config and host are borrowed. NULL: out of memory. */
 ob_smtp_pool *ob_smtp_pool_new(const struct ob_smtp_config *config, const struct outbox_sink_host *host);
-/* Stops what is under way; connections without work get a moment to say goodbye. */
+/* Aborts the current mails; idle connections get a short time for QUIT. */
 void ob_smtp_pool_free(ob_smtp_pool *pool);
 
-/* Owns the job from now on. False: no thread could be started, and the job is the caller's. */
+/* The pool owns the job from now on. False: no thread could be started, and the caller keeps the job. */
 bool ob_smtp_pool_add(ob_smtp_pool *pool, struct ob_smtp_job *job) OUTBOX_MUST_CHECK;
-/* Forgets it, wherever it is. */
+/* Drops the job, waiting or not; it is not reported. */
 void ob_smtp_pool_cancel(ob_smtp_pool *pool, uint64_t handle);
-/* One that has waited since then or longer, and is the caller's now: nothing was sent. NULL when there is none; *oldest_us
- * is then since when the first of the others waits, INT64_MAX when nobody does. */
+/* A job that has waited since since_us or longer; nothing was sent, and the caller now owns it. NULL if there is none; then
+ * *oldest_us is since when the oldest job waits, INT64_MAX if none does. */
 struct ob_smtp_job *ob_smtp_pool_late(ob_smtp_pool *pool, int64_t since_us, int64_t *oldest_us);
-/* A job that is done, to be freed; NULL when there is none. */
+/* A job that is done, which the caller frees; NULL if there is none. */
 struct ob_smtp_job *ob_smtp_pool_take(ob_smtp_pool *pool);
 
 #endif

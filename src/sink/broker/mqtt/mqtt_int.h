@@ -1,4 +1,4 @@
-/* mqtt_int.h - between the files of the MQTT sink; see mqtt.c. */
+/* mqtt_int.h - shared by the files of the MQTT sink; see mqtt.c. */
 #ifndef OB_SINK_BROKER_MQTT_MQTT_INT_H
 #define OB_SINK_BROKER_MQTT_MQTT_INT_H
 
@@ -18,19 +18,19 @@ struct ob_mqtt {
     struct ob_mqtt_link link;
     uint32_t packet_maximum;
     int64_t keepalive_us;
-    int64_t sent_us;  /* when we last said anything */
-    int64_t asked_us; /* when we asked for a sign of life, and have none yet; 0: we did not */
+    int64_t sent_us;  /* when we last sent anything */
+    int64_t asked_us; /* when we sent a PINGREQ that is not answered yet; 0: none */
     uint16_t last_id;
 };
 
 bool ob_mqtt_connect(void *self, struct ob_verdict *verdict);
 void ob_mqtt_disconnect(void *self);
-/* Gives the job a number and puts it behind what is to be written. False after it filled the verdict. */
+/* Gives the job a packet id and appends it to the output. On failure it fills the verdict and returns false. */
 bool ob_mqtt_publish(struct ob_mqtt *mqtt, struct ob_broker_job *job);
 
-/* What the broker's reason for a message means; it is not below 0x80. */
+/* The verdict for a reason code that refuses a message: 0x80 or above. */
 void ob_mqtt_verdict(struct ob_verdict *verdict, int reason, const char *said, bool one_address);
-/* And its reason to refuse us; also the codes of MQTT 3. */
+/* The verdict for a reason code that refuses the connection; also for the codes of MQTT 3. */
 void ob_mqtt_verdict_of_connect(struct ob_verdict *verdict, int reason, const char *said);
 
 #endif

@@ -1,7 +1,7 @@
 /* packet.h - packets of MQTT 5, the few that a publisher writes and reads. No I/O.
  *
- * What is read comes from a broker that may send anything: lengths are checked before they are believed, a packet has an
- * upper limit, and what is not understood is refused. */
+ * The input comes from a broker that may send anything: lengths are checked before they are used, the size of a packet is
+ * limited, and what cannot be parsed is refused. */
 #ifndef OB_SINK_BROKER_MQTT_PACKET_H
 #define OB_SINK_BROKER_MQTT_PACKET_H
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The largest packet we take; the broker is told. And the largest there can be. */
+/* The largest packet we accept (announced to the broker), the largest that MQTT allows, and the longest text. */
 enum { OB_MQTT_IN_MOST = 65536, OB_MQTT_MOST = 268435455, OB_MQTT_TEXT_MOST = 65535 };
 
 enum ob_mqtt_type {
@@ -29,13 +29,13 @@ struct ob_mqtt_packet {
     uint16_t id; /* of the message */
     char said[160];
     /* what a CONNACK allows */
-    uint16_t receive_maximum, keepalive; /* keepalive: 0 for what we said */
+    uint16_t receive_maximum, keepalive; /* keepalive: 0 for the one we requested */
     uint32_t packet_maximum;
     int qos_maximum;
     bool retains;
 };
 
-/* Reads the first packet of so many bytes. How long it is; 0: there is more to come; -1: *why says what is wrong. */
+/* Parses the first packet in data. Returns its length; 0: it is incomplete; -1: it is invalid, and *why says why. */
 ssize_t ob_mqtt_decode(const void *data, size_t len, struct ob_mqtt_packet *packet, const char **why);
 
 struct ob_mqtt_login {
@@ -43,7 +43,7 @@ struct ob_mqtt_login {
     uint16_t keepalive;
 };
 
-/* All write to the end of buf; its stickiness says whether there was memory. */
+/* All append to buf, whose sticky error says whether memory ran out. */
 void ob_mqtt_put_connect(struct ob_buf *buf, const struct ob_mqtt_login *login);
 void ob_mqtt_put_pubrel(struct ob_buf *buf, uint16_t id);
 void ob_mqtt_put_ping(struct ob_buf *buf);
@@ -69,7 +69,7 @@ struct ob_mqtt_publish {
 size_t ob_mqtt_publish_size(const struct ob_mqtt_publish *publish);
 void ob_mqtt_put_publish(struct ob_buf *buf, const struct ob_mqtt_publish *publish);
 
-/* The name of a reason code; "" for one that there is not. */
+/* The name of a reason code; "" for an unknown one. */
 const char *ob_mqtt_reason(int reason);
 /* UTF-8 without control characters and non-characters, of at most OB_MQTT_TEXT_MOST bytes. */
 bool ob_mqtt_text_ok(const char *text, size_t len);

@@ -1,4 +1,4 @@
-/* redis_int.h - between the files of the Redis sink; see redis.c. */
+/* redis_int.h - shared by the files of the Redis sink; see redis.c. */
 #ifndef OB_SINK_BROKER_REDIS_REDIS_INT_H
 #define OB_SINK_BROKER_REDIS_REDIS_INT_H
 
@@ -19,20 +19,20 @@ struct ob_redis {
     enum ob_redis_dedupe dedupe;
     /* the connection */
     redisContext *context;
-    struct ob_resp_guard guard; /* before the context's reader */
-    struct ob_list expected;    /* what the replies to come are for, in order */
-    bool idmp;                  /* this server has it */
-    struct ob_broker_url moved; /* where the cluster sends us; host "" for nowhere */
-    char place[OB_PLACE];       /* where we are, or tried to be */
+    struct ob_resp_guard guard; /* checks bytes before the context's reader gets them */
+    struct ob_list expected;    /* the commands whose replies are outstanding, in order */
+    bool idmp;                  /* this server supports it */
+    struct ob_broker_url moved; /* where the cluster redirected us; host "": it did not */
+    char place[OB_PLACE];       /* where we are connected, or tried to connect */
 };
 
-/* What an error reply means, by its first word. */
+/* The verdict for an error reply, by its first word. */
 void ob_redis_verdict(struct ob_verdict *verdict, const char *error, size_t len, bool one_address);
-/* A connection that does not wait. False after it filled the verdict. */
+/* Opens a non-blocking connection. On failure it fills the verdict and returns false. */
 bool ob_redis_open(struct ob_redis *redis, const struct ob_broker_url *to, struct ob_verdict *verdict);
-/* Replies may be as long as this from now on. */
+/* Sets the largest size of a reply from now on. */
 void ob_redis_expect(struct ob_redis *redis, size_t bytes);
-/* Gives what has come to the reader. NULL, or why there will be no more. */
+/* Passes received bytes to the reader. Returns NULL, or why the connection cannot be read any more. */
 const char *ob_redis_read(struct ob_redis *redis);
 /* Makes the connection ready: user, database, version. */
 bool ob_redis_handshake(struct ob_redis *redis, struct ob_verdict *verdict);

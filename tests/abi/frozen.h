@@ -1,7 +1,8 @@
 /* frozen.h - a copy of the public interface, frozen, as somebody's older or newer headers would have it.
  *
  * Do not keep it in step with include/outbox: that is its point. With -DOLDER structs lack their last members; with -DNEWER
- * they have members that today's host and library do not know, and that today's do not fill. */
+ * they have members that today's host and library do not know, and that today's do not fill. What is added to
+ * include/outbox goes before those, under TOMORROW. */
 #ifndef FROZEN_H
 #define FROZEN_H
 
@@ -113,7 +114,7 @@ struct outbox_delivery {
     bool redriven;
     int64_t created_at_us, claimed_at_us, locked_until_us, expires_at_us;
     TODAY(int fault; int64_t stream; int deferred; int lost;)
-    TOMORROW(const char *colour;)
+    TOMORROW(bool own_attempts; int64_t retry_base_us, retry_cap_us; const char *colour;)
 };
 
 struct outbox_settle {
@@ -123,6 +124,7 @@ struct outbox_settle {
     int outcome;
     int result;
     bool dead;
+    int max_attempts;
     const char *code;
     const char *error;
     const char *reference;

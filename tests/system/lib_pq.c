@@ -248,7 +248,7 @@ static void older_callers(void **state)
     msg.priority = 77;
     msg.max_attempts = -5;
     assert_int_equal(outbox_pq_enqueue(conn, NULL, &msg, &receipt, &err), OUTBOX_OK);
-    assert_int_equal(pg_number("select priority * 100 + max_attempts from outbox.message"), 415);
+    assert_int_equal(pg_number("select priority * 100 + max_attempts from outbox.messages"), 415);
 }
 
 /* The schema is chosen by name, and a wrong one is told with what to do. */

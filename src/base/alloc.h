@@ -1,7 +1,7 @@
 /* alloc.h - all memory of the library comes through here, so that outbox_set_allocator can replace it.
  *
- * Every function returns NULL on failure and the caller must go on living. The replaced allocator has no realloc:
- * therefore ob_realloc is told the old size. */
+ * Every function returns NULL on failure, and the caller must handle that. A replacement allocator has no realloc:
+ * therefore ob_realloc takes the old size. */
 #ifndef OB_BASE_ALLOC_H
 #define OB_BASE_ALLOC_H
 

@@ -1,7 +1,7 @@
-/* arena.h - memory that is freed all at once: a batch owns one arena, its messages are slices of it.
+/* arena.h - memory that is freed all at once: a batch owns an arena, and its messages are slices of it.
  *
- * A list of blocks; the newest is filled first. What does not fit gets a block of its own size, so one large payload
- * does not waste the block in use. Not for sharing between threads. */
+ * A list of blocks; the newest is filled first. A piece that is too large gets a block of its own, so that a large payload
+ * does not waste the block in use. Not thread-safe. */
 #ifndef OB_BASE_ARENA_H
 #define OB_BASE_ARENA_H
 
@@ -25,7 +25,7 @@ void ob_arena_fini(struct ob_arena *arena);
 void *ob_arena_alloc(struct ob_arena *arena, size_t size) __attribute__((warn_unused_result));
 void *ob_arena_calloc(struct ob_arena *arena, size_t count, size_t size) __attribute__((warn_unused_result));
 char *ob_arena_strdup(struct ob_arena *arena, const char *text) __attribute__((warn_unused_result));
-/* Copies len bytes and adds a NUL, so that text and bytes are handled alike. */
+/* Copies len bytes and adds a NUL, so that text and bytes can be treated alike. */
 char *ob_arena_memdup(struct ob_arena *arena, const void *data, size_t len) __attribute__((warn_unused_result));
 
 #endif

@@ -1,7 +1,7 @@
 /* buf.h - a growing buffer of bytes.
  *
- * Failure is sticky: after one failed allocation every later call does nothing, and ob_buf_ok tells so at the end.
- * So a caller writes many pieces and checks once. Invariant: data[len] is NUL whenever data is not NULL. */
+ * Failure is sticky: after a failed allocation every later call does nothing, and ob_buf_ok returns false.
+ * So a caller can write many pieces and check once. Invariant: data[len] is NUL whenever data is not NULL. */
 #ifndef OB_BASE_BUF_H
 #define OB_BASE_BUF_H
 
@@ -11,7 +11,7 @@
 
 struct ob_buf {
     char *data;
-    size_t len, cap; /* cap counts the place of the NUL */
+    size_t len, cap; /* cap includes the NUL */
     bool failed;
 };
 #define OB_BUF_INIT \
@@ -22,7 +22,7 @@ struct ob_buf {
 void ob_buf_init(struct ob_buf *buf);
 void ob_buf_fini(struct ob_buf *buf);
 
-/* Room for more bytes after len; the caller may write there and then call ob_buf_added. NULL on failure. */
+/* Makes room for `more` bytes after len; the caller may write there and then call ob_buf_added. NULL on failure. */
 char *ob_buf_reserve(struct ob_buf *buf, size_t more);
 void ob_buf_added(struct ob_buf *buf, size_t len);
 
@@ -32,12 +32,12 @@ void ob_buf_putc(struct ob_buf *buf, char c);
 void ob_buf_printf(struct ob_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ob_buf_vprintf(struct ob_buf *buf, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
-/* Forgets the content, keeps the memory; a failure is forgotten too. */
+/* Clears the content and any failure, but keeps the memory. */
 void ob_buf_reset(struct ob_buf *buf);
 bool ob_buf_ok(const struct ob_buf *buf);
-/* The content with a NUL behind it; "" when nothing was written or on failure. Borrowed until the next call. */
+/* The content, NUL-terminated; "" when nothing was written or on failure. Borrowed until the next call. */
 const char *ob_buf_text(const struct ob_buf *buf);
-/* Hands the content over, to be freed with ob_free, and leaves the buffer empty. NULL on failure. */
+/* Passes the content to the caller, to be freed with ob_free, and empties the buffer. NULL on failure. */
 char *ob_buf_take(struct ob_buf *buf);
 
 #endif

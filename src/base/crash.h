@@ -1,12 +1,12 @@
-/* crash.h - dies on purpose, for proofs: OUTBOX_CRASH_AT=POINT or POINT:N ends the process with SIGKILL when it comes to
- * that point for the Nth time. Points stand between two steps that outlive a process; the crash matrix visits them all. */
+/* crash.h - crash points for tests: OUTBOX_CRASH_AT=POINT or POINT:N ends the process with SIGKILL when it reaches that point
+ * for the Nth time. A point is between two steps with lasting effects; the crash matrix tests every point. */
 #ifndef OB_BASE_CRASH_H
 #define OB_BASE_CRASH_H
 
 #include <stdbool.h>
 
 extern bool ob_crash_armed;
-void ob_crash_arm(void); /* reads the environment; call it once, before threads */
+void ob_crash_arm(void); /* reads the environment; call it once, before starting threads */
 void ob_crash_reached(const char *point);
 
 #define OB_CRASH_POINT(point) \

@@ -1,4 +1,4 @@
-/* embed.h - an .sql file that tools/embed-sql put into the program. */
+/* embed.h - an .sql file that tools/embed-sql embedded in the program. */
 #ifndef OB_BASE_EMBED_H
 #define OB_BASE_EMBED_H
 
@@ -6,7 +6,7 @@
 
 struct ob_sql_file {
     const char *name; /* within its folder: "001_tables.sql" */
-    const char *text; /* NUL-terminated; limits are filled in, @schema@ and roles not yet */
+    const char *text; /* NUL-terminated; limits are filled in, but @schema@ and roles are not */
     size_t len;
     const char *sha256; /* of the text, 64 hex digits */
 };

@@ -10,7 +10,7 @@
 
 #include <outbox/outbox.h>
 
-/* Both return the code; err may be NULL. A text too long is cut between characters. */
+/* Both return the code; err may be NULL. A text that is too long is truncated at a character boundary. */
 enum outbox_code ob_error_set(struct outbox_error *err, enum outbox_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same with the database's own SQLSTATE. */

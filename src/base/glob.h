@@ -1,17 +1,17 @@
 /* glob.h - patterns of names.
  *
- * `*` is any number of characters, dots included; `?` is one character; a backslash takes the next character as it is.
- * Everything else is itself, in its case. The whole name must match. */
+ * `*` matches any number of characters, including dots; `?` matches one character; a backslash makes the next character
+ * literal. Every other character matches itself, case-sensitively. The whole name must match. */
 #ifndef OB_BASE_GLOB_H
 #define OB_BASE_GLOB_H
 
 #include <stdbool.h>
 
 bool ob_glob_match(const char *glob, const char *text);
-/* Whether `wide` certainly matches everything that `narrow` does. NULL matches anything. */
+/* True only if `wide` certainly matches everything that `narrow` matches. NULL matches anything. */
 bool ob_glob_covers(const char *wide, const char *narrow);
 
-/* Names of topics and namespaces have neither '*' nor '?': a text with one of them is a pattern, any other a name. */
+/* Names of topics and namespaces contain neither '*' nor '?': a text with one of them is a pattern, any other is a name. */
 bool ob_glob_is(const char *text);
 bool ob_glob_names(const char *pattern, const char *name);
 

@@ -6,8 +6,8 @@
  *     ob_json_key(&json, "topic"), ob_json_string(&json, topic);
  *     ob_json_end(&json);
  *
- * Commas are placed here. Bytes that are not UTF-8 become U+FFFD, so the output is always valid JSON. Memory running out
- * shows in the buffer (ob_buf_ok). A call out of place is a bug and fails an assertion. */
+ * The writer adds the commas. Bytes that are not UTF-8 become U+FFFD, so the output is always valid JSON. Check ob_buf_ok for
+ * allocation failures. A call that is not allowed at this place is a bug and fails an assertion. */
 #ifndef OB_BASE_JSON_H
 #define OB_BASE_JSON_H
 
@@ -39,15 +39,15 @@ void ob_json_int(struct ob_json *json, int64_t value);
 void ob_json_double(struct ob_json *json, double value); /* null when not finite */
 void ob_json_bool(struct ob_json *json, bool value);
 void ob_json_null(struct ob_json *json);
-/* Text that is JSON already, and known to be (base/json_check.h): nothing here looks. */
+/* Writes text that is known to be JSON (base/json_check.h), without checking it. */
 void ob_json_raw(struct ob_json *json, const char *text, size_t len);
-/* The same on one line: line breaks between its tokens are left out. */
+/* The same on one line: line breaks between tokens are omitted. */
 void ob_json_raw_line(struct ob_json *json, const char *text, size_t len);
 
-/* Copies JSON for people to read: characters that control a terminal or turn the direction of a text become escapes, which
- * mean the same, since they can only stand in strings. */
+/* Copies JSON for display: characters that control a terminal or change the text direction become escapes. The meaning stays
+ * the same, because such characters occur only in strings. */
 void ob_json_shown(struct ob_buf *buf, const char *json, size_t len);
-/* A string with its quotes, as used by the log too. What controls a terminal is escaped. */
+/* Writes a quoted string; the log uses it too. Characters that control a terminal are escaped. */
 void ob_json_quote(struct ob_buf *buf, const char *text, size_t len);
 
 #endif

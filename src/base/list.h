@@ -22,7 +22,7 @@ struct ob_list {
 #define OB_LIST_EACH_SAFE(it, list) \
     for (struct ob_list *it = (list)->next, *it##_next = it->next; it != (list); it = it##_next, it##_next = it->next)
 
-/* For a head and for a node: an unlinked node may be removed again without harm. */
+/* For heads and for nodes: removing an unlinked node again does no harm. */
 static inline void ob_list_init(struct ob_list *list)
 {
     list->next = list->prev = list;

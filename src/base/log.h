@@ -1,10 +1,10 @@
-/* log.h - one line per event: logfmt for people, JSON for machines.
+/* log.h - one line per event: logfmt for people, JSON for programs.
  *
  *     ob_log(log, OB_LOG_WARN, "delivery failed", OB_STR("topic", msg->topic), OB_INT("attempt", msg->attempt));
  *     time=2024-05-01T12:34:56.789012Z level=warn msg="delivery failed" topic=orders.paid attempt=3
  *
- * A line is written with one call, so threads that share a log do not mix their lines. A line that cannot be built for
- * want of memory is dropped: logging never fails its caller. */
+ * A line is written with one call, so threads that share a log do not mix their lines. If there is no memory for a line it is
+ * dropped: logging never fails for its caller. */
 #ifndef OB_BASE_LOG_H
 #define OB_BASE_LOG_H
 
@@ -21,7 +21,7 @@ enum ob_field_type { OB_FIELD_STR, OB_FIELD_INT, OB_FIELD_DOUBLE, OB_FIELD_BOOL 
 struct ob_field {
     const char *key;
     enum ob_field_type type;
-    const char *text; /* NULL: the field is left out */
+    const char *text; /* NULL: the field is omitted */
     int64_t number;
     double real;
 };
@@ -31,10 +31,10 @@ struct ob_field {
 #define OB_DOUBLE(key_, real_) ((struct ob_field){.key = (key_), .type = OB_FIELD_DOUBLE, .real = (real_)})
 #define OB_BOOL(key_, value_) ((struct ob_field){.key = (key_), .type = OB_FIELD_BOOL, .number = (value_)})
 
-/* Gets each line without its newline. */
+/* Receives each line without its newline. */
 typedef void ob_log_fn(void *ctx, enum ob_log_level level, const char *line, size_t len);
 
-/* Plain settings: fill it, keep it while it is used. Lines go to write when it is set, otherwise to file. */
+/* Settings only: fill it in, and keep it while it is used. Lines go to write if that is set, otherwise to file. */
 struct ob_log {
     enum ob_log_level level; /* lower ones are dropped */
     enum ob_log_format format;
@@ -44,7 +44,7 @@ struct ob_log {
     int64_t (*clock_us)(void); /* NULL: the wall clock */
 };
 
-/* log may be NULL: nothing is written. The first element is a dummy, so that there may be no field at all. */
+/* log may be NULL: nothing is written. The first element is a dummy, so that a call may have no fields. */
 #define ob_log(log, level, message, ...) \
     ob_log_write((log), (level), (message), (const struct ob_field[]){{.key = NULL}, ##__VA_ARGS__} + 1, \
                  sizeof((const struct ob_field[]){{.key = NULL}, ##__VA_ARGS__}) / sizeof(struct ob_field) - 1)

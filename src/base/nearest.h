@@ -1,9 +1,9 @@
-/* nearest.h - the word that a mistyped one was meant to be.
+/* nearest.h - finds the word that a mistyped one was probably meant to be.
  *
  *     struct ob_nearest near;
  *     ob_nearest_init(&near, "concurency");
  *     ob_nearest_try(&near, "concurrency"), ob_nearest_try(&near, "batch");
- *     near.best is "concurrency", or NULL when none is near enough to be helpful. Borrowed from the candidates. */
+ *     near.best is "concurrency", or NULL if no candidate is close enough to be useful. Borrowed from the candidates. */
 #ifndef OB_BASE_NEAREST_H
 #define OB_BASE_NEAREST_H
 
@@ -11,7 +11,7 @@
 
 struct ob_nearest {
     const char *word, *best;
-    size_t least; /* what a candidate must stay below */
+    size_t least; /* a candidate must have a smaller distance than this */
 };
 
 void ob_nearest_init(struct ob_nearest *near, const char *word);

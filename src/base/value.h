@@ -1,6 +1,6 @@
 /* value.h - values as people write them in a configuration: "250ms", "32MiB", "100/s", "yes".
  *
- * All return false, and leave the result alone, for a text that is none, or too large for an int64_t. */
+ * The parsers return false, and leave the result unchanged, if the text is not such a value or does not fit an int64_t. */
 #ifndef OB_BASE_VALUE_H
 #define OB_BASE_VALUE_H
 
@@ -10,16 +10,16 @@
 enum { OB_VALUE_TEXT = 48 };
 
 bool ob_value_int(const char *text, int64_t *value);
-/* true, yes, on, 1; false, no, off, 0. In any case of letters. */
+/* true, yes, on, 1; false, no, off, 0. Case-insensitive. */
 bool ob_value_bool(const char *text, bool *value);
-/* "250ms", "1.5s", "1h30m"; units us, ms, s, m (or min), h, d. A unit must be there: only "0" goes without. */
+/* "250ms", "1.5s", "1h30m"; units us, ms, s, m (or min), h, d. A unit is required, except for "0". */
 bool ob_value_duration(const char *text, int64_t *us);
-/* "512", "64KiB", "1.5MiB", "10MB"; units B, kB (or KB), MB, GB of thousands, KiB, MiB, GiB of 1024. */
+/* "512", "64KiB", "1.5MiB", "10MB"; units B, kB (or KB), MB, GB (powers of 1000), KiB, MiB, GiB (powers of 1024). */
 bool ob_value_size(const char *text, int64_t *bytes);
 /* "100/s", "5/10s", "1000/h"; "0" and "none": no limit, which is a count of 0. */
 bool ob_value_rate(const char *text, int64_t *count, int64_t *period_us);
 
-/* The other way: the shortest text that means exactly this. */
+/* The reverse: the shortest text that means exactly this value. */
 void ob_value_duration_text(int64_t us, char text[OB_VALUE_TEXT]);
 void ob_value_size_text(int64_t bytes, char text[OB_VALUE_TEXT]);
 

@@ -1,8 +1,8 @@
-/* versioned.h - structs that cross the binary interface, compiled perhaps with an older or newer header.
+/* versioned.h - structs of the binary interface, whose caller may be compiled with an older or newer header.
  *
- * Such a struct begins with its size and grows at its end only. Reading one: what an older caller lacks has its default,
- * what a newer one has in addition is ignored. Writing one: never beyond its size. Elements of arrays have no size of their
- * own; the size of an element is passed beside the array. */
+ * Such a struct begins with its size, and new members are added only at its end. When one is read, members that an older
+ * caller does not have get their defaults, and members that only a newer caller has are ignored. When one is written, nothing
+ * is written beyond its size. Elements of arrays have no size member; the size of an element is passed beside the array. */
 #ifndef OB_BASE_VERSIONED_H
 #define OB_BASE_VERSIONED_H
 
@@ -12,13 +12,13 @@
 
 enum { OB_VERSIONED_MAX = 65536 };
 
-/* Whether this can be the size of a struct or element: 0 and noise mean that the caller forgot the _INIT macro. */
+/* Whether this can be the size of a struct or element: 0 or garbage means that the caller forgot the _INIT macro. */
 static inline bool ob_size_is_sane(size_t size)
 {
     return size >= 2 * sizeof(size_t) && size <= OB_VERSIONED_MAX;
 }
 
-/* Reads a caller's struct; `to` has the given size and contains the defaults. False when its size cannot be right. */
+/* Reads a caller's struct; `to` has the given size and contains the defaults. False when the caller's size is invalid. */
 static inline bool ob_take_versioned(void *to, size_t size, const void *from)
 {
     size_t theirs;
@@ -30,7 +30,7 @@ static inline bool ob_take_versioned(void *to, size_t size, const void *from)
     return true;
 }
 
-/* Fills a caller's struct, whose size is sane, from ours; its size stays. */
+/* Fills in a caller's struct, whose size is valid, from ours; its size member is unchanged. */
 static inline void ob_give_versioned(void *to, const void *from, size_t size)
 {
     size_t theirs, head = sizeof theirs;
@@ -40,7 +40,7 @@ static inline void ob_give_versioned(void *to, const void *from, size_t size)
     memcpy((char *)to + head, (const char *)from + head, theirs - head);
 }
 
-/* Copies an array into one with elements of another size; members that the source lacks become zero. */
+/* Copies an array into one with elements of another size; members missing in the source become zero. */
 static inline void ob_copy_elements(void *to, size_t to_size, const void *from, size_t from_size, size_t count)
 {
     size_t both = from_size < to_size ? from_size : to_size;

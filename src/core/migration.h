@@ -1,4 +1,4 @@
-/* migration.h - how a store tells of its migrations. The SQL is the store's; the command line shows these rows. */
+/* migration.h - how a store reports its migrations. The store has the SQL; the command line shows these rows. */
 #ifndef OB_CORE_MIGRATION_H
 #define OB_CORE_MIGRATION_H
 
@@ -8,7 +8,7 @@
  * NEWER: applied by a later version of Outbox; this one does not know it. */
 enum ob_migration_state { OB_MIGRATION_PENDING, OB_MIGRATION_APPLIED, OB_MIGRATION_DRIFTED, OB_MIGRATION_NEWER };
 
-/* Text is borrowed for the time of the callback. */
+/* Texts are borrowed for the duration of the callback. */
 struct ob_migration_row {
     int version;
     const char *name;
@@ -19,8 +19,9 @@ struct ob_migration_row {
 
 typedef void ob_migration_fn(void *ctx, const struct ob_migration_row *row);
 
-/* What a run is asked for. adopt: take over a schema and roles of its names that somebody else made; `adopted` is called
- * with each statement before it runs, or would run. `applied` is called after each migration that ran; in a dry run too, before all is undone. */
+/* Options of a run. adopt: take over an existing schema and roles of these names that were created by others; `adopted` is
+ * called with each statement before it runs, or would run. `applied` is called after each migration that ran; also in a dry
+ * run, before everything is rolled back. */
 struct ob_migrate {
     bool dry_run, adopt;
     void (*adopted)(void *ctx, const char *statement);

@@ -1,5 +1,5 @@
-/* mutant.h - planted bugs, for the test of the tests. In every build but that of tests/sim/mutants they are false, and
- * the compiler drops them. Each must be caught by the simulator; see tests/sim/mutants.c for what it is meant to break. */
+/* mutant.h - deliberate bugs that test the tests. In every build except that of tests/sim/mutants they are false, and the
+ * compiler removes them. The simulator must detect each of them; tests/sim/mutants.c says what each is meant to break. */
 #ifndef OB_CORE_MUTANT_H
 #define OB_CORE_MUTANT_H
 

@@ -4,8 +4,8 @@
 
 #include <outbox/sink.h>
 
-/* Reads a verdict that may come from an older or newer header. What cannot be understood becomes OUTBOX_SINK_UNKNOWN, with
- * a code and a text that say why. NULL: accepted. The text stays borrowed. */
+/* Reads a verdict from code that may be compiled with an older or newer header. A verdict that this build does not
+ * understand becomes OUTBOX_SINK_UNKNOWN, with a code and a text that say why. NULL: accepted. Texts stay borrowed. */
 struct outbox_verdict ob_verdict_take(const struct outbox_verdict *from);
 
 #endif

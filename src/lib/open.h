@@ -1,4 +1,4 @@
-/* open.h - which store an URL means. For the rooms above; applications call outbox_open. */
+/* open.h - opens the store that a URL names. For config, daemon and cli; applications call outbox_open. */
 #ifndef OB_LIB_OPEN_H
 #define OB_LIB_OPEN_H
 
@@ -9,23 +9,23 @@
 
 enum ob_url { OB_URL_UNKNOWN, OB_URL_POSTGRES, OB_URL_SQLITE };
 
-/* postgresql:// and postgres:// and key=value strings; sqlite:PATH. */
+/* Recognises postgresql://, postgres:// and key=value strings; and sqlite:PATH. */
 enum ob_url ob_url_kind(const char *url);
 /* The PATH of "sqlite:PATH", within the URL itself. */
 const char *ob_url_path(const char *url);
-/* Whether it can name a store at all, without going there; the text of err holds no password. */
+/* Checks whether it can name a store, without connecting; the text of err contains no password. */
 ob_code ob_url_check(const char *url, struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* The URL without its passwords, for messages to people; of what names no store, only the scheme and the length. */
+/* The URL without passwords, for display; if it names no store, only the scheme and the length. */
 void ob_url_redact(const char *url, char *text, size_t size);
 
 struct ob_open {
     const char *schema;       /* PostgreSQL; NULL: "outbox" */
     const char *application;  /* NULL: "outbox" */
-    bool create;              /* SQLite: make the file when it is not there */
-    const struct ob_log *log; /* what a store has to say beside its errors; NULL: nowhere. Must outlive the store. */
+    bool create;              /* SQLite: create the file if it does not exist */
+    const struct ob_log *log; /* for what the store reports besides errors; may be NULL. Must outlive the store. */
 };
 
-/* options may be NULL. The caller owns *store: store->ops->close. */
+/* options may be NULL. The caller owns *store and closes it with store->ops->close. */
 ob_code ob_store_open(const char *url, const struct ob_open *options, struct ob_store **store,
                       struct outbox_error *err) OUTBOX_MUST_CHECK;
 

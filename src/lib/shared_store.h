@@ -1,8 +1,8 @@
-/* shared_store.h - one async store to a store (core/async_store.h), used by several engines.
+/* shared_store.h - one async store (core/async_store.h) used by several engines.
  *
- * A reload starts a new engine while the old one still finishes its deliveries. Both use the same store, and there is no
- * reason to connect twice; to an SQLite file only one can. Each gets an async store of its own, and their requests are passed
- * on one after the other, in the order in which they were made.
+ * A reload starts a new engine while the old one finishes its deliveries. Both use the same store, and there is no reason to
+ * connect twice; an SQLite file allows only one. Each engine gets an async store of its own, whose requests are passed on one
+ * after the other, in the order in which they were made.
  *
  * One thread. */
 #ifndef OB_LIB_SHARED_STORE_H
@@ -12,10 +12,10 @@
 
 struct ob_shared_store;
 
-/* The host of the options is not used: every user brings its own. No request is made yet. */
+/* The host in the options is not used: every user has its own. No request is made yet. */
 enum outbox_code ob_shared_store_open(const struct ob_async_store_options *options, struct ob_shared_store **out,
                                       struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* The async store is closed with the last reference; every user has one. Both accept NULL. */
+/* The async store is closed with the last reference; every user holds one. Both functions accept NULL. */
 struct ob_shared_store *ob_shared_store_ref(struct ob_shared_store *shared);
 void ob_shared_store_unref(struct ob_shared_store *shared);
 

@@ -1,6 +1,7 @@
-/* async_store.c - the SQLite store without waiting: see core/async_store.h. This is the host's side; async_store.h tells of the other.
+/* async_store.c - the SQLite store without waiting: see core/async_store.h. This is the host's side; async_store.h describes
+ * both.
  *
- * Nothing here touches the file, and the mutex is never held over a callback. */
+ * Nothing here accesses the file, and the mutex is never held during a callback. */
 #include "store/sqlite/async_store.h"
 
 #include "base/alloc.h"
@@ -22,7 +23,7 @@ static struct ob_sqlite_async *async_of(struct ob_async_store *base)
     return (struct ob_sqlite_async *)(void *)base;
 }
 
-/* The mutex is not part of what a const async store promises. */
+/* Locking the mutex does not count as changing a const async store. */
 static struct ob_sqlite_async *async_of_const(const struct ob_async_store *base)
 {
     return (struct ob_sqlite_async *)(uintptr_t)base;
@@ -57,7 +58,7 @@ static struct ob_sqlite_job *job_new(enum ob_sqlite_kind kind)
     return job;
 }
 
-/* NULL stays NULL; *ok becomes false when memory ran out. */
+/* NULL stays NULL; sets *ok to false if memory runs out. */
 static const char *keep(struct ob_sqlite_job *job, const char *text, bool *ok)
 {
     const char *copy = text && *ok ? ob_arena_strdup(&job->arena, text) : NULL;
@@ -95,7 +96,7 @@ static struct ob_sqlite_job *settle_new(enum ob_sqlite_kind kind, const struct o
     return NULL;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static void ask(struct ob_sqlite_async *async, enum ob_sqlite_kind kind, struct ob_sqlite_job *job,
                 struct outbox_settle *items, int64_t timeout_us)
@@ -162,7 +163,7 @@ static void tell_done(struct ob_sqlite_async *async, struct ob_sqlite_job *job)
     tell(async, kind, &err, batch);
 }
 
-/* Takes the job that is out back, or leaves it to the worker that has it; false when it is done just now. */
+/* Takes back the job under way, or leaves it to the worker that runs it; false if it has just finished. */
 static bool abandon(struct ob_sqlite_async *async, enum ob_sqlite_kind kind)
 {
     struct ob_sqlite_job *job = async->asks[kind].job, *waited = NULL;
@@ -287,7 +288,7 @@ static const struct ob_async_store_ops ops = {
     .pace = async_pace,
 };
 
-/* What a relaxed async store writes survives a crash of the process; the url's own word counts more. */
+/* A relaxed store's commits survive a crash of the process, not of the system; a setting in the URL takes precedence. */
 static char *path_of(const struct ob_async_store_options *options)
 {
     struct ob_buf path = OB_BUF_INIT;
@@ -300,7 +301,7 @@ static char *path_of(const struct ob_async_store_options *options)
     return text;
 }
 
-/* Signals are the host's business: the worker takes none. */
+/* Signals are for the host: the worker blocks all of them. */
 static int start(struct ob_sqlite_async *async)
 {
     sigset_t all, old;

@@ -1,13 +1,13 @@
 /* async_store.h - what the two halves of an async store on SQLite share: the host's side (async_store.c) and
  * the worker's thread (async_work.c).
  *
- * SQLite's calls wait, so they are made on a thread of their own, one for each async store. A job goes from the host to the worker
- * and back; whoever has it owns it:
+ * SQLite's calls block, so they are made on a separate thread, one for each async store. A job is passed from the host to the
+ * worker and back; the side that has it owns it:
  *
  *   asked ──▶ waiting ──worker takes it──▶ running ──▶ done ──step──▶ told, freed
  *                └──too late: freed           └──too late: abandoned, the worker frees it
  *
- * A job works on copies: what the host gave may go away when the host was told that it took too long. */
+ * A job works on copies: the host may free its data once it was told that the job timed out. */
 #ifndef OB_STORE_SQLITE_ASYNC_STORE_H
 #define OB_STORE_SQLITE_ASYNC_STORE_H
 
@@ -18,7 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* In the order in which they are served: what is delivered is said first, what is held is kept, then comes more. */
+/* In order of precedence: record what was delivered, then extend the leases held, then claim more. */
 enum ob_sqlite_kind { OB_SQLITE_SETTLE, OB_SQLITE_EXTEND, OB_SQLITE_CLAIM, OB_SQLITE_KINDS };
 
 struct ob_sqlite_job {
@@ -28,7 +28,7 @@ struct ob_sqlite_job {
     struct outbox_settle *items;
     size_t count;
     int64_t lease_us;
-    bool abandoned; /* nobody wants the answer; under the mutex */
+    bool abandoned; /* the answer is no longer wanted; guarded by the mutex */
     struct outbox_error err;
     struct outbox_batch *batch;
 };
@@ -37,7 +37,7 @@ void ob_sqlite_job_free(struct ob_sqlite_job *job);
 
 struct ob_sqlite_async {
     struct ob_async_store base; /* first: the ops find us by a cast */
-    char *path;                 /* with settings, as ob_sqlite_open reads it */
+    char *path;                 /* with settings, as ob_sqlite_open takes it */
     char *worker;               /* see ob_async_store_options; NULL: none */
     int busy_ms;
     bool polling;
@@ -47,7 +47,7 @@ struct ob_sqlite_async {
     bool started;
     atomic_bool closing;
 
-    pthread_mutex_t mutex; /* over what follows */
+    pthread_mutex_t mutex; /* guards what follows */
     struct ob_sqlite_job *waiting[OB_SQLITE_KINDS], *done[OB_SQLITE_KINDS], *running;
     bool woken; /* there may be work */
     struct ob_async_store_state state;
@@ -55,8 +55,8 @@ struct ob_sqlite_async {
     /* the host's */
     struct ob_async_store_host host;
     struct {
-        struct ob_sqlite_job *job; /* out; NULL: none. Owned by whoever has it. */
-        bool nomem;                /* or it could not even be made */
+        struct ob_sqlite_job *job; /* under way; NULL: none. Owned by the side that has it. */
+        bool nomem;                /* or it could not be created */
         struct outbox_settle *items;
         int64_t deadline_us;
     } asks[OB_SQLITE_KINDS];
@@ -64,7 +64,7 @@ struct ob_sqlite_async {
     /* the worker's */
     struct ob_store *store; /* NULL: not open */
     struct ob_sqlite_lock *lock;
-    bool told; /* that there may be work, and no claim came since */
+    bool told; /* the host knows that there may be work, and has not claimed since */
 };
 
 /* The worker's thread; arg is the async store. */

@@ -1,7 +1,8 @@
-/* async_work.c - the thread that does an async store's work on the file: see async_store.h.
+/* async_work.c - the thread that accesses the file for an async store: see async_store.h.
  *
- * Between jobs it waits for commits of others (wait.c); a new job ends that wait through the eventfd. The store is opened
- * when the thread begins, and again after trouble with the file. The relay's lock is held from then to the end. */
+ * Between jobs it waits for other connections' commits (wait.c); a new job ends that wait through the eventfd. The store is
+ * opened when the thread starts, and again after an error of the file. The relay's lock is held from the first opening to the
+ * end. */
 #include "store/sqlite/async_store.h"
 
 #include "base/alloc.h"
@@ -37,7 +38,7 @@ static void heard(struct ob_sqlite_async *async, const struct outbox_error *err)
 
 /* ---- the file ---- */
 
-/* SQLite's own handler cannot be interrupted: closing would take as long as somebody else holds the file. */
+/* SQLite's own busy handler cannot be interrupted: closing would wait as long as another process holds the lock. */
 static int busy(void *ctx, int times)
 {
     struct ob_sqlite_async *async = ctx;
@@ -76,7 +77,7 @@ static ob_code open_file(struct ob_sqlite_async *async, struct outbox_error *err
     return OUTBOX_OK;
 }
 
-/* After trouble with the file itself it is opened anew: it may be another by then. */
+/* After an error of the file itself it is opened again: it may have been replaced. */
 static void part(struct ob_sqlite_async *async, const struct outbox_error *err)
 {
     if (err->code && (ob_code_class(err->code) == OUTBOX_CLASS_OPERATOR || err->code == OUTBOX_UNREACHABLE))
@@ -85,7 +86,7 @@ static void part(struct ob_sqlite_async *async, const struct outbox_error *err)
 
 /* ---- jobs ---- */
 
-/* Messages that nobody waits for any more go back: nothing of them was sent. */
+/* Releases messages whose claim was abandoned: none of them was sent. */
 static void give_back(struct ob_sqlite_async *async, struct outbox_batch *batch)
 {
     struct outbox_settle *items = ob_calloc(batch->size, sizeof *items);
@@ -94,11 +95,11 @@ static void give_back(struct ob_sqlite_async *async, struct outbox_batch *batch)
         items[i] = (struct outbox_settle){
             .id = batch->items[i].id, .token = batch->items[i].token, .outcome = OUTBOX_RELEASED, .latency_us = -1};
     if (items && batch->size && async->store->ops->settle(async->store, items, batch->size, &err))
-        part(async, &err); /* their leases end */
+        part(async, &err); /* their leases will expire */
     ob_free(items);
 }
 
-/* In parts: what is said is safe from a kill at once, and nobody waits long for the lock. */
+/* In parts: each is safe from a crash as soon as it commits, and no other writer waits long for the lock. */
 static ob_code settle(struct ob_store *store, struct ob_sqlite_job *job, struct outbox_error *err)
 {
     ob_code code = OUTBOX_OK;
@@ -131,7 +132,7 @@ static void run(struct ob_sqlite_async *async, struct ob_sqlite_job *job)
     heard(async, err);
 }
 
-/* With `most` OB_SQLITE_CLAIM claims stay where they are. */
+/* With `most` OB_SQLITE_CLAIM, claims are not taken. */
 static struct ob_sqlite_job *take(struct ob_sqlite_async *async, int most)
 {
     uint64_t rings;
@@ -167,7 +168,7 @@ static void hand_over(struct ob_sqlite_async *async, struct ob_sqlite_job *job)
 
 /* ---- waiting for work ---- */
 
-/* True when there is a job, or the end; false after the time. */
+/* True if there is a job or the thread is to end; false after the timeout. */
 static bool doze(struct ob_sqlite_async *async, int64_t us)
 {
     struct pollfd fd = {.fd = async->to_worker, .events = POLLIN};
@@ -204,7 +205,7 @@ void *ob_sqlite_async_work(void *arg)
 {
     struct ob_sqlite_async *async = arg;
     while (!atomic_load(&async->closing)) {
-        /* A claim leaves the file to others for a while; meanwhile there may be something to settle. */
+        /* After a claim the write lock is left to others for a while; meanwhile there may be something to settle. */
         int64_t pause_us = async->store ? ob_sqlite_pace_left(&ob_sqlite_store_of(async->store)->pace) : 0;
         struct ob_sqlite_job *job = take(async, pause_us ? OB_SQLITE_CLAIM : OB_SQLITE_KINDS);
         if (!job && pause_us) {

@@ -1,5 +1,5 @@
-/* batch.c - what a claim hands out: the messages, read after the claim has committed. They are immutable and ours by
- * then, so nobody is kept waiting while payloads are copied. */
+/* batch.c - what a claim hands out: the messages, read after the claim has committed. By then they are leased to us, and they
+ * are immutable, so no writer has to wait while payloads are copied. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"
@@ -23,7 +23,7 @@ static void batch_free(struct outbox_batch *base)
     ob_free(batch);
 }
 
-/* A copy in the arena; ok becomes false when memory ran out. */
+/* A copy in the arena; sets *ok to false if memory runs out. */
 static const char *keep(struct ob_arena *arena, sqlite3_stmt *stmt, int column, bool *ok)
 {
     if (sqlite3_column_type(stmt, column) == SQLITE_NULL)
@@ -48,7 +48,7 @@ static bool read_message(sqlite3_stmt *stmt, struct batch *batch, struct outbox_
     msg->headers = keep(arena, stmt, 8, &ok);
     msg->correlation_id = keep(arena, stmt, 9, &ok);
     msg->content_type = keep(arena, stmt, 10, &ok);
-    /* A frame goes out of the statement into the arena. */
+    /* A frame is decompressed straight from the statement into the arena. */
     bool plain = sqlite3_column_type(stmt, 15) == SQLITE_NULL;
     msg->payload = plain ? keep(arena, stmt, 11, &ok) : sqlite3_column_blob(stmt, 11);
     msg->payload_len = (size_t)sqlite3_column_bytes(stmt, 11);
@@ -60,7 +60,7 @@ static bool read_message(sqlite3_stmt *stmt, struct batch *batch, struct outbox_
     return ok;
 }
 
-/* The names of a lane, read once a batch. */
+/* The names of a lane, read once per batch. */
 struct names {
     int64_t lane;
     const char *name_space, *topic;
@@ -95,7 +95,7 @@ static ob_code name_lane(struct ob_sqlite_store *store, struct batch *batch, int
     return ok ? OUTBOX_OK : ob_error_nomem(err);
 }
 
-/* Messages were mostly claimed in the order of their numbers: such a stretch is read by one statement. */
+/* Messages are mostly claimed in the order of their numbers: one statement reads such a stretch. */
 static ob_code fill_stretch(struct ob_sqlite_store *store, struct batch *batch, const struct ob_sqlite_taken *all,
                             size_t first, size_t end, int64_t lease_us, struct outbox_error *err)
 {
@@ -105,7 +105,7 @@ static ob_code fill_stretch(struct ob_sqlite_store *store, struct batch *batch, 
                                    OB_ARGS(OB_NUM(all[first].entry.n), OB_NUM(all[end - 1].entry.n)), &stmt, err);
     while (!code) {
         code = ob_sqlite_step(store, stmt, &row, err);
-        if (code || !row) /* one that has no row was erased with its tenant, a moment ago */
+        if (code || !row) /* a message without a row has just been erased with its tenant */
             break;
         const struct ob_sqlite_taken *taken =
             &all[first + (size_t)(sqlite3_column_int64(stmt, 0) - all[first].entry.n)];

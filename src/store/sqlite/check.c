@@ -1,4 +1,4 @@
-/* check.c - small readings of what callers hand in: text, tenants, intervals, lists. */
+/* check.c - checks and converts what callers pass in: text, tenants, intervals, lists. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/json.h"
@@ -94,7 +94,7 @@ bool ob_sqlite_interval(const char *text, int64_t *us)
         return false;
     while (*text) {
         char *end;
-        if (*text < '0' || *text > '9') /* strtod would take "nan", "0x1" and signs */
+        if (*text < '0' || *text > '9') /* strtod would accept "nan", "0x1" and signs */
             return false;
         double number = strtod(text, &end);
         end += strspn(end, " ");
@@ -134,7 +134,7 @@ void ob_sqlite_json_lanes(struct ob_buf *buf, const struct outbox_lane *lanes, s
     ob_json_end(&json);
 }
 
-/* What a backslash or a bracket would mean to GLOB stands in brackets. */
+/* Puts escaped characters and brackets into brackets, so that GLOB takes them literally. */
 static void json_glob(struct ob_json *json, const char *glob)
 {
     struct ob_buf text = OB_BUF_INIT;

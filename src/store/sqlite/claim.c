@@ -1,17 +1,18 @@
-/* claim.c - messages out, under a lease.
+/* claim.c - claims messages under a lease.
  *
- *   1 look    without a lock, unless the last claim came back full: an idle relay never writes, and disturbs nobody
+ *   1 look    without a lock, unless the last claim was full: an idle relay never writes and blocks no producer
  *   2 choose  under the lock: what goes out of turn (fairness.c), then the best first (due_scan.c)
- *   3 order   of a key only its first row may go, or what follows the claim's own; the rest is parked
+ *   3 order   of a key, take only the first row, or rows that follow this worker's own; park the rest
  *   4 bury    what has no attempts left, or has expired
- *   5 lease   the others; the attempt that vanished with an old lease goes on record
- *   6 read    the messages themselves after the commit: they are immutable, and ours by then
+ *   5 lease   the others; record the attempt that was lost with an expired lease
+ *   6 read    the messages themselves after the commit: they are immutable, and leased to us by then
  *
- * A message whose attempts were all lost may be what takes its worker down, or was just near to it: its last attempt is made in
- * a batch of its own, so that nobody dies in company. Such batches and others take turns. A batch ends before its payloads are
- * more than max_bytes; the first is taken whatever its size. Both say that there is more.
+ * A message whose attempts were all lost may have crashed its worker, or was only in the same batch as one that did: its last
+ * attempt is made in a batch of its own, so that it cannot fail other messages. Such batches and others alternate. A batch ends
+ * before its payloads exceed max_bytes; the first message is taken whatever its size. In both cases the claim reports that
+ * there is more.
  *
- * A claim that dies after the commit has lost nothing: its leases run out. */
+ * A claim that crashes after the commit loses nothing: its leases expire. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"
@@ -23,8 +24,8 @@
 
 enum { CHUNK = 500, BURY_CHUNK = 500, BURY_MAX_US = 200000 };
 
-/* Messages of one lane and priority that need no care of their own: no key, attempts left, not expired. They are taken
- * in the order of the index, so the last one tells them all, and one statement leases them. */
+/* Messages of one lane and priority that need no special handling: no key, attempts left, not expired. They are taken in the
+ * order of the index, so the last one determines them all, and one statement leases them. */
 struct span {
     int64_t lane, due, n;
     int prio;
@@ -42,23 +43,23 @@ struct claim {
     struct ob_sqlite_due_scan *scan;
     int64_t now;
     struct ob_sqlite_taken *taken;
-    struct span *spans; /* plain messages that are taken, and leased at the end */
+    struct span *spans; /* plain messages that were taken; leased at the end */
     size_t span_count, span_cap;
     size_t count;   /* taken so far */
     int64_t bytes;  /* of them */
-    bool more;      /* something was left, though there was room */
-    bool alone;     /* what was taken goes alone */
-    bool died;      /* something was buried: there may be others behind it */
-    int64_t single; /* one that is to go alone now; 0: none */
-    int64_t later;  /* the first that must, and was left; 0: none */
-    bool pressed;   /* there is more than it can take, as far as it knows */
+    bool more;      /* something was left behind, though there was room */
+    bool alone;     /* the message taken is a batch of its own */
+    bool died;      /* something was buried: others may be behind it */
+    int64_t single; /* a message to be claimed alone now; 0: none */
+    int64_t later;  /* the first message that must go alone and was left behind; 0: none */
+    bool pressed;   /* probably there is more than it can take */
     bool turns;     /* what is being taken goes out of turn */
     int64_t start_bytes;
-    size_t start, room; /* of this write transaction: what was taken before it, and what may be after it */
+    size_t start, room; /* of this write transaction: count before it, and the most after it */
     size_t buried;      /* by it */
 };
 
-/* ---- what is asked for ------------------------------------------------------------------------------------------- */
+/* ---- what is wanted ---------------------------------------------------------------------------------------------- */
 
 static ob_code check(struct claim *claim, struct outbox_error *err)
 {
@@ -67,7 +68,7 @@ static ob_code check(struct claim *claim, struct outbox_error *err)
         enum ob_limit limit;
         const char *name;
         int64_t value;
-        bool optional; /* 0 is none given */
+        bool optional; /* 0: not given */
     } values[] = {
         {OB_LIMIT_worker, "worker", want->worker ? (int64_t)strlen(want->worker) : 0, false},
         {OB_LIMIT_claim, "limit", want->limit, false},
@@ -84,7 +85,7 @@ static ob_code check(struct claim *claim, struct outbox_error *err)
     return code ? code : ob_sqlite_check_tenant(want->tenant_id, claim->tenant_text, &claim->tenant, err);
 }
 
-/* False when memory ran out. */
+/* False if memory ran out. */
 static bool make_scope(struct claim *claim)
 {
     const struct outbox_claim *want = claim->want;
@@ -136,11 +137,11 @@ static void claim_fini(struct claim *claim)
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-/* Where a row stands in its key. */
+/* The position of a row in its key. */
 struct place {
     bool behind; /* there are rows before it */
-    bool own;    /* all of them are out under this worker's name */
-    bool spoken; /* all of them are out under a claim that may come back for it */
+    bool own;    /* all of them are leased under this worker's name */
+    bool spoken; /* all of them are leased by a claim that may prefetch it */
 };
 
 static ob_code place_of(struct claim *claim, const struct ob_sqlite_entry *entry, struct place *place,
@@ -185,7 +186,7 @@ static bool is_alone(const struct claim *claim, const struct ob_sqlite_entry *en
            entry->lost + (entry->state == OB_SQLITE_LEASED) >= entry->spent;
 }
 
-/* Whether the batch may have it. Where not, the batch ends here. */
+/* Whether the batch may take it. If not, the batch ends here. */
 static bool may_join(struct claim *claim, const struct ob_sqlite_entry *entry)
 {
     if (is_alone(claim, entry) && entry->n != claim->single) {
@@ -331,7 +332,7 @@ static bool may_follow(const struct claim *claim, const struct ob_sqlite_entry *
            !is_dying(claim, entry) && ob_sqlite_due_scan_lane(claim->scan, entry->lane);
 }
 
-/* The rows of a key after the one just leased. Read as a whole first: leasing changes what is being read. */
+/* The rows of a key after the one just leased. All are read first: leasing changes what is being read. */
 static ob_code read_run(struct claim *claim, const struct ob_sqlite_entry *head, int64_t most,
                         struct ob_sqlite_entry **run, size_t *count, struct outbox_error *err)
 {
@@ -358,7 +359,7 @@ static ob_code read_run(struct claim *claim, const struct ob_sqlite_entry *head,
 
 static ob_code take_run(struct claim *claim, const struct ob_sqlite_entry *head, struct outbox_error *err)
 {
-    /* A message on its way again goes alone: where it failed, what follows would only be given back. */
+    /* A retried message is claimed without its successors: if it failed again, they would only be released. */
     int64_t most = head->spent > 0 ? 0 : claim->want->run - 1;
     if (most > (int64_t)(claim->room - claim->count))
         most = (int64_t)(claim->room - claim->count);
@@ -377,7 +378,7 @@ static ob_code take_run(struct claim *claim, const struct ob_sqlite_entry *head,
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
-/* After a death in a key its next row may be due: it was not, when the choice began. */
+/* After a message of a key was buried, the next row may be due, which it was not when the scan began. */
 static ob_code find_heir(struct claim *claim, int64_t sid, struct ob_sqlite_entry *heir, bool *has,
                          struct outbox_error *err)
 {
@@ -438,7 +439,7 @@ static ob_code take(struct claim *claim, const struct ob_sqlite_entry *entry, st
     return code;
 }
 
-/* Before the rest: what is left in the index then is as the rest finds it. */
+/* Runs before the rest, which then reads the index as these left it. */
 static ob_code take_turns(struct claim *claim, struct outbox_error *err)
 {
     struct ob_sqlite_entry *entries;
@@ -452,7 +453,7 @@ static ob_code take_turns(struct claim *claim, struct outbox_error *err)
     return code;
 }
 
-/* One that goes alone, when it is still there to be taken. */
+/* Takes the message that goes alone, if it can still be taken. */
 static ob_code take_single(struct claim *claim, struct outbox_error *err)
 {
     struct ob_sqlite_entry entry;
@@ -514,7 +515,7 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
     return code;
 }
 
-/* Whether anything is there to be taken, without a lock. */
+/* Whether there is anything to take, without a lock. */
 static ob_code look(struct claim *claim, bool *has, struct outbox_error *err)
 {
     struct ob_sqlite_entry entry;
@@ -534,7 +535,8 @@ static ob_code look(struct claim *claim, bool *has, struct outbox_error *err)
     return code;
 }
 
-/* One write transaction: at most CHUNK messages and about as many deaths, so that a large claim keeps nobody out for long. */
+/* One write transaction: takes at most CHUNK messages and buries about as many, so that a large claim does not block others for
+ * long. */
 static ob_code take_chunk(struct claim *claim, struct outbox_error *err)
 {
     size_t left = (size_t)claim->want->limit - claim->count;
@@ -552,7 +554,7 @@ static ob_code take_chunk(struct claim *claim, struct outbox_error *err)
     return code;
 }
 
-/* While there are more, and room for them. Where all were buried, others stand behind them. */
+/* Continues while there are more messages and room for them. If all were buried, others are behind them. */
 static ob_code take_chunks(struct claim *claim, bool has, struct outbox_error *err)
 {
     int64_t until = ob_clock_mono_us() + BURY_MAX_US;
@@ -569,7 +571,7 @@ static ob_code take_chunks(struct claim *claim, bool has, struct outbox_error *e
             claim->single = claim->later;
             has = true;
         }
-        if (claim->count) /* what was taken is ours, and must be handed out */
+        if (claim->count) /* what was taken is leased to us, and must be handed out */
             code = OUTBOX_OK;
     }
     return code;

@@ -1,7 +1,7 @@
-/* conn.c - from a path to a connection, and what kind of file it leads to.
+/* conn.c - opens a path, and finds out what kind of file it is.
  *
- * A file can be: missing or empty; ours; an application's own without an outbox; one that a newer version has migrated;
- * damaged, or no database at all. Each has its answer, given before anything is written. */
+ * A file can be: missing or empty; ours; an application's, without an outbox; migrated by a newer version; damaged; or no
+ * database at all. Each case is recognised before anything is written. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"
@@ -88,7 +88,7 @@ static ob_code cannot_open(const char *path, bool create, int rc, sqlite3 *db, s
     return ob_error_set(err, code, "\"%s\": %s", path, cause.text);
 }
 
-/* A new file is for its owner only; SQLite gives its log and its index the same rights. One that is there stays as it is. */
+/* Only the owner may access a new file; SQLite gives its log and its index the same mode. An existing file is unchanged. */
 static void make_private(const char *path)
 {
     int fd =
@@ -124,7 +124,7 @@ ob_code ob_sqlite_connect(const struct ob_sqlite_target *target, bool create, sq
     return code;
 }
 
-/* One row of one statement that is used once. */
+/* The first row of a statement that is used once. */
 static ob_code first_row(sqlite3 *db, const char *file, sqlite3_stmt **stmt, struct outbox_error *err)
 {
     int rc = sqlite3_prepare_v2(db, ob_sqlite_text(file), -1, stmt, NULL);
@@ -138,7 +138,7 @@ ob_code ob_sqlite_use_wal(sqlite3 *db, const char *path, struct outbox_error *er
 {
     sqlite3_stmt *stmt = NULL;
     if (sqlite3_db_readonly(db, "main") == 1)
-        return OUTBOX_OK; /* reading needs no log; writing will say what is wrong */
+        return OUTBOX_OK; /* reading needs no log; a write will report what is wrong */
     ob_code code = first_row(db, "journal.sql", &stmt, err);
     const char *mode = code ? NULL : ob_sqlite_column(stmt, 0);
     if (mode && strcmp(mode, "wal") != 0 && strcmp(mode, "memory") != 0)

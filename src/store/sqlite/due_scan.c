@@ -1,14 +1,14 @@
 /* due_scan.c - what a claim may take, best first: highest priority, then oldest.
  *
- * The index leads with the lane, so that lanes which are paused or out of scope cost nothing, however full. What comes
- * out is merged here: one cursor per lane, each in the right order by itself, in a heap; and with them the leases that
- * have ended. A cursor reads ahead in chunks into the arena. Rows that the claim takes leave the index while it goes
- * on; a row read ahead may therefore be stale, which the claim notices when it leases it.
+ * The index leads with the lane, so that lanes which are paused or out of scope cost nothing, however full. The lanes are
+ * merged here: one cursor per lane, each already sorted, in a heap, together with the expired leases. A cursor reads ahead in
+ * chunks into the arena. Rows that the claim takes leave the index during the scan, so a row read ahead may be stale; the claim
+ * notices that when it leases it.
  *
- * Where there are many lanes that would be a cursor for each. Then one cursor goes over all of them, by an index without the
- * lane, and rows that the claim may not take are left out as they come. Those at the front would be read by every claim, so the
- * store remembers how far they reach, and looks at them again twice a second, or less often where they are very many. A row
- * that we wake there meanwhile, the next of a key, is remembered by itself. */
+ * With many lanes, a cursor for each would be too expensive. Then one cursor scans all of them, by an index without the lane,
+ * and skips rows that the claim may not take. Every claim would read those at the front, so the store remembers how far they
+ * reach, and reads them again twice a second, or less often if there are very many. A row that we wake among them meanwhile,
+ * the next of a key, is remembered separately. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -21,7 +21,7 @@
 enum { TOP = 10, CHUNK_MIN = 16, LANES_FEW = 32, MEMOS = 256, EXPIRED_MIN = 64, SLOWER = 20 };
 #define LEAD_US 500000LL
 
-/* What is known of a lane, where there are many. */
+/* What is known of a lane, if there are many. */
 struct memo {
     struct ob_sqlite_lane lane;
     bool allowed;
@@ -31,7 +31,7 @@ struct memo {
 struct cursor {
     struct ob_heap_node node;
     int64_t lane;
-    int prio; /* being read; TOP: not begun */
+    int prio; /* being read; TOP: not started */
     struct ob_sqlite_entry *buffer;
     size_t filled, place, cap;
     int64_t due, n; /* of the last row that was read */
@@ -48,12 +48,12 @@ struct ob_sqlite_due_scan {
     struct ob_sqlite_lane *lanes;
     struct cursor *cursors;
     size_t lane_count;
-    struct cursor expired; /* all leases that have ended, and rows that we woke, sorted */
+    struct cursor expired; /* all expired leases, and rows that we woke, sorted */
     bool begun;
     bool wide;
     const struct ob_sqlite_scope *scope;
     struct memo *memos[MEMOS];
-    ob_code code; /* of a look at a lane that failed */
+    ob_code code; /* of a failed read of a lane */
     struct outbox_error err;
 };
 
@@ -191,7 +191,7 @@ const struct ob_sqlite_lane *ob_sqlite_due_scan_lanes(const struct ob_sqlite_due
 
 /* ---- cursors ----------------------------------------------------------------------------------------------------- */
 
-/* Reads rows of a statement that is bound into the cursor's buffer, behind what is there. */
+/* Reads the rows of a bound statement and appends them to the cursor's buffer. */
 static ob_code read_rows(struct ob_sqlite_due_scan *scan, sqlite3_stmt *stmt, struct cursor *cursor,
                          struct outbox_error *err)
 {
@@ -199,7 +199,7 @@ static ob_code read_rows(struct ob_sqlite_due_scan *scan, sqlite3_stmt *stmt, st
         ob_code code = ob_sqlite_step(scan->store, stmt, &row, err);
         if (code || !row)
             return code;
-        if (cursor->filled == cursor->cap) { /* the expired ones, of many lanes */
+        if (cursor->filled == cursor->cap) { /* expired leases of many lanes */
             struct ob_sqlite_entry *grown = ob_arena_alloc(scan->arena, 2 * cursor->cap * sizeof *grown);
             if (!grown) {
                 ob_sqlite_done(stmt);
@@ -231,7 +231,7 @@ static ob_code lower_prio(struct ob_sqlite_due_scan *scan, struct cursor *cursor
     return code;
 }
 
-/* What is due of the cursor's priority, after a row. */
+/* Reads what is due in the cursor's priority, after the row (due, n). */
 static ob_code read_chunk(struct ob_sqlite_due_scan *scan, struct cursor *cursor, int64_t due, int64_t n,
                           struct outbox_error *err)
 {
@@ -246,7 +246,7 @@ static ob_code read_chunk(struct ob_sqlite_due_scan *scan, struct cursor *cursor
     return code ? code : read_rows(scan, stmt, cursor, err);
 }
 
-/* Leaves out what the claim may not take, and notes how far such rows reach at the front. */
+/* Removes what the claim may not take, and notes how far such rows reach at the front. */
 static void sift(struct ob_sqlite_due_scan *scan, struct cursor *cursor)
 {
     size_t kept = 0;
@@ -264,7 +264,7 @@ static void sift(struct ob_sqlite_due_scan *scan, struct cursor *cursor)
     cursor->filled = kept;
 }
 
-/* Of the next lower priority that has anything. */
+/* Reads from the next lower priority that has anything due. */
 static ob_code descend(struct ob_sqlite_due_scan *scan, struct cursor *cursor, struct outbox_error *err)
 {
     ob_code code = lower_prio(scan, cursor, err);
@@ -277,7 +277,8 @@ static ob_code descend(struct ob_sqlite_due_scan *scan, struct cursor *cursor, s
     return code;
 }
 
-/* The next chunk of a lane, of this priority or of the next lower one that has anything due. An empty buffer: no more. */
+/* The next chunk of a lane, of this priority or of the next lower one that has anything due. An empty buffer means that there
+ * is no more. */
 static ob_code refill(struct ob_sqlite_due_scan *scan, struct cursor *cursor, struct outbox_error *err)
 {
     ob_code code = OUTBOX_OK;
@@ -310,19 +311,19 @@ static ob_code push(struct ob_sqlite_due_scan *scan, struct cursor *cursor, stru
 
 static bool is_led(const struct ob_sqlite_lead *lead, int prio, int64_t due, int64_t n)
 {
-    if (prio < 0 || prio >= TOP) /* a foreign hand wrote it */
+    if (prio < 0 || prio >= TOP) /* not written by us */
         return false;
     return due < lead->at[prio].due || (due == lead->at[prio].due && n <= lead->at[prio].n);
 }
 
-/* Once, for it may have been parked again. */
+/* Notes each row once: it may have been parked and woken again. */
 static void note_woken(struct ob_sqlite_lead *lead, int64_t n)
 {
     size_t i = 0;
     while (i < lead->woken_count && lead->woken[i] != n)
         i++;
     if (i == OB_SQLITE_WOKEN)
-        lead->until_us = 0; /* too many: look from the beginning */
+        lead->until_us = 0; /* too many: read from the beginning */
     else if (i == lead->woken_count)
         lead->woken[lead->woken_count++] = n;
 }
@@ -343,7 +344,7 @@ ob_code ob_sqlite_wake(struct ob_sqlite_store *store, enum ob_sqlite_stmt which,
     return code;
 }
 
-/* Those that can still be taken. */
+/* Reads the woken rows that can still be taken. */
 static ob_code read_woken(struct ob_sqlite_due_scan *scan, struct cursor *cursor, struct outbox_error *err)
 {
     struct ob_sqlite_lead *lead = &scan->store->lead;
@@ -370,7 +371,7 @@ static ob_code read_woken(struct ob_sqlite_due_scan *scan, struct cursor *cursor
     return code;
 }
 
-/* Leases that have ended, in pages: those of lanes that the claim may not take from do not hide the others. */
+/* Reads expired leases in pages, so that those of lanes which the claim may not take from do not hide the others. */
 static ob_code read_expired(struct ob_sqlite_due_scan *scan, struct outbox_error *err)
 {
     struct cursor *cursor = &scan->expired;

@@ -1,7 +1,7 @@
-/* enqueue.c - messages in: one, many, and one on a connection that is not ours.
+/* enqueue.c - enqueues one message, many, or one on the caller's connection.
  *
- * The view `outbox` does the work, for us as for any other producer. It checks what it is given too; the check in C comes
- * first, since it is the same for every store. */
+ * The view `outbox` does the work, for us as for any other producer. It checks its input too; the check in C runs first,
+ * because it is the same for every store. */
 #include "store/sqlite/sqlite.h"
 
 #include "core/codec.h"
@@ -39,7 +39,7 @@ static void fill(struct ob_sqlite_arg args[ARGS], const struct outbox_message *m
     memcpy(args, all, sizeof all);
 }
 
-/* Writes the message, which was checked, and reads the receipt, in the transaction that is open. */
+/* Writes a checked message and reads its receipt, in the open transaction. */
 static ob_code put(struct ob_sqlite_store *store, const struct outbox_message *msg, struct outbox_receipt *receipt,
                    struct outbox_error *err)
 {
@@ -82,7 +82,7 @@ ob_code ob_sqlite_enqueue(struct ob_store *base, const struct outbox_message *ms
     return ob_sqlite_end(store, put(store, msg, receipt, err), err);
 }
 
-/* One bad message takes the whole call back, but not what the caller's transaction did before. */
+/* One bad message undoes the whole call, but not what the caller's transaction did before. */
 static ob_code put_many(struct ob_sqlite_store *store, const struct outbox_message *msgs, size_t count,
                         struct outbox_receipt *receipts, struct outbox_error *err)
 {
@@ -122,7 +122,7 @@ ob_code ob_sqlite_enqueue_many(struct ob_store *base, const struct outbox_messag
     return code;
 }
 
-/* ---- on a connection of somebody else's -------------------------------------------------------------------------- */
+/* ---- on the caller's connection ---------------------------------------------------------------------------------- */
 
 /* A missing table means a missing outbox: say so. */
 static ob_code name_missing(sqlite3 *db, ob_code code, struct outbox_error *err)
@@ -135,8 +135,8 @@ static ob_code name_missing(sqlite3 *db, ob_code code, struct outbox_error *err)
 ob_code ob_sqlite_enqueue_on(sqlite3 *db, const struct outbox_message *msg, struct outbox_receipt *receipt,
                              struct outbox_error *err)
 {
-    /* A store for the time of the call. Its statements are finalized again: one left behind would keep the owner from
-     * closing the connection. */
+    /* A store for the duration of the call. Its statements are finalized: one left behind would keep the owner from closing
+     * the connection. */
     struct ob_sqlite_store store = {.db = db};
     bool alone = sqlite3_get_autocommit(db) != 0;
     ob_code code = ob_message_check(msg, err);

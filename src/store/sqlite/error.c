@@ -1,8 +1,8 @@
-/* error.c - what SQLite says, in our codes.
+/* error.c - maps SQLite's errors to our codes.
  *
- * Our own triggers raise texts that begin with the SQLSTATE PostgreSQL would have: "OB001: ..."; only bad JSON is
- * refused in SQLite's own words, see sql/sqlite/004_enqueue.sql. Everything else goes by SQLite's extended result code;
- * where that is too coarse, by the operating system's error behind it. */
+ * Our own triggers raise texts that begin with the SQLSTATE PostgreSQL would have: "OB001: ..."; only bad JSON is refused with
+ * SQLite's own text, see sql/sqlite/004_enqueue.sql. All other errors are mapped by SQLite's extended result code or, where
+ * that is too coarse, by the operating system's error behind it. */
 #include "store/sqlite/sqlite.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@ static bool no_room(int cause)
     return cause == ENOSPC || cause == EDQUOT || cause == EFBIG;
 }
 
-/* SQLite says "full" only for ENOSPC; a quota or a limit is an I/O error to it. What the operating system said last is
- * kept by the connection, and by the database file and its log, each for itself. */
+/* SQLite reports "full" only for ENOSPC; a quota or a limit is an I/O error to it. The connection, the database file and its
+ * log each keep their last error of the operating system. */
 static bool is_full(sqlite3 *db)
 {
     sqlite3_file *log = NULL;

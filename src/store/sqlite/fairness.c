@@ -1,12 +1,12 @@
-/* fairness.c - what goes out of turn, so that a flood starves nobody.
+/* fairness.c - what is claimed out of turn, so that a flood starves no tenant or priority.
  *
- * A batch goes by priority and age (due_scan.c), but not all of it:
- *   - A sixteenth is for the priorities below the highest, in equal parts, the oldest of each. A claim for less than 16
- *     gives them one message a second.
- *   - Half is for tenants by turns, in equal parts: of each the highest priority and oldest. A claim for one message
- *     gives them one twice a second, and one tenant alone comes as often.
- * Both only while claims come back full: otherwise everything is taken anyway. Looking may take a twentieth of the time.
- * Here rows are only chosen: the claim keeps the order of keys, and notices what was chosen twice. */
+ * A batch is filled by priority and age (due_scan.c), except for two shares:
+ * - A sixteenth is for the priorities below the highest, in equal parts, the oldest of each. A claim for fewer than 16 gives
+ * them one message a second.
+ * - Half is for tenants in turn, in equal parts: of each, the highest priority and oldest first. A claim for one message gives
+ * them one twice a second, and a single tenant gets its share only twice a second. Both apply only while claims are full:
+ * otherwise everything is taken anyway. The search may use a twentieth of the time. Rows are only chosen here: the claim keeps
+ * the order of keys, and notices what was chosen twice. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -67,7 +67,7 @@ static ob_code read_ready(struct choice *choice, const char *tenant, int64_t lan
                           struct outbox_error *err)
 {
     const struct ob_sqlite_lead *lead = &choice->store->lead;
-    bool wide = !tenant && lane == 0; /* what stands in front may not be taken: see due_scan.c */
+    bool wide = !tenant && lane == 0; /* rows at the front may not be taken: see due_scan.c */
     const struct ob_sqlite_arg args[] = {OB_NUM(lane),
                                          OB_NUM(prio),
                                          OB_NUM(choice->now),
@@ -84,7 +84,7 @@ static ob_code read_ready(struct choice *choice, const char *tenant, int64_t lan
 
 /* ---- lower priorities -------------------------------------------------------------------------------------------- */
 
-/* By priority, then age: what is left out of each priority is its youngest. */
+/* By priority, then age: the youngest of each priority are left out. */
 static int compare(const void *a, const void *b)
 {
     const struct ob_sqlite_entry *x = a, *y = b;
@@ -93,7 +93,7 @@ static int compare(const void *a, const void *b)
     return x->due < y->due ? -1 : x->due > y->due;
 }
 
-/* Which priorities lanes have anything of, as bits. */
+/* Which priorities have anything in these lanes, as bits. */
 static ob_code read_prios(struct choice *choice, const struct ob_sqlite_lane *lanes, size_t count, unsigned *prios,
                           unsigned *all, struct outbox_error *err)
 {
@@ -120,7 +120,7 @@ static int bits(unsigned set)
     return n;
 }
 
-/* Of what was read, sorted, no more than the share of each priority below the top. */
+/* Sorts what was read, and keeps no more than the share of each priority below the top. */
 static void cut(struct choice *choice, int top, size_t share)
 {
     size_t kept = 0, same = 0;
@@ -165,7 +165,7 @@ static ob_code choose_lower(struct choice *choice, size_t most, struct outbox_er
 
 /* ---- tenants ----------------------------------------------------------------------------------------------------- */
 
-/* The groups that come next, of at most so many tenants; *tenants says of how many. */
+/* The next groups, of at most *tenants tenants; sets *tenants to the number found. */
 static ob_code read_groups(struct choice *choice, struct group *groups, size_t *count, size_t *tenants,
                            struct outbox_error *err)
 {
@@ -220,7 +220,7 @@ static ob_code choose_tenants(struct choice *choice, size_t most, bool *alone, s
     if (!groups)
         return ob_error_nomem(err);
     ob_code code = read_groups(choice, groups, &count, &tenants, err);
-    if (!code && !count && turn->tenant[0]) { /* from the beginning again */
+    if (!code && !count && turn->tenant[0]) { /* start again from the first */
         turn->tenant[0] = '\0';
         turn->lane = turn->prio = 0;
         tenants = most;
@@ -243,7 +243,7 @@ static ob_code choose_tenants(struct choice *choice, size_t most, bool *alone, s
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
-/* When to look again after a look that began then: not before a pause, and seldom where looking is dear. */
+/* When to search again after a search that began then: after a pause, and later if searching is expensive. */
 static int64_t again(int64_t began, int64_t pause)
 {
     int64_t now = ob_clock_mono_us(), slow = SLOWER * (now - began);
@@ -284,7 +284,7 @@ void ob_sqlite_fairness_rest(struct ob_sqlite_store *store)
 
 /* ---- the order of a batch ---------------------------------------------------------------------------------------- */
 
-/* A message and where it stands: a key's messages stand together, where the best of them does. */
+/* A message and its position: the messages of a key stay together, at the position of the best of them. */
 struct rank {
     struct ob_sqlite_taken taken;
     int prio;

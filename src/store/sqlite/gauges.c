@@ -1,7 +1,7 @@
-/* gauges.c - the figures of the queue, cheap however long it is.
+/* gauges.c - counts of the queue, cheap however long it is.
  *
- * Up to EXACT rows are counted one by one. Beyond that the numbers of the queue are looked at in windows, spread over it,
- * and what they show is taken for the whole: an estimate, and said to be one. */
+ * Up to EXACT rows are counted one by one. Beyond that, windows spread over the queue are counted and extrapolated to the
+ * whole; the result is marked as an estimate. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"

@@ -3,11 +3,11 @@
  *   CREATE TRIGGER order_told AFTER INSERT ON outbox_event WHEN NEW.topic = 'orders.paid' AND NEW.event = 'delivered'
  *   BEGIN UPDATE orders SET state = 'told' WHERE id = NEW.subject; END;
  *
- * An event is inserted in the transaction that records its outcome, after it, in a savepoint of its own. When a trigger
- * fails, the savepoint is undone, the event is kept in outbox_hook_failure, and the outcome stands. Two failures reach
- * further, and are met all the same: a trigger that cannot even be compiled (a table it needs is gone) fails the INSERT
- * before it begins; RAISE(ROLLBACK) takes our whole transaction back, which is then run again with the triggers muted,
- * every event of it kept. */
+ * An event is inserted in the transaction that records its outcome, after it, in its own savepoint. When a trigger fails, the
+ * savepoint is rolled back, the event is kept in outbox_hook_failure, and the outcome stays recorded. Two failures have a wider
+ * effect, and are handled too: a trigger that cannot be compiled (a table it needs is missing) fails the INSERT before it
+ * starts; RAISE(ROLLBACK) rolls back our whole transaction, which is then run again with the triggers muted and all its events
+ * kept. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -52,8 +52,8 @@ ob_code ob_sqlite_transact(struct ob_sqlite_store *store, ob_sqlite_body *body, 
     return code;
 }
 
-/* Runs the INSERT that the triggers hang on, in a savepoint. failure gets what they said, "" when all went well. An
- * error is one of our own part. */
+/* Runs the INSERT that fires the triggers, in a savepoint. failure gets their error text, "" if none failed. A returned error
+ * is one of our own. */
 static ob_code show(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
                     size_t count, char failure[256], struct outbox_error *err)
 {
@@ -64,7 +64,7 @@ static ob_code show(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, co
         return code;
     if (ob_sqlite_run(store, which, args, count, NULL, &cause)) {
         sqlite3_snprintf(256, failure, "%s", cause.text);
-        if (sqlite3_get_autocommit(store->db)) /* nothing left to undo in */
+        if (sqlite3_get_autocommit(store->db)) /* the transaction is gone */
             return ob_error_set(err, OUTBOX_DATABASE, "a trigger on outbox_event rolled back: %s", cause.text);
         /* Out of memory, out of room, damaged: not the trigger's fault. */
         if (cause.code == OUTBOX_NOMEM || cause.code == OUTBOX_FULL || cause.code == OUTBOX_CORRUPT) {
@@ -101,7 +101,7 @@ ob_code ob_sqlite_fire(struct ob_sqlite_store *store, const struct ob_sqlite_eve
     return failure[0] ? ob_sqlite_run(store, OB_SQLITE_hook_failure, args, count, NULL, err) : OUTBOX_OK;
 }
 
-/* One event in a transaction of its own: the next one must not wait for it, nor suffer with it. */
+/* One event in its own transaction, so that it neither delays nor fails the next one. */
 struct again {
     int64_t n;
     char failure[256];

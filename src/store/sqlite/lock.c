@@ -1,9 +1,9 @@
-/* lock.c - one relay a file.
+/* lock.c - one relay per file.
  *
- * The lock is flock(2) on a file of its own beside the database, "<path>-relay", which holds the process id of its
- * holder for people to read. The kernel frees it when the last descriptor is closed, however the process ends, so it is
- * never stale. The file stays: removing it would let two relays lock two files of the same name. The database is named
- * by its real path, so that a symbolic link does not make it two. */
+ * The lock is flock(2) on a separate file beside the database, "<path>-relay", which contains the holder's process id for
+ * information. The kernel releases it when the last descriptor is closed, however the process ends, so it is never stale. The
+ * file is never removed: otherwise two relays could lock two files of the same name. The lock file is named after the
+ * database's real path, so that a symbolic link does not lead to a second lock. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"
@@ -42,7 +42,7 @@ static ob_code take(int fd, const char *path, struct outbox_error *err)
         return errno == EWOULDBLOCK ? held_by_another(fd, path, err)
                                     : ob_error_set(err, OUTBOX_DATABASE, "\"%s-relay\": %s", path, strerror(errno));
     int len = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    /* The number is only for people: without it the lock is as good. */
+    /* The number is only informative: the lock works without it. */
     if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)len, 0) != len)
         return OUTBOX_OK;
     return OUTBOX_OK;

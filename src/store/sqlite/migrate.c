@@ -1,8 +1,8 @@
-/* migrate.c - the schema: what there is, what is missing, and bringing it up to date.
+/* migrate.c - finds out which migrations a file has, and applies those that are missing.
  *
- * Migrations are the files of sql/sqlite, in the order of their numbers. All that are missing run in one transaction
- * with their records in outbox_migration: a crash leaves the file as it was, and SQLite's write lock keeps two runs
- * apart. The file's own user_version and application_id are left to the application. */
+ * Migrations are the files of sql/sqlite, in the order of their numbers. All missing ones run in one transaction with their
+ * records in outbox_migration: a crash leaves the file as it was, and SQLite's write lock serialises two runs. The file's
+ * user_version and application_id belong to the application. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"
@@ -36,7 +36,7 @@ static void tell(size_t i, enum ob_migration_state state, int64_t applied_at, ob
        &(struct ob_migration_row){.version = version_of(i), .name = name, .state = state, .applied_at_us = applied_at});
 }
 
-/* One row of outbox_migration; next is the first known migration that was not told yet. */
+/* One row of outbox_migration; next is the first known migration that was not reported yet. */
 static void tell_applied(sqlite3_stmt *stmt, size_t *next, ob_migration_fn *fn, void *ctx)
 {
     int version = sqlite3_column_int(stmt, 0);
@@ -135,7 +135,7 @@ static ob_code apply(struct run *run, size_t i)
     return record(run, i);
 }
 
-/* What stands in the way, before anything is written. */
+/* Checks for obstacles before anything is written. */
 static ob_code check_file(struct run *run)
 {
     struct ob_sqlite_schema schema;
@@ -164,7 +164,7 @@ static ob_code check_file(struct run *run)
     return code;
 }
 
-/* All that is missing, in one transaction: a schema is never seen half made. */
+/* Applies all that is missing in one transaction: nobody ever sees a partial schema. */
 static ob_code migrate(struct run *run, const struct ob_migrate *how)
 {
     ob_code code = ob_sqlite_exec(run->db, ob_sqlite_text("begin.sql"), run->err);
@@ -201,7 +201,7 @@ ob_code ob_sqlite_migrate_on(sqlite3 *db, const char *path, const struct ob_migr
     return code;
 }
 
-/* ---- the door ---------------------------------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------------------------------ */
 
 ob_code ob_sqlite_migrate(const char *path, bool create, const struct ob_migrate *how, struct outbox_error *err)
 {
@@ -210,7 +210,7 @@ ob_code ob_sqlite_migrate(const char *path, bool create, const struct ob_migrate
     ob_code code = ob_sqlite_target_parse(path, &target, err);
     if (code)
         return code;
-    /* A dry run makes no file either: it runs in memory. */
+    /* A dry run creates no file: it runs in memory. */
     bool imaginary = how && how->dry_run && create && access(target.path, F_OK) != 0;
     struct ob_sqlite_target nowhere = {.path = (char *)":memory:", .busy_ms = target.busy_ms};
     struct ob_sqlite_schema schema = {0};
@@ -219,7 +219,7 @@ ob_code ob_sqlite_migrate(const char *path, bool create, const struct ob_migrate
         code = ob_sqlite_read(db, &schema, err);
     if (!code)
         code = ob_sqlite_migrate_on(db, target.path, how, err);
-    /* A file of our own; an application's gets it when a relay first opens it. */
+    /* For a file of our own; an application's file is switched to WAL when a relay first opens it. */
     if (!code && schema.tables == 0 && !(how && how->dry_run))
         code = ob_sqlite_use_wal(db, target.path, err);
     sqlite3_close(db);
@@ -251,7 +251,7 @@ ob_code ob_sqlite_migrate_print(void (*fn)(void *ctx, const char *name, const ch
     for (size_t i = 0; i < ob_sqlite_migrations_count; i++) {
         name_of(i, name);
         fn(ctx, name, ob_sqlite_migrations[i].text);
-        /* Names and checksums are our own, and hold no quotes. */
+        /* Names and checksums are our own and contain no quotes. */
         ob_buf_printf(&buf, "    (%d, '%s', '%s')%s\n", version_of(i), name, ob_sqlite_migrations[i].sha256,
                       i + 1 < ob_sqlite_migrations_count ? "," : ");");
     }

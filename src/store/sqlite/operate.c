@@ -1,8 +1,7 @@
-/* operate.c - what operators do with dead letters and pauses. Every act is put on record in the transaction that does
- * it.
+/* operate.c - what operators do with dead letters and pauses. Every act is recorded in the transaction that does it.
  *
- * Many dead letters are worked off in several transactions, so that producers are never kept out for long; an error in
- * between leaves those before it done, on record and counted. */
+ * Many dead letters are processed in several transactions, so that producers are never blocked for long; after an error, those
+ * processed before it stay done, recorded and counted. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -89,7 +88,7 @@ static ob_code scan(struct ob_sqlite_store *store, struct sweep *sweep, struct o
 
 /* ---- what -------------------------------------------------------------------------------------------------------- */
 
-/* Its key went on without it: no order any more. Or it held its key: it goes first. */
+/* If its key continued without it, it no longer has an order. If it held its key, it is delivered first. */
 static ob_code redrive(struct ob_sqlite_store *store, const struct dead_letter *letter, int64_t now,
                        struct outbox_error *err)
 {

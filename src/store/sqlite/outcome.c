@@ -1,5 +1,5 @@
-/* outcome.c - what claim, settle and operators have in common: the death of a message, and the record of an act. All
- * run inside the caller's write transaction. */
+/* outcome.c - shared by claim, settle and operators: makes a message a dead letter, and records an act. All run inside the
+ * caller's write transaction. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@ ob_code ob_sqlite_bury(struct ob_sqlite_store *store, int64_t n, int64_t sid, in
     ob_code code =
         ob_sqlite_run(store, OB_SQLITE_bury,
                       OB_ARGS(OB_NUM(n), OB_TEXT(reason), OB_TEXT(code_text), OB_TEXT(error), OB_NUM(now)), &died, err);
-    if (code || !died) /* a claim may meet it twice: as the heir of another, and where it read ahead */
+    if (code || !died) /* a claim may find it twice: as the successor in a key, and among rows read ahead */
         return code;
     if (!code && sid)
         code = ob_sqlite_run(store, OB_SQLITE_hold, OB_ARGS(OB_NUM(n)), &held, err);
@@ -37,7 +37,7 @@ ob_code ob_sqlite_bury(struct ob_sqlite_store *store, int64_t n, int64_t sid, in
                           err);
 }
 
-/* SQLite has no users of its own: an act without an actor is that of the user who runs the program. */
+/* SQLite has no users of its own: an act without an actor is recorded under the user who runs the program. */
 static const char *user_name(char text[64])
 {
     struct passwd entry, *found = NULL;

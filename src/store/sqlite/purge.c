@@ -1,8 +1,8 @@
-/* purge.c - retention and erasure: the only two that delete from the record.
+/* purge.c - retention and erasure: the only code that deletes messages, attempts and acts.
  *
- * The guards let a deletion pass only while outbox_gate says for what, which is set and taken back inside the same
- * transaction. Retention goes by the time a message was made and settled; it works in small transactions, and looks
- * for what is old outside of them. What is undelivered or dead stays, and dedupe keys stay for ever. */
+ * The guards allow a deletion only while outbox_gate permits it, which is set and cleared inside the same transaction.
+ * Retention depends on when a message was created and settled; it deletes in small transactions, and searches for old messages
+ * outside of them. Undelivered and dead messages are kept, and dedupe keys are kept forever. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -10,11 +10,11 @@
 enum { WINDOW = 2000, CHUNK = 250 };
 
 struct purge {
-    int64_t message_before, attempt_before; /* what is older goes; 0: nothing */
+    int64_t message_before, attempt_before; /* what is older is deleted; 0: nothing */
     int64_t numbers[CHUNK];
     size_t count;
-    bool archived;          /* the numbers are of archived messages */
-    int64_t created_before; /* of the messages at hand */
+    bool archived;          /* the numbers are those of archived messages */
+    int64_t created_before; /* of the messages being deleted */
     int64_t removed;
 };
 
@@ -37,7 +37,7 @@ static ob_code read_retention(struct ob_sqlite_store *store, struct purge *purge
     return OUTBOX_OK;
 }
 
-/* One message, or what is left of it. */
+/* Removes a message, or what is left of it. */
 static ob_code remove_one(struct ob_sqlite_store *store, struct purge *purge, int64_t n, struct outbox_error *err)
 {
     const struct ob_sqlite_arg args[] = {OB_NUM(n)};
@@ -50,7 +50,7 @@ static ob_code remove_one(struct ob_sqlite_store *store, struct purge *purge, in
     else
         code = ob_sqlite_run(store, OB_SQLITE_purge_archive, args, 1, NULL, err);
     if (!code && message)
-        code = ob_sqlite_run(store, OB_SQLITE_undead, args, 1, NULL, err); /* the row of a discarded one */
+        code = ob_sqlite_run(store, OB_SQLITE_undead, args, 1, NULL, err); /* the row of a discarded dead letter */
     if (!code && message)
         code = ob_sqlite_run(store, OB_SQLITE_purge_message, args, 1, &changed, err);
     if (!code && purge->archived)
@@ -79,7 +79,7 @@ static ob_code remove_chunk(struct ob_sqlite_store *store, void *ctx, struct out
     return code ? code : close_gate(store, newest, err);
 }
 
-/* Reads numbers into the chunk from a statement that is bound; *row is false when it is at its end. */
+/* Reads numbers from a bound statement into the chunk; *row is false at its end. */
 static ob_code read_numbers(struct ob_sqlite_store *store, sqlite3_stmt *stmt, struct purge *purge,
                             struct outbox_error *err)
 {
@@ -114,8 +114,8 @@ static ob_code purge_window(struct ob_sqlite_store *store, struct purge *purge, 
     return code;
 }
 
-/* By number, which is by age but for a clock that was set back; so the first window that has nothing old, and nothing of the
- * future, is the end. */
+/* In order of numbers, which is the order of age unless the clock was set back; so the first window that has nothing old, and
+ * nothing dated in the future, is the end. */
 static ob_code purge_messages(struct ob_sqlite_store *store, struct purge *purge, int64_t before,
                               struct outbox_error *err)
 {
@@ -161,7 +161,7 @@ static ob_code purge_archived(struct ob_sqlite_store *store, struct purge *purge
     return code;
 }
 
-/* After the clock was ahead for a while: leases and due times would be out of reach until that day comes. */
+/* After the clock was ahead for a while: otherwise leases would not expire, and messages not be due, until that time. */
 static ob_code repair_times(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
 {
     const struct ob_sqlite_arg now[] = {OB_NUM(ob_clock_wall_us())};
@@ -177,7 +177,7 @@ ob_code ob_sqlite_purge(struct ob_store *base, int64_t *removed, struct outbox_e
     ob_code code = read_retention(store, &purge, err);
     if (!code)
         code = purge_messages(store, &purge, purge.message_before, err);
-    /* Attempts that are kept for a shorter time than their messages. */
+    /* Attempts that are kept for less time than their messages. */
     if (!code && purge.attempt_before > purge.message_before)
         code = purge_messages(store, &purge, purge.attempt_before, err);
     if (!code)
@@ -217,7 +217,7 @@ static ob_code erase(struct ob_sqlite_store *store, void *ctx, struct outbox_err
 {
     struct erasure *erasure = ctx;
     const struct ob_sqlite_arg args[] = {OB_TEXT(erasure->tenant)};
-    /* Messages after all that finds its tenant through them. */
+    /* Messages come after all rows that find their tenant through them. */
     static const enum ob_sqlite_stmt order[] = {
         OB_SQLITE_erase_queue,    OB_SQLITE_erase_dead,         OB_SQLITE_erase_attempts,
         OB_SQLITE_erase_messages, OB_SQLITE_erase_archived,     OB_SQLITE_erase_dedupe,

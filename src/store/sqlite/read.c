@@ -1,8 +1,6 @@
-/* read.c - what people see: messages, attempts, acts, status, row by row. Rows borrow from the statement for the time
- * of the callback.
+/* read.c - reads messages, attempts, acts and status, row by row. Rows borrow from the statement, during the callback only.
  *
- * One statement per way in: SQLite plans a statement once, for all parameters, so a filter that an index serves has a
- * statement of its own. */
+ * SQLite plans a statement once, for all parameters, so each filter that has an index has its own statement. */
 #include "store/sqlite/sqlite.h"
 
 #include "core/codec.h"
@@ -97,7 +95,7 @@ static void read_message(sqlite3_stmt *stmt, struct ob_message_row *row)
     };
     if (!outbox_uuid_parse(ob_sqlite_column(stmt, ID), &row->id))
         memset(&row->id, 0, sizeof row->id);
-    if (sqlite3_column_type(stmt, PAYLOAD) == SQLITE_TEXT) /* as text: with a NUL behind it */
+    if (sqlite3_column_type(stmt, PAYLOAD) == SQLITE_TEXT) /* as text: NUL-terminated */
         row->payload = sqlite3_column_text(stmt, PAYLOAD);
     else if (sqlite3_column_type(stmt, PAYLOAD) == SQLITE_BLOB) {
         row->payload = sqlite3_column_blob(stmt, PAYLOAD);
@@ -166,7 +164,7 @@ ob_code ob_sqlite_list(struct ob_store *base, const struct ob_filter *filter, ob
 
 /* ---- attempts, acts, status -------------------------------------------------------------------------------------- */
 
-/* Runs a statement whose only parameter is a message's id, or null, and gives each row to read. */
+/* Runs a statement whose only parameter is a message's id, or null, and passes each row to read. */
 static ob_code each(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct outbox_uuid *id, size_t args,
                     bool (*read)(sqlite3_stmt *stmt, void *ctx), void *ctx, struct outbox_error *err)
 {

@@ -1,4 +1,4 @@
-/* relay.c - what a relay tells and is told: beats and run-time settings. The figures are in gauges.c. */
+/* relay.c - heartbeats of relays and run-time settings. The counts of the queue are in gauges.c. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -10,7 +10,7 @@
 /* ---- run-time settings ------------------------------------------------------------------------------------------- */
 
 struct change {
-    const char *name, *value; /* value NULL: as configured again */
+    const char *name, *value; /* value NULL: back to the configured one */
     const struct ob_actor *actor;
 };
 

@@ -1,4 +1,4 @@
-/* setting.c - the settings of a namespace, read from text as PostgreSQL reads them. One table says what there is. */
+/* setting.c - the settings of a namespace, parsed from text as in PostgreSQL. One table lists them all. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@ enum kind { WORD, SWITCH, COUNT, INTERVAL, AGE };
 static const struct setting {
     const char *name;
     enum kind kind;
-    const char *takes; /* for the error; NULL: its limit */
+    const char *takes; /* for the error message; NULL: its limit */
     const char *words[2];
     enum ob_limit limit; /* of a number */
 } settings[] = {

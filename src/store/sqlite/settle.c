@@ -1,14 +1,14 @@
-/* settle.c - how attempts ended, and leases that go on.
+/* settle.c - records outcomes and extends leases.
  *
  * The token of a claim holds its attempt number, which never repeats: a late worker finds another number there, or no
- * lease, and changes nothing. The lease's end is not compared with the clock: an ack after expiry stands as long as
- * nobody has reclaimed.
+ * lease, and changes nothing. The lease's end is not compared with the clock: an ack after expiry is valid as long as no other
+ * claim has taken the message.
  *
- * The token also holds the message's number, and the numbers of a batch lie side by side: so the leases are read, and
- * what was delivered leaves the queue, by stretches of numbers. Only the record of each attempt is written by itself.
- * Keys are put right at the end, once each: whatever left or came back, a key's first row is not parked.
+ * The token also holds the message's number, and the numbers of a batch are mostly contiguous: so leases are read, and
+ * delivered messages removed from the queue, in stretches of numbers. Only the attempts are written one by one. Keys are fixed
+ * up at the end, once each: whatever left or came back, a key's first row is not parked.
  *
- * An outcome is never refused because its words are ugly: what is not UTF-8 is replaced, what is too long is cut. */
+ * An outcome is never refused because of its text: invalid UTF-8 is replaced, and what is too long is truncated. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"
@@ -20,7 +20,7 @@
 
 enum { OUTPUT_MAX = 1048576 };
 
-/* The lease that an item answers; n is 0 when there is none, or it is another's. */
+/* The lease that an item answers; n is 0 if there is none, or another claim holds it. */
 struct held {
     int64_t n, sid, expires_at, claimed_at, base, cap;
     int attempt, spent, ceiling, deferred;
@@ -31,10 +31,10 @@ struct settle {
     struct outbox_settle *items;
     size_t count;
     size_t *order;     /* the items by the number of their message */
-    struct held *held; /* one an item */
+    struct held *held; /* one per item */
     int64_t *gone;     /* numbers that leave the queue, in order */
     size_t gone_count;
-    int64_t *sids; /* keys to be put right */
+    int64_t *sids; /* keys to fix up */
     size_t sid_count;
     int64_t now, lease_us;
     struct ob_arena arena; /* of texts */
@@ -129,8 +129,8 @@ static bool read_held(struct settle *settle, sqlite3_stmt *stmt, struct held *he
     return held->holder != NULL;
 }
 
-/* The leases of the items from place first to before end, whose numbers have no gap. The same message twice in one
- * call: the token works once, for the first that has it. */
+/* Reads the leases of the items from first up to, but not including, end, whose numbers have no gap. If the same message occurs
+ * twice in one call, the token is valid only for the first. */
 static ob_code read_stretch(struct ob_sqlite_store *store, struct settle *settle, size_t first, size_t end,
                             struct outbox_error *err)
 {
@@ -173,13 +173,13 @@ static ob_code read_leases(struct ob_sqlite_store *store, struct settle *settle,
 
 /* ---- one item ---------------------------------------------------------------------------------------------------- */
 
-/* What is put off spends nothing, so it is counted by itself. */
+/* A deferred attempt spends nothing, so deferrals are counted separately. */
 static bool puts_off(enum outbox_outcome outcome)
 {
     return outcome == OUTBOX_LIMITED || outcome == OUTBOX_BLOCKED || outcome == OUTBOX_SILENT;
 }
 
-/* M11: min(base * 2^(n - 1), cap), then uniform in [d/2, d]; the nth of those that spent, or of those that were put off. */
+/* M11: min(base * 2^(n - 1), cap), then uniform in [d/2, d]; n counts the attempts that were spent, or the deferrals. */
 static int64_t backoff(const struct held *held, enum outbox_outcome outcome)
 {
     double delay = (double)held->base;
@@ -198,7 +198,7 @@ static int64_t due_of(const struct settle *settle, const struct held *held, cons
     bool at_once = item->outcome == OUTBOX_RELEASED || item->outcome == OUTBOX_INTERRUPTED;
     int64_t delay = item->delay_us >= 0 ? item->delay_us : at_once ? 0 : backoff(held, item->outcome);
     int64_t due = settle->now + delay;
-    /* What expires while it waits is found dead on time. */
+    /* A message that expires while it waits is due then, so that it is buried on time. */
     return held->expires_at && held->expires_at < due ? held->expires_at : due;
 }
 
@@ -244,7 +244,7 @@ static ob_code delivered(struct ob_sqlite_store *store, struct settle *settle, c
         settle->gone[settle->gone_count++] = held->n;
         return code;
     }
-    /* A hook is to see the message as it is now: delivered. */
+    /* A hook must see the message as delivered. */
     code = ob_sqlite_run(store, OB_SQLITE_gone, OB_ARGS(OB_NUM(held->n), OB_NUM(held->n)), NULL, err);
     return code ? code : fire(store, settle, held, item, "delivered", "delivered", err);
 }
@@ -255,7 +255,7 @@ static ob_code dead(struct ob_sqlite_store *store, struct settle *settle, const 
     bool terminal = item->outcome == OUTBOX_FAILED;
     int outcome = item->outcome == OUTBOX_UNKNOWN ? OUTBOX_UNKNOWN : OUTBOX_FAILED;
     ob_code code = record(store, settle, held, item, outcome, held->spent, err);
-    if (!code && item->max_attempts) /* for the dead letter to tell */
+    if (!code && item->max_attempts) /* for the dead letter's record */
         code = ob_sqlite_run(store, OB_SQLITE_limit_attempts, OB_ARGS(OB_NUM(held->n), OB_NUM(item->max_attempts)),
                              NULL, err);
     if (code)
@@ -264,7 +264,7 @@ static ob_code dead(struct ob_sqlite_store *store, struct settle *settle, const 
                           item->error, held->holder, settle->now, err);
 }
 
-/* Limited or blocked as its last attempt was, for the same reason: that is not written down again. */
+/* Limited or blocked for the same reason as the last attempt: that is not recorded again. */
 static ob_code is_again(struct ob_sqlite_store *store, const struct held *held, const struct outbox_settle *item,
                         bool *again, struct outbox_error *err)
 {
@@ -321,7 +321,7 @@ static bool is_dying(const struct held *held, const struct outbox_settle *item)
                                               (held->spent >= limit || item->delay_us == OUTBOX_NEVER));
 }
 
-/* The words in a form that can be stored. False when memory ran out. */
+/* Converts the texts so that they can be stored. False if memory ran out. */
 static bool tidy(struct settle *settle, const struct outbox_settle *given, struct outbox_settle *item)
 {
     *item = *given;
@@ -348,7 +348,7 @@ static ob_code end_attempt(struct ob_sqlite_store *store, struct settle *settle,
                                             : back(store, settle, held, &item, err);
 }
 
-/* Another has the lease, or nobody; or there is no such message at all. */
+/* Another claim holds the lease, or none does; or there is no such message. */
 static ob_code refuse(struct ob_sqlite_store *store, struct outbox_settle *item, struct outbox_error *err)
 {
     char id[37];

@@ -1,11 +1,11 @@
 /* sqlite.h - what the files of this folder share: the store's struct, its statements, and how one is run.
  *
- * SQLite has one writer. So a write transaction here is short: everything that can be read before it or after it is;
- * and it is polite: see begin in tx.c. The caller's own transaction:
+ * SQLite has one writer. So a write transaction here is short: everything that can be read before or after it is read there;
+ * and it leaves the lock to others: see tx.c. The caller's own transaction:
  *
  *   NONE ──begin──▶ OPEN ──commit, rollback──▶ NONE      (enqueue joins it; claims and settles are refused meanwhile)
  *
- * Not for sharing between threads: sqlite3 is opened without its mutexes. */
+ * Must not be shared between threads: sqlite3 is opened without its mutexes. */
 #ifndef OB_STORE_SQLITE_SQLITE_H
 #define OB_STORE_SQLITE_SQLITE_H
 
@@ -26,8 +26,8 @@ enum ob_sqlite_stmt {
 /* The states of outbox_queue.state: see sql/sqlite/001_tables.sql. */
 enum ob_sqlite_state { OB_SQLITE_READY, OB_SQLITE_LEASED, OB_SQLITE_PARKED, OB_SQLITE_HELD };
 
-/* A token names a claim of a message: the message's number, and the attempt's in the low bits. Whoever comes a million
- * attempts late with the very same low bits would be taken for the holder. */
+/* A token names a claim of a message: the message's number, and the attempt's in the low bits. A worker that settles a million
+ * attempts late, with the same low bits, would be taken for the holder. */
 enum { OB_SQLITE_TOKEN_BITS = 20 };
 
 static inline int64_t ob_sqlite_token(int64_t n, int64_t attempt)
@@ -43,19 +43,19 @@ static inline int64_t ob_sqlite_token_number(int64_t token)
 /* A row of the queue as a claim sees it, in the order of sql/sqlite/stmt/ready.sql. Times are 0 where there is none. */
 struct ob_sqlite_entry {
     int64_t n, lane, due, sid, seq, expires_at, claimed_at, bytes;
-    int64_t until; /* of what expired.sql reads */
+    int64_t until; /* lease end; only set by expired.sql */
     int state, prio, max_attempts, attempts, spent, lost, deferred;
     bool redriven;
     char *holder; /* in the arena of the claim; NULL unless leased */
 };
 
-/* How the write transactions share the file with producers; times are of the monotonic clock. See tx.c. */
+/* How write transactions share the file with producers; times are on the monotonic clock. See tx.c. */
 struct ob_sqlite_pace {
     int64_t began_us, released_us, held_us; /* of the last write transaction */
-    int64_t owed_us;                        /* to others: so long the lock is to be left alone, from released_us on */
-    bool urgent;                            /* the next one tells of deliveries: it need not wait for a small debt */
-    int64_t window_us, window_held_us;      /* since when, and for how long of it, the lock was ours */
-    int64_t contended_until_us;             /* somebody else wrote not long ago */
+    int64_t owed_us;                        /* to others: how long we must not take the lock, from released_us on */
+    bool urgent;                            /* the next one records deliveries: it need not wait for a small debt */
+    int64_t window_us, window_held_us;      /* when the window began, and how long we held the lock in it */
+    int64_t contended_until_us;             /* another connection wrote recently */
     int64_t version;
 };
 
@@ -72,31 +72,31 @@ struct ob_sqlite_watch {
     char *wal_path;                                  /* what is watched */
     const char *wal_name;                            /* its last component, within wal_path */
     char *name_space, *topics, *only, *skip, *rules; /* the scope of the last claim */
-    int64_t version;                                 /* data_version when it looked */
-    int64_t looked_us;                               /* up to when it saw what was due; wall clock */
+    int64_t version;                                 /* data_version when it read the queue */
+    int64_t looked_us;                               /* it saw what was due up to this time; wall clock */
     bool full;                                       /* it took as much as it was allowed to */
-    bool stale;                                      /* it may have left something, or we have written since */
+    bool stale;                                      /* it may have left something behind, or we have written since */
 };
 
 enum { OB_SQLITE_WOKEN = 256 };
 
-/* Where there are many lanes: how far the rows reach, at the front of each priority, that no claim may take; the next look from
- * the beginning is then. See due_scan.c. */
+/* With many lanes: how far the rows that no claim may take reach, at the front of each priority, and when to read from the
+ * beginning again. See due_scan.c. */
 struct ob_sqlite_lead {
     int64_t until_us; /* monotonic */
     struct {
         int64_t due, n;
     } at[10];
     int64_t
-        woken[OB_SQLITE_WOKEN]; /* numbers of rows among them that were parked when we looked, and are not any more */
+        woken[OB_SQLITE_WOKEN]; /* numbers of rows among them that were parked when we read them, and no longer are */
     size_t woken_count;
 };
 
 /* Whose turn is next: fairness.c. */
 struct ob_sqlite_fairness {
-    int64_t lower_us, tenants_us; /* when to look again for lower priorities, and for tenants; monotonic */
+    int64_t lower_us, tenants_us; /* when to search again for lower priorities, and for tenants; monotonic */
     int64_t rest_us;              /* since when no lower priority has waited for its turn */
-    char tenant[37];              /* the last that had its turn; "": begin with the first */
+    char tenant[37];              /* the last one that had its turn; "": start with the first */
     int64_t lane;
     int prio;
 };
@@ -105,19 +105,20 @@ struct ob_sqlite_store {
     struct ob_store base; /* first: the ops find us by a cast */
     sqlite3 *db;
     char *path;
-    const char *worker; /* borrowed; only claims under a name that begins so are settled and renewed; NULL: all */
-    bool open_tx;       /* the caller's */
+    const char
+        *worker;  /* borrowed; only claims whose worker name has this prefix are settled and extended; NULL: all */
+    bool open_tx; /* the caller's */
     int64_t schema_version;
     bool hooked;          /* the application has triggers on outbox_event, as of schema_version */
-    bool hooks_muted;     /* a trigger has rolled our transaction back: keep the events, call nobody */
-    char hook_error[256]; /* what that trigger said; "" for none */
-    bool checkpoint;      /* the log is long enough */
+    bool hooks_muted;     /* a trigger has rolled back our transaction: keep the events, fire no trigger */
+    char hook_error[256]; /* that trigger's error text; "" for none */
+    bool checkpoint;      /* the log is long enough for a checkpoint */
     struct ob_sqlite_pace pace;
     struct ob_sqlite_watch watch;
     struct ob_sqlite_fairness turn;
     struct ob_sqlite_lead lead;
-    bool alone;         /* the last batch was of one message that goes alone: see claim.c */
-    int64_t alone_next; /* one that waits for its turn to do so; 0: none that is known */
+    bool alone;         /* the last batch was a message that goes alone: see claim.c */
+    int64_t alone_next; /* a message that waits to go alone; 0: none known */
     sqlite3_stmt *stmts[OB_SQLITE_STMT_COUNT];
 };
 
@@ -148,23 +149,23 @@ struct ob_sqlite_arg {
 
 /* The text of a file in sql/sqlite/stmt. */
 const char *ob_sqlite_text(const char *file);
-/* Prepares on first use and binds; the arguments must live until the statement is reset. Then step it with
- * ob_sqlite_step and, unless that said "no row" or failed, end with ob_sqlite_done. */
+/* Prepares on first use and binds; the arguments must live until the statement is reset. Then step it with ob_sqlite_step and,
+ * unless that returned no row or failed, end with ob_sqlite_done. */
 ob_code ob_sqlite_start(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
                         size_t count, sqlite3_stmt **stmt, struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* *row is false at the end, when the statement is reset too. */
 ob_code ob_sqlite_step(struct ob_sqlite_store *store, sqlite3_stmt *stmt, bool *row,
                        struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_sqlite_done(sqlite3_stmt *stmt);
-/* Runs to the end. *changed, when wanted, says how many rows it changed. */
+/* Runs to the end. *changed gets the number of changed rows, unless changed is NULL. */
 ob_code ob_sqlite_run(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
                       size_t count, int64_t *changed, struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* Undoing and tidying up, where a second error would only hide the first. */
+/* For rollback and clean-up, where a second error would only hide the first. */
 void ob_sqlite_try(struct ob_sqlite_store *store, enum ob_sqlite_stmt which);
-/* The first column of the first row as a number; none when it is null or there is no row. */
+/* The first column of the first row as a number; `none` if it is null or there is no row. */
 ob_code ob_sqlite_number(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
                          size_t count, int64_t none, int64_t *number, struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* NULL where the column is. */
+/* NULL if the column is null. */
 static inline const char *ob_sqlite_column(sqlite3_stmt *stmt, int i)
 {
     return (const char *)sqlite3_column_text(stmt, i);
@@ -173,13 +174,13 @@ void ob_sqlite_entry_read(sqlite3_stmt *stmt, struct ob_sqlite_entry *entry);
 
 /* ---- errors: error.c ---- */
 
-/* From what SQLite says last on this connection. */
+/* From SQLite's last error on this connection. */
 ob_code ob_sqlite_error(sqlite3 *db, int rc, struct outbox_error *err);
 
 /* ---- connections: conn.c ---- */
 
 struct ob_sqlite_target {
-    char *path;  /* owned; without the settings behind "?" */
+    char *path;  /* owned; without the settings after "?" */
     bool normal; /* synchronous */
     int busy_ms;
 };
@@ -187,7 +188,7 @@ struct ob_sqlite_target {
 ob_code ob_sqlite_target_parse(const char *text, struct ob_sqlite_target *target,
                                struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_sqlite_target_fini(struct ob_sqlite_target *target);
-/* Opens and reads a page, so that a file that is no database is known by now. Writes nothing. */
+/* Opens the file and reads a page, so that one that is no database is detected. Writes nothing. */
 ob_code ob_sqlite_connect(const struct ob_sqlite_target *target, bool create, sqlite3 **db,
                           struct outbox_error *err) OUTBOX_MUST_CHECK;
 
@@ -198,7 +199,7 @@ ob_code ob_sqlite_use_wal(sqlite3 *db, const char *path, struct outbox_error *er
 struct ob_sqlite_schema {
     int64_t tables; /* not SQLite's own */
     bool ours;      /* it has our record of migrations */
-    char clash[64]; /* an object whose name we would need, when it is not ours; "" for none */
+    char clash[64]; /* an object that is not ours but has a name that we need; "" for none */
 };
 
 ob_code ob_sqlite_read(sqlite3 *db, struct ob_sqlite_schema *schema, struct outbox_error *err) OUTBOX_MUST_CHECK;
@@ -211,7 +212,7 @@ ob_code ob_sqlite_exec(sqlite3 *db, const char *sql, struct outbox_error *err) O
 
 /* ---- transactions: tx.c ---- */
 
-/* How long a write that can wait should leave the lock to others. */
+/* How long a write that can wait should still leave the lock to others. */
 int64_t ob_sqlite_pace_left(const struct ob_sqlite_pace *pace);
 /* A write transaction of our own. Refused inside the caller's. */
 ob_code ob_sqlite_begin(struct ob_sqlite_store *store, struct outbox_error *err) OUTBOX_MUST_CHECK;
@@ -225,7 +226,7 @@ ob_code ob_sqlite_transact(struct ob_sqlite_store *store, ob_sqlite_body *body, 
 ob_code ob_sqlite_open_tx(struct ob_store *base, struct outbox_error *err);
 ob_code ob_sqlite_commit_tx(struct ob_store *base, struct outbox_error *err);
 ob_code ob_sqlite_rollback_tx(struct ob_store *base, struct outbox_error *err);
-/* One snapshot for several reads; joins a transaction that is open. Ends with ob_sqlite_end_read. */
+/* One snapshot for several reads; joins an open transaction. Ends with ob_sqlite_end_read. */
 ob_code ob_sqlite_begin_read(struct ob_sqlite_store *store, bool *began, struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_sqlite_end_read(struct ob_sqlite_store *store, bool began);
 
@@ -238,15 +239,15 @@ struct ob_sqlite_event {
     const char *actor, *code, *error, *reference, *output;
 };
 
-/* Shows an event to the application's triggers. A trigger that fails is put on record and fails nothing else. */
+/* Passes an event to the application's triggers. A trigger's failure is recorded and fails nothing else. */
 ob_code ob_sqlite_fire(struct ob_sqlite_store *store, const struct ob_sqlite_event *event,
                        struct outbox_error *err) OUTBOX_MUST_CHECK;
 
-/* A message of the queue becomes a dead letter; its key goes on or is held. */
+/* Makes a message of the queue a dead letter; its key continues or is held. */
 ob_code ob_sqlite_bury(struct ob_sqlite_store *store, int64_t n, int64_t sid, int attempt, const char *reason,
                        const char *code, const char *error, const char *worker, int64_t now,
                        struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* Puts an act on record. detail may be NULL. */
+/* Records an act. detail may be NULL. */
 ob_code ob_sqlite_act(struct ob_sqlite_store *store, const struct ob_actor *actor, const char *action,
                       const char *message_id, const char *tenant_id, const char *detail, int64_t now,
                       struct outbox_error *err) OUTBOX_MUST_CHECK;
@@ -257,14 +258,14 @@ ob_code ob_sqlite_check_utf8(const char *name, const char *text, struct outbox_e
 /* Lower-case uuid text; NULL stays NULL. */
 ob_code ob_sqlite_check_tenant(const char *given, char text[37], const char **tenant,
                                struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* Whatever it is becomes UTF-8 of at most max characters. NULL stays NULL; NULL in case of no memory too. */
+/* Any text, converted to UTF-8 of at most max characters. NULL stays NULL; also NULL if memory ran out. */
 const char *ob_sqlite_lossy(struct ob_arena *arena, const char *text, size_t max);
 /* "30 s", "7 days", "1h30m", "forever" (-1). False for anything else. */
 bool ob_sqlite_interval(const char *text, int64_t *us);
 /* ["a", "b"], for json_each. */
 void ob_sqlite_json_texts(struct ob_buf *buf, const char *const *texts, size_t count);
 void ob_sqlite_json_lanes(struct ob_buf *buf, const struct outbox_lane *lanes, size_t count);
-/* Globs as SQLite's. */
+/* Writes globs as SQLite's GLOB patterns. */
 void ob_sqlite_json_rules(struct ob_buf *buf, const struct outbox_lane_rule *rules, size_t count);
 void ob_sqlite_json_ids(struct ob_buf *buf, const struct outbox_uuid *ids, size_t count);
 
@@ -275,7 +276,7 @@ struct ob_sqlite_lane {
 };
 struct ob_sqlite_due_scan;
 
-/* What is due for this claim, best first: by priority, then oldest. It lives in the arena; fini frees the rest. */
+/* What is due for this claim, best first: by priority, then age. The scan is in the arena; fini frees the rest. */
 ob_code ob_sqlite_due_scan_new(struct ob_sqlite_store *store, struct ob_arena *arena,
                                const struct ob_sqlite_scope *scope, const char *tenant, int limit, int64_t now,
                                struct ob_sqlite_due_scan **scan, struct outbox_error *err) OUTBOX_MUST_CHECK;
@@ -283,15 +284,15 @@ void ob_sqlite_due_scan_fini(struct ob_sqlite_due_scan *scan);
 /* False when nothing is left. */
 ob_code ob_sqlite_due_scan_next(struct ob_sqlite_due_scan *scan, struct ob_sqlite_entry *entry, bool *has,
                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* NULL when the claim may not take from that lane. */
+/* NULL if the claim may not take from that lane. */
 const struct ob_sqlite_lane *ob_sqlite_due_scan_lane(struct ob_sqlite_due_scan *scan, int64_t lane);
-/* There are many lanes: what it gives is of any of them. */
+/* True if there are many lanes: the scan returns rows of any of them. */
 bool ob_sqlite_due_scan_wide(const struct ob_sqlite_due_scan *scan);
 /* Runs wake_head or wake_next; claims will see the row. */
 ob_code ob_sqlite_wake(struct ob_sqlite_store *store, enum ob_sqlite_stmt which, const struct ob_sqlite_arg *args,
                        size_t count, struct outbox_error *err);
 
-/* All that it may take from, in the order of their numbers; where there are many, one of number 0 stands for them. */
+/* All lanes that the claim may take from, ordered by number; if there are many, one with number 0 represents them. */
 const struct ob_sqlite_lane *ob_sqlite_due_scan_lanes(const struct ob_sqlite_due_scan *scan, size_t *count);
 
 /* A message that a claim has taken. */
@@ -303,19 +304,19 @@ struct ob_sqlite_taken {
 
 /* ---- what goes out of turn: fairness.c ---- */
 
-/* What a claim that has room for so many takes before the rest. The entries live in the arena. Some may be there twice. */
+/* What a claim takes out of turn, before the rest, given its room. The entries are in the arena. Some may occur twice. */
 ob_code ob_sqlite_fairness_take(struct ob_sqlite_store *store, struct ob_arena *arena, struct ob_sqlite_due_scan *scan,
                                 size_t room, int64_t now, struct ob_sqlite_entry **entries, size_t *count,
                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* Brings what was taken into the order that a claim without turns has: by priority and age, each key in its order. */
+/* Sorts what was taken as in a claim without turns: by priority and age, each key in its order. */
 ob_code ob_sqlite_fairness_sort(struct ob_arena *arena, struct ob_sqlite_taken *taken, size_t count,
                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
-/* A claim has left nothing: whatever comes now is in time. */
+/* A claim has left nothing behind, so no lower priority is waiting. */
 void ob_sqlite_fairness_rest(struct ob_sqlite_store *store);
 
 /* ---- what a claim hands out: batch.c ---- */
 
-/* Reads the messages that were taken. When it fails they stay leased until their lease ends: nothing is lost. */
+/* Reads the messages that were taken. If that fails, they stay leased until their lease ends: nothing is lost. */
 ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlite_taken *taken, size_t count, bool more,
                             int64_t lease_us, struct outbox_batch **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
@@ -323,7 +324,7 @@ ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlit
 
 void ob_sqlite_watch_init(struct ob_sqlite_watch *watch);
 void ob_sqlite_watch_fini(struct ob_sqlite_watch *watch);
-/* A claim looks now: what comes after this is news. */
+/* A claim reads the queue now: what comes later is new. */
 ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct ob_sqlite_scope *scope,
                              struct outbox_error *err) OUTBOX_MUST_CHECK;
 

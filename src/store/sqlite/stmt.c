@@ -1,7 +1,7 @@
 /* stmt.c - the store's statements: prepared on first use, kept, bound, stepped.
  *
- * SQLite prepares a statement anew by itself when the schema has changed. A statement is always left reset, so that no
- * read transaction lingers: a lingering one would keep the log from ever being reset. */
+ * SQLite itself prepares a statement again when the schema has changed. A statement is always left reset, so that no read
+ * transaction stays open: that would keep the log from ever being reset. */
 #include "store/sqlite/sqlite.h"
 
 #include "sqlite_statements.h"
@@ -19,7 +19,7 @@ const char *ob_sqlite_text(const char *file)
 
 static int bind(sqlite3_stmt *stmt, int i, const struct ob_sqlite_arg *arg)
 {
-    /* A NULL pointer of no length would bind null: an empty payload is a payload. */
+    /* A NULL pointer would bind null, but an empty payload is not null. */
     const void *data = arg->data;
     switch (arg->type) {
     case OB_SQLITE_ARG_INT: return sqlite3_bind_int64(stmt, i, arg->number);

@@ -66,8 +66,8 @@ static const struct ob_store_ops ops = {
     .wait = ob_sqlite_wait,
 };
 
-/* SQLite calls this after each commit of ours with the length of the log. The lock is free again, but the statement has
- * not returned: so the copying back is left to tx.c. */
+/* SQLite calls this after each of our commits with the length of the log. The lock is released, but the statement has not
+ * returned yet: so tx.c does the checkpoint. */
 static int log_grew(void *ctx, sqlite3 *db, const char *name, int pages)
 {
     struct ob_sqlite_store *store = ctx;
@@ -77,7 +77,7 @@ static int log_grew(void *ctx, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-/* A file that is missing or empty becomes an outbox; one with tables of another application does not. */
+/* A file that is missing or empty becomes an outbox; one with an application's tables does not. */
 static ob_code make(sqlite3 *db, const char *path, struct outbox_error *err)
 {
     struct ob_sqlite_schema schema;

@@ -1,18 +1,17 @@
-/* tx.c - write transactions: begun at once, short, and polite.
+/* tx.c - write transactions: short, and fair to other writers.
  *
- * Who waits for SQLite's one write lock waits by sleeping: 1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100, 100 ... ms,
- * with a look at the lock in between. A relay that takes the lock again the moment it has given it back can so be
- * missed by every look, and a producer that waits a second would fail. Nothing shows that somebody sleeps. Hence two
- * rules:
+ * A connection that waits for SQLite's one write lock sleeps 1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100, 100 ... ms, and
+ * tries the lock in between. If a relay takes the lock again as soon as it has released it, every one of these tries can fail,
+ * and a producer with a timeout of a second would fail. Nothing shows that another connection is waiting. Hence two rules:
  *
- *   1. When others have written lately, leave the lock alone for twice as long as we held it: two looks of three find
- *      it free, and of the 19 looks in a second one will. What a relay has delivered is said first, for a kill in between
- *      would deliver it again: a settle may begin on credit, and the claim behind it waits for both.
- *   2. When the lock was ours for more than half of the last 600 ms, leave it alone for 110 ms: longer than the longest
- *      sleep, so that whoever waits looks in that time, and comes in after 0.8 s at most. A relay that delivers
- *      anything between its claims never gets there.
+ * 1. If others have written recently, do not take the lock for twice as long as we held it: two tries of three find it free,
+ * and of the 19 tries in a second one will. Deliveries are recorded first, because a crash in between would deliver them again:
+ * a settle may start on credit, and the claim after it waits for both.
+ * 2. If we held the lock for more than half of the last 600 ms, do not take it for 110 ms: longer than the longest sleep, so
+ * that every waiting connection tries in that time, and gets it after 0.8 s at most. A relay that delivers anything between its
+ * claims never reaches this limit.
  *
- * The log is copied back (checkpoint) after the lock is given back, never under it. */
+ * The checkpoint runs after the lock is released, never while it is held. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -21,7 +20,7 @@
 
 enum {
     GAP_MAX_US = 40000,
-    CREDIT_US = 30000, /* what a settle may owe and begin all the same */
+    CREDIT_US = 30000, /* what a settle may owe and still start */
     WINDOW_US = 600000,
     WINDOW_STALE_US = 1200000,
     BREATH_US = 110000,
@@ -37,7 +36,7 @@ static void sleep_until(int64_t mono_us)
     nanosleep(&pause, NULL);
 }
 
-/* Before the lock is asked for. */
+/* Runs before the lock is requested. */
 static ob_code pace(struct ob_sqlite_store *store, struct outbox_error *err)
 {
     struct ob_sqlite_pace *pace = &store->pace;
@@ -77,7 +76,7 @@ int64_t ob_sqlite_pace_left(const struct ob_sqlite_pace *pace)
     return now < pace->contended_until_us && pace->released_us + owed > now ? pace->released_us + owed - now : 0;
 }
 
-/* SQLite may have rolled back by itself; then there is nothing left to do. */
+/* SQLite may already have rolled back; then there is nothing left to do. */
 static void roll_back(struct ob_sqlite_store *store)
 {
     if (!sqlite3_get_autocommit(store->db))
@@ -101,7 +100,7 @@ static ob_code give(struct ob_sqlite_store *store, struct outbox_error *err)
     released(&store->pace);
     store->watch.stale = true;
     if (store->checkpoint) {
-        /* Whatever keeps it from being complete is somebody else's snapshot: next time. */
+        /* If another connection's snapshot keeps it from completing, the next one will. */
         store->checkpoint = false;
         (void)sqlite3_wal_checkpoint_v2(store->db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     }

@@ -1,19 +1,19 @@
 /* wait.c - sleeps until there is work: inotify on the write-ahead log, so a commit of any process wakes it.
  *
- * What an event says is only that somebody wrote to the log. Whether a commit came of it says PRAGMA data_version;
- * whether that commit is work for us says a look at the queue. Own writes cause events too.
+ * An event only means that some connection wrote to the log. PRAGMA data_version shows whether that was a commit, and the queue
+ * whether the commit is work for us. Our own writes cause events too.
  *
- *   1 The watches are armed before anything is looked at, and stay armed: a commit after the look leaves an event.
+ *   1 The watches are set before anything is read, and stay set: a commit after the read causes an event.
  *   2 Work is what is due in the scope of the last claim and was not seen by it: committed since by others
- *     (data_version moved) or by us (stale), or come of age since (a due time, the end of a lease). What the last claim
- *     saw and left, because it was blocked, is no news: otherwise a wait would return at once, over and over.
- *   3 The log is written before the commit can be seen: the page with the commit, then fsync, then the index in shared
- *     memory, which causes no event. So after an event one looks again, in doubling steps, until the next event or the
- *     timeout: a wake-up is late by no more than the commit itself took.
+ * (data_version moved) or by us (stale), or become due since (a due time, the end of a lease). What the last claim saw and
+ * left, because it was blocked, is not new: otherwise every wait would return at once.
+ * 3 The log is written before the commit is visible: the page with the commit, then fsync, then the index in shared memory,
+ * which causes no event. So after an event we check again, at doubling intervals, until the next event or the timeout: a
+ * wake-up is late by no more than the duration of the commit.
  *   4 Due times and ends of leases are known: the sleep ends at the next one.
  *
- * A log that is deleted and made anew (by the last connection that closes) is found through its directory. Where
- * inotify is not to be had, the doubling steps alone do it, up to POLL_US. */
+ * A log that is deleted (by the last connection that closes) and created again is found through its directory. Without inotify
+ * we poll at doubling intervals, up to POLL_US. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/alloc.h"
@@ -68,7 +68,7 @@ ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct ob_sqli
                 is_same(watch->skip, scope->skip) && is_same(watch->rules, scope->rules) &&
                 is_same(watch->name_space, scope->name_space);
     if (!same)
-        store->lead.until_us = 0; /* what it may take is another */
+        store->lead.until_us = 0; /* its scope has changed */
     if (!replace(&watch->name_space, scope->name_space) || !replace(&watch->topics, scope->topics) ||
         !replace(&watch->only, scope->only) || !replace(&watch->skip, scope->skip) ||
         !replace(&watch->rules, scope->rules))
@@ -82,7 +82,7 @@ static ob_code name_wal(struct ob_sqlite_store *store, struct outbox_error *err)
 {
     struct ob_buf buf = OB_BUF_INIT;
     const char *file = sqlite3_db_filename(store->db, "main");
-    if (!file || !*file) /* in memory: nobody else can write */
+    if (!file || !*file) /* in memory: no other connection can write */
         return OUTBOX_OK;
     ob_buf_printf(&buf, "%s-wal", file);
     store->watch.wal_path = ob_buf_take(&buf);
@@ -119,7 +119,7 @@ static ob_code arm(struct ob_sqlite_store *store, struct outbox_error *err)
     return OUTBOX_OK;
 }
 
-/* Whether anybody wrote since the last time. Watches a log that was made anew. */
+/* Whether anything was written since the last call. Also watches a log that was created again. */
 static bool take_events(struct ob_sqlite_watch *watch)
 {
     char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -142,7 +142,7 @@ static bool take_events(struct ob_sqlite_watch *watch)
 struct look {
     int64_t now;
     bool due;        /* something can be claimed */
-    int64_t next_us; /* when the next thing can be; 0: nothing in sight */
+    int64_t next_us; /* when the next message can be; 0: none is known */
 };
 
 static void sooner(struct look *look, int64_t when)
@@ -153,7 +153,7 @@ static void sooner(struct look *look, int64_t when)
         look->next_us = when;
 }
 
-/* after: what was due by then does not count. lane 0: any. */
+/* after: what was due by then is ignored. lane 0: any. */
 static ob_code look_at_lane(struct ob_sqlite_store *store, int64_t lane, int64_t after, struct look *look,
                             struct outbox_error *err)
 {
@@ -174,8 +174,8 @@ static ob_code look_at_lane(struct ob_sqlite_store *store, int64_t lane, int64_t
     return OUTBOX_OK;
 }
 
-/* The tenant is left out: a claim that looks for one in vain costs less than an index for this. So are the lanes of leases, and
- * of everything where there are many lanes. */
+/* Ignores the tenant: a claim that finds nothing for it costs less than an index would. Also ignores the lanes of leases, and
+ * all lanes if there are many. */
 static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struct look *look, struct outbox_error *err)
 {
     sqlite3_stmt *stmt;
@@ -208,7 +208,7 @@ static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struc
     return code;
 }
 
-/* Whether there is news, and until when there is none. */
+/* Whether there is new work, and if not, until when. */
 static ob_code look(struct ob_sqlite_store *store, struct look *look, struct outbox_error *err)
 {
     struct ob_sqlite_watch *watch = &store->watch;
@@ -227,12 +227,12 @@ static ob_code look(struct ob_sqlite_store *store, struct look *look, struct out
 
 /* ---- sleeping ---------------------------------------------------------------------------------------------------- */
 
-/* False when the wait is to end. */
+/* False if the wait must end. */
 static bool doze(const struct ob_sqlite_watch *watch, int64_t us)
 {
     struct pollfd fds[] = {{.fd = watch->fd, .events = POLLIN}, {.fd = watch->interrupt, .events = POLLIN}};
     struct timespec left = {us / 1000000, us % 1000000 * 1000};
-    /* A signal only makes us look once more. */
+    /* A signal only causes one more check. */
     return ppoll(fds, 2, &left, NULL) <= 0 || !fds[1].revents;
 }
 

@@ -1,7 +1,7 @@
-/* check.c - judges a payload: walks nodes and values together, and writes down the first fault.
+/* check.c - checks a payload: walks nodes and values together, and records the first fault.
  *
- * Two bounds hold whatever the schema and the payload are: the depth of the recursion, and the work, which is counted in
- * rules judged and steps of patterns and may grow in proportion to the payload. */
+ * Two limits hold for every schema and payload: the depth of the recursion, and the work, which is counted in rules
+ * checked and steps of patterns and may grow in proportion to the payload. */
 #include "jsonschema/node.h"
 
 #include "base/error.h"
@@ -13,8 +13,8 @@ enum {
     DEPTH_MAX = 3000,
     BUDGET_BASE = 1000000,
     BUDGET_PER_BYTE = 50,
-    BYTES_PER_RULE = 32, /* a rule may look through the whole of a string */
-    DIGITS_PER_RULE = 8, /* and divide the whole of a number */
+    BYTES_PER_RULE = 32, /* a rule may read a whole string */
+    DIGITS_PER_RULE = 8, /* and divide a whole number */
 };
 
 static void copy_cut(char *to, size_t size, const char *text, size_t text_len)

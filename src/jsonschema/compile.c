@@ -64,7 +64,7 @@ static const char *keyword_pointer(struct ob_compiler *compiler, const struct ob
     return ob_compile_pointer(compiler, scope->node->pointer, (struct ob_text){keyword, strlen(keyword)});
 }
 
-/* The text of a value on one line; NULL when it is long. */
+/* The text of a value on one line; NULL when it is too long. */
 static const char *show(struct ob_compiler *compiler, const struct ob_tree *value)
 {
     char shown[SHOWN_MAX + 1];
@@ -203,7 +203,7 @@ struct ob_jsonschema_node **ob_compile_list(struct ob_compiler *compiler, const 
     return nodes;
 }
 
-/* Nothing judges by these alone, but a mistake in them is found at once. */
+/* Definitions check nothing by themselves, but errors in them are reported at once. */
 static bool compile_definitions(struct ob_compiler *compiler, const struct ob_jsonschema_scope *scope,
                                 const char *keyword)
 {
@@ -214,7 +214,7 @@ static bool compile_definitions(struct ob_compiler *compiler, const struct ob_js
     return compiler->code == OUTBOX_OK;
 }
 
-/* To pass over a keyword that excludes something would let through what its author meant to stop. */
+/* Ignoring a keyword that restricts values would accept what its author meant to refuse. */
 static bool refuse_unsupported(struct ob_compiler *compiler, const struct ob_jsonschema_scope *scope)
 {
     static const char *const keywords[] = {"unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"};
@@ -231,7 +231,7 @@ static bool compile_keywords(struct ob_compiler *compiler, struct ob_jsonschema_
 {
     const struct ob_tree *reference = ob_tree_gets(scope->value, "$ref");
     bool alone = reference && reference->type == OB_STRING && !compiler->modern;
-    /* In draft 7 nothing counts beside a $ref, $id included. */
+    /* In draft 7 everything beside a $ref is ignored, $id included. */
     if (alone && scope->value != &compiler->root)
         return ob_compile_reference(compiler, scope) && compile_definitions(compiler, scope, "definitions") &&
                compile_definitions(compiler, scope, "$defs");

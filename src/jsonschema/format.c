@@ -1,4 +1,4 @@
-/* format.c - the table of formats, and those that are short. */
+/* format.c - the table of formats, and the short checks. */
 #include "jsonschema/format.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* format.h - the values of "format" that are checked. A name that is not known is no fault: so says the standard. */
+/* format.h - the values of "format" that are checked. As the standard says, an unknown name is not an error. */
 #ifndef OB_JSONSCHEMA_FORMAT_H
 #define OB_JSONSCHEMA_FORMAT_H
 
@@ -7,7 +7,7 @@
 struct ob_format {
     const char *name;
     const char *what;                   /* "must be ..." */
-    bool (*check)(struct ob_text text); /* NULL: "regex", which needs memory and may find none */
+    bool (*check)(struct ob_text text); /* NULL: "regex", which allocates memory and may fail */
 };
 
 /* NULL when the name is not known. */

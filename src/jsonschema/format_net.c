@@ -13,7 +13,7 @@ static bool is_ascii_alnum(char c)
     return (unsigned char)c < 0x80 && isalnum((unsigned char)c);
 }
 
-/* Labels of letters, digits and inner hyphens; other alphabets only where they are welcome. */
+/* Labels of letters, digits and inner hyphens; wide: also non-ASCII letters. */
 static bool is_host(struct ob_text text, bool wide)
 {
     size_t label = 0;
@@ -60,7 +60,7 @@ bool ob_format_ipv6(struct ob_text text)
     return is_ip(AF_INET6, text);
 }
 
-/* A quoted local part: anything printable, with \ before what needs it. */
+/* A quoted local part: printable characters, escaped with \ where needed. */
 static bool is_quoted(struct ob_text text, bool wide)
 {
     if (text.len < 2 || text.data[0] != '"' || text.data[text.len - 1] != '"')
@@ -125,7 +125,7 @@ bool ob_format_idn_email(struct ob_text text)
     return is_email(text, true);
 }
 
-/* Characters of one part of a URI: unreserved, %XX, and `more`. */
+/* Whether all characters are valid in a part of a URI: unreserved, %XX, and `more`. */
 static bool is_part(struct ob_text part, const char *more, bool wide)
 {
     for (size_t i = 0; i < part.len; i++) {
@@ -208,7 +208,7 @@ bool ob_format_iri_reference(struct ob_text text)
     return is_reference(text, false, true);
 }
 
-/* {operator name,name:3,name*} among characters that a URI may have. */
+/* {operator name,name:3,name*} among characters that are valid in a URI. */
 bool ob_format_uri_template(struct ob_text text)
 {
     for (size_t i = 0; i < text.len; i++) {

@@ -20,7 +20,7 @@ static bool is_digit(const struct cursor *cursor)
     return cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9';
 }
 
-/* Exactly so many digits. */
+/* Reads exactly `digits` digits. */
 static bool number(struct cursor *cursor, int digits, int *value)
 {
     *value = 0;
@@ -75,7 +75,7 @@ static bool time_of_day(struct cursor *cursor)
     }
     if (!offset(cursor, &east))
         return false;
-    /* A leap second comes at the end of a day of UTC only. */
+    /* A leap second is valid only at the end of a day in UTC. */
     return second < 60 || (hour * 60 + minute - east + 2 * 1440) % 1440 == 1439;
 }
 
@@ -98,7 +98,7 @@ bool ob_format_date_time(struct ob_text text)
            cursor.at == cursor.end;
 }
 
-/* Numbers with units that follow each other without a gap: 1Y2M is one, 1Y2D is none. Counts them. */
+/* Numbers with consecutive units: 1Y2M is valid, 1Y2D is not. Counts them. */
 static bool units(struct cursor *cursor, const char *order, int *count)
 {
     const char *next = order;

@@ -1,8 +1,8 @@
-/* node.h - inside the room: what a schema is compiled to, and what its keywords need to compile and to check.
+/* node.h - internals: what a schema is compiled to, and what its keywords need for compiling and checking.
  *
- * A schema is a graph of nodes, one per (sub)schema; a node is a list of rules, one per keyword or group of keywords that
- * belong together. Each rules_*.c file holds the two halves of its keywords side by side: how they are compiled, and how
- * they judge a value. */
+ * A schema is a graph of nodes, one per (sub)schema; a node is a list of rules, one per keyword or group of related
+ * keywords. Each rules_*.c file holds both halves of its keywords side by side: how they are compiled, and how they check
+ * a value. */
 #ifndef OB_JSONSCHEMA_NODE_H
 #define OB_JSONSCHEMA_NODE_H
 
@@ -18,7 +18,7 @@ struct ob_rule;
 typedef bool ob_rule_fn(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                         const struct ob_step *step);
 
-/* Bits of the types a rule judges; it lets all others pass. */
+/* Bits of the types that a rule checks; values of other types pass. */
 enum {
     OB_ON_NUMBER = 1 << OB_NUMBER,
     OB_ON_STRING = 1 << OB_STRING,
@@ -40,20 +40,20 @@ struct ob_pattern_node {
 
 struct ob_dependency {
     struct ob_text name;
-    struct ob_text *needs; /* these members, when node is NULL */
+    struct ob_text *needs; /* the members required, when node is NULL */
     size_t need_count;
     struct ob_jsonschema_node *node;
 };
 
 struct ob_rule {
     struct ob_rule *next;
-    const char *keyword, *pointer; /* pointer: where in the schema */
+    const char *keyword, *pointer; /* pointer: position in the schema */
     const char *shown;             /* the value of the keyword, for messages */
     ob_rule_fn *check;
     unsigned on;
-    struct ob_jsonschema_node **nodes; /* the schemas below this one, in the order the check knows */
+    struct ob_jsonschema_node **nodes; /* the subschemas, in the order that check expects */
     size_t node_count;
-    bool same; /* they judge the very value this one judges */
+    bool same; /* they check the same value as this rule */
     union {
         unsigned types;
         size_t size;
@@ -73,7 +73,7 @@ struct ob_rule {
             struct ob_jsonschema_node *rest; /* NULL: anything */
         } members;
         struct {
-            size_t tuple;                    /* nodes judges so many first items */
+            size_t tuple;                    /* nodes applies to this many first items */
             struct ob_jsonschema_node *rest; /* NULL: anything */
         } items;
         struct {
@@ -89,11 +89,11 @@ struct ob_rule {
 struct ob_jsonschema_node {
     const char *pointer;
     bool never;                   /* the schema `false` */
-    const struct ob_tree *source; /* while it is compiled */
+    const struct ob_tree *source; /* valid during compilation */
     struct ob_rule *rules, **last;
     struct ob_jsonschema_node *next;                        /* all nodes of the schema */
-    enum { OB_NODE_NEW, OB_NODE_OPEN, OB_NODE_DONE } visit; /* while references are walked */
-    unsigned height;                                        /* the longest chain of nodes on one value from here */
+    enum { OB_NODE_NEW, OB_NODE_OPEN, OB_NODE_DONE } visit; /* used while references are walked */
+    unsigned height;                                        /* the longest chain of nodes for one value, from here */
 };
 
 struct ob_regex_link {
@@ -104,12 +104,12 @@ struct ob_regex_link {
 struct ob_jsonschema {
     struct ob_arena arena;
     struct ob_jsonschema_node *root, *nodes;
-    struct ob_regex_link *regexes; /* they do not live in the arena */
+    struct ob_regex_link *regexes; /* not allocated in the arena */
 };
 
 /* ---- compiling: compile.c, and references.c for $id and $ref ---------------------------------------------------- */
 
-struct ob_resource; /* what $id or an anchor names */
+struct ob_resource; /* named by $id or an anchor */
 struct ob_reference;
 
 struct ob_compiler {
@@ -118,22 +118,22 @@ struct ob_compiler {
     const char *text, *name;
     size_t len;
     struct ob_tree root;
-    bool modern; /* 2019-09 or later: $ref has siblings */
+    bool modern; /* 2019-09 or later: keywords beside $ref count */
     struct ob_resource *resources;
-    struct ob_reference *references, **last_reference; /* to be resolved when all is compiled */
+    struct ob_reference *references, **last_reference; /* resolved after everything is compiled */
     enum outbox_code code;
     struct ob_jsonschema_place *place;
     struct outbox_error *err;
 };
 
-/* A schema that is being compiled: where it is, and what its references are relative to. */
+/* A schema being compiled: its node and value, and the base URI of its references. */
 struct ob_jsonschema_scope {
     struct ob_jsonschema_node *node;
     const struct ob_tree *value;
     struct ob_text base;
 };
 
-/* All of these return false or NULL after they set code, and err on OUTBOX_INVALID. */
+/* All of these return false or NULL after they set code, and err for OUTBOX_INVALID. */
 bool ob_compile_fail(struct ob_compiler *compiler, const char *pointer, const struct ob_tree *at, const char *format,
                      ...) __attribute__((format(printf, 4, 5)));
 bool ob_compile_nomem(struct ob_compiler *compiler);
@@ -143,7 +143,7 @@ struct ob_rule *ob_rule_add(struct ob_compiler *compiler, const struct ob_jsonsc
                             unsigned on, ob_rule_fn *check);
 /* "pointer/step" in the arena. */
 const char *ob_compile_pointer(struct ob_compiler *compiler, const char *pointer, struct ob_text step);
-/* The child under keyword, and under name or index inside it. */
+/* The subschema at the keyword, or at a name or index within it. */
 struct ob_jsonschema_node *ob_compile_child(struct ob_compiler *compiler, const struct ob_jsonschema_scope *scope,
                                             const char *keyword);
 struct ob_jsonschema_node *ob_compile_named(struct ob_compiler *compiler, const struct ob_jsonschema_scope *scope,
@@ -152,10 +152,10 @@ struct ob_jsonschema_node **ob_compile_list(struct ob_compiler *compiler, const 
                                             const char *keyword, size_t *count);
 struct ob_regex *ob_compile_regex(struct ob_compiler *compiler, const char *pointer, const struct ob_tree *at,
                                   struct ob_text pattern);
-/* The keyword's value, which must have this type; NULL also when the keyword is not there. */
+/* The value of the keyword, which must have this type; NULL also when the keyword is absent. */
 struct ob_tree *ob_compile_get(struct ob_compiler *compiler, const struct ob_jsonschema_scope *scope,
                                const char *keyword, enum ob_tree_type type);
-/* The keyword's value as a count; false also when the keyword is not there, and then *size is left alone. */
+/* The value of the keyword as a count; false also when the keyword is absent, and *size is unchanged then. */
 bool ob_compile_size(struct ob_compiler *compiler, const struct ob_jsonschema_scope *scope, const char *keyword,
                      size_t *size);
 bool ob_compile_names(struct ob_compiler *compiler, const char *pointer, const struct ob_tree *array,
@@ -173,12 +173,12 @@ bool ob_compile_logic(struct ob_compiler *compiler, const struct ob_jsonschema_s
 bool ob_compile_identity(struct ob_compiler *compiler, struct ob_jsonschema_scope *scope);
 bool ob_compile_reference(struct ob_compiler *compiler, const struct ob_jsonschema_scope *scope);
 bool ob_references_resolve(struct ob_compiler *compiler);
-/* Refuses references that come back to the same value, and chains that are too long. */
+/* Refuses references that lead back to the same value, and chains that are too long. */
 bool ob_references_bound(struct ob_compiler *compiler);
 
 /* ---- checking: check.c ------------------------------------------------------------------------------------------ */
 
-/* The way from the payload's root to a value. */
+/* The path from the payload's root to a value. */
 struct ob_step {
     const struct ob_step *parent; /* NULL: this is the root */
     struct ob_text name;          /* data NULL: an item of an array */
@@ -187,28 +187,28 @@ struct ob_step {
 
 struct ob_check {
     struct ob_arena *arena;
-    struct ob_matcher *matcher; /* made when the first pattern is met */
+    struct ob_matcher *matcher; /* created at the first pattern */
     struct ob_jsonschema_fault *fault;
-    int quiet;      /* above 0: only the verdict counts, faults are not written down */
-    bool searching; /* for the nearest of some alternatives */
+    int quiet;      /* above 0: only the result matters, faults are not recorded */
+    bool searching; /* looking for the nearest of several alternatives */
     int depth;
-    uint64_t budget;       /* rules left to judge, and steps of patterns */
-    enum outbox_code code; /* set when the check cannot go on; the verdict is void then */
+    uint64_t budget;       /* remaining work: rules checked and steps of patterns */
+    enum outbox_code code; /* set when the check was stopped; the result is invalid then */
 };
 
 bool ob_jsonschema_node_check(struct ob_check *check, const struct ob_jsonschema_node *node,
                               const struct ob_tree *value, const struct ob_step *step);
-/* The verdict alone. */
+/* The result only, without recording a fault. */
 bool ob_jsonschema_node_fits(struct ob_check *check, const struct ob_jsonschema_node *node, const struct ob_tree *value,
                              const struct ob_step *step);
-/* Both return false. what: "must be > 0"; the path and the keyword are put around it. */
+/* Both return false. what: "must be > 0"; the path and the keyword are added. */
 bool ob_check_fail(struct ob_check *check, const struct ob_rule *rule, const struct ob_step *step, const char *format,
                    ...) __attribute__((format(printf, 4, 5)));
 bool ob_check_stop(struct ob_check *check, enum outbox_code code, const char *pointer, const struct ob_step *step,
                    const char *what);
-/* Takes work off the budget; false when it is used up. */
+/* Subtracts work from the budget; false when it is used up. */
 bool ob_check_spend(struct ob_check *check, size_t work, const struct ob_step *step);
-/* false also when the check was stopped. */
+/* False also when the check was stopped. */
 bool ob_check_match(struct ob_check *check, const struct ob_regex *regex, struct ob_text text, const char *pointer,
                     const struct ob_step *step);
 

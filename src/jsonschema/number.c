@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The exponent behind the e, or one beyond any limit when it has too many digits. */
+/* The exponent after the e, or a value beyond the limit when it has too many digits. */
 static int64_t read_exponent(const char *text, size_t len)
 {
     bool negative = len && *text == '-';
@@ -16,7 +16,7 @@ static int64_t read_exponent(const char *text, size_t len)
     return negative ? -value : value;
 }
 
-/* The digits on both sides of the point as one run. */
+/* Joins the digits on both sides of the decimal point. */
 static const char *join(const char *whole, size_t whole_len, const char *part, size_t part_len, struct ob_arena *arena)
 {
     char *digits = ob_arena_alloc(arena, whole_len + part_len);
@@ -105,7 +105,7 @@ bool ob_number_is_multiple(const struct ob_number *number, const struct ob_numbe
 {
     if (number->count == 0)
         return true;
-    /* Its last digit stands right of the divisor's last one and is not zero. */
+    /* Its last digit, which is not zero, is to the right of the divisor's last one. */
     if (number->exponent < divisor->exponent)
         return false;
     uint64_t modulus = 0, rest = 0;

@@ -1,7 +1,7 @@
-/* read.c - the reader of JSON. Recursion is bounded by OB_TREE_DEPTH; memory by the length of the text.
+/* read.c - the JSON parser. Recursion is limited by OB_TREE_DEPTH, memory by the length of the text.
  *
- * The values of an open array or object wait on a stack of bytes until it is closed, and then move to the arena in one
- * piece. */
+ * The values of an open array or object are kept on a stack of bytes until it is closed, and then move to the arena in
+ * one piece. */
 #include "base/utf8.h"
 #include "jsonschema/tree.h"
 
@@ -121,7 +121,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Four hexadecimal digits behind \u; -1 when they are none. */
+/* Four hexadecimal digits after \u; -1 when they are invalid. */
 static long read_unit(struct reader *reader)
 {
     long unit = 0;
@@ -157,7 +157,7 @@ static char *put_character(char *out, long c)
     return out;
 }
 
-/* The part of an escape behind the backslash. */
+/* Reads an escape after its backslash. */
 static char *read_escape(struct reader *reader, char *out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -188,7 +188,7 @@ static char *read_escape(struct reader *reader, char *out)
     return put_character(out, high);
 }
 
-/* Up to the closing quote, which stays; tells whether there are escapes. */
+/* Scans to the closing quote without consuming it; sets *escapes if there are any. */
 static bool scan_string(struct reader *reader, bool *escapes)
 {
     const char *text = reader->text;
@@ -244,7 +244,7 @@ static bool push(struct reader *reader, const void *entry, size_t size)
     return ob_buf_ok(&reader->stack) || no_memory(reader);
 }
 
-/* Takes what was pushed since `base` off the stack; NULL when nothing was, or memory ran out. */
+/* Pops what was pushed since `base`; NULL when that is nothing, or memory ran out. */
 static void *pop(struct reader *reader, size_t base)
 {
     size_t size = reader->stack.len - base;
@@ -303,7 +303,7 @@ static bool twice(struct reader *reader, const struct ob_member *member)
     return fail_at(reader, member->value.offset, what);
 }
 
-/* Sorts the members when they are many, and finds a name that is there twice. */
+/* Sorts the members when there are many, and detects duplicate names. */
 static bool index_members(struct reader *reader, struct ob_tree *value)
 {
     size_t count = value->object.count;

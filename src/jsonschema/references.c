@@ -1,4 +1,4 @@
-/* references.c - $id, $anchor and $ref. Only what stands in the document itself can be referred to. */
+/* references.c - $id, $anchor and $ref. References can only lead to the document itself. */
 #include "jsonschema/node.h"
 
 #include "jsonschema/uri.h"
@@ -7,7 +7,7 @@
 
 enum { CHAIN_MAX = 200 };
 
-/* A schema that has a name: the document, each $id, each anchor (fragment not empty). */
+/* A schema with a name: the document, each $id, each anchor (fragment not empty). */
 struct ob_resource {
     struct ob_resource *next;
     struct ob_text uri, fragment;
@@ -34,7 +34,7 @@ static bool add_resource(struct ob_compiler *compiler, const struct ob_jsonschem
     return true;
 }
 
-/* The reference as seen from base, without its fragment, in the arena. */
+/* The reference resolved against base, without its fragment, in the arena. */
 static bool resolve(struct ob_compiler *compiler, struct ob_text base, struct ob_text reference, struct ob_text *uri)
 {
     struct ob_buf buf = OB_BUF_INIT;
@@ -116,7 +116,7 @@ static struct ob_tree *step_into(struct ob_tree *value, struct ob_text name)
     return index < value->array.count ? &value->array.items[index] : NULL;
 }
 
-/* Undoes ~0 and ~1 of one step of a pointer, in place. */
+/* Decodes ~0 and ~1 in one step of a pointer, in place. */
 static bool unescape(char *step, size_t *len)
 {
     char *out = step;
@@ -133,7 +133,7 @@ static bool unescape(char *step, size_t *len)
     return true;
 }
 
-/* Follows a pointer from a resource; the base changes where an $id is passed. NULL when it leads nowhere. */
+/* Follows a pointer from a resource; the base changes at each $id on the way. NULL when the target does not exist. */
 static struct ob_tree *follow(struct ob_compiler *compiler, const struct ob_resource *from, struct ob_buf *fragment,
                               const char **pointer, struct ob_text *base)
 {
@@ -188,7 +188,7 @@ static bool resolve_one(struct ob_compiler *compiler, const struct ob_reference 
 
 bool ob_references_resolve(struct ob_compiler *compiler)
 {
-    /* The list may grow: what is only reached by a reference is compiled now. */
+    /* The list may grow: what only a reference reaches is compiled now. */
     for (const struct ob_reference *one = compiler->references; one; one = one->next) {
         struct ob_buf fragment = OB_BUF_INIT;
         bool ok = resolve_one(compiler, one, &fragment);

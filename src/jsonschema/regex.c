@@ -1,11 +1,13 @@
-/* regex.c - from ECMA 262 to PCRE2: a pass over the pattern that refuses and rewrites what differs, then the library.
+/* regex.c - from ECMA 262 to PCRE2: one pass over the pattern refuses or rewrites what differs, then the library compiles
+ * it.
  *
- * Work. The library's own limit counts from nought at each place where a match may begin, and sees a run of one item as
- * one step, so it bounds no match of a long text. So we count: the library calls us before each item of the pattern, and
- * an item costs one, the way that was gone since the last one, and what it may try and fail without another call.
+ * Work. The library's own limit restarts at each position where a match may begin, and counts a run of one item as one
+ * step, so it does not bound a match in a long text. So we count ourselves: the library calls us before each item of the
+ * pattern, and an item costs one step, plus the distance moved since the last item, plus what it may try in vain without
+ * another call.
  *
- * Differences left: a repetition of more than 65535 is refused; \p takes the names that PCRE2 knows, and the long names of
- * general categories. \w sees ASCII only, as in ECMA 262 without the i flag. */
+ * Remaining differences: a repetition of more than 65535 is refused; \p takes the names that PCRE2 knows, and the long
+ * names of general categories. \w matches ASCII only, as in ECMA 262 without the i flag. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "jsonschema/regex.h"
 
@@ -16,26 +18,26 @@
 #include <string.h>
 
 enum {
-    MATCH_STEPS = 200000, /* from one place; some milliseconds */
+    MATCH_STEPS = 200000, /* from one start position; a few milliseconds */
     MATCH_KIB = 8192,
-    CLASS_BYTES = 64, /* a character is held against a class of so many bytes for the price of one step */
+    CLASS_BYTES = 64, /* bytes of a class that a character is compared with per step */
     FRAME_BYTES = 1024,
-    COPY_BYTES = 16, /* of a capture that is looked for again */
+    COPY_BYTES = 16, /* bytes of a back reference compared per step */
 };
 
 struct ob_regex {
     pcre2_code *code;
-    char *items;        /* as compiled: a place of the library's leads in here */
-    uint64_t weight;    /* of a step */
-    size_t look_behind; /* at most so many characters */
+    char *items;        /* the pattern as compiled: the library's positions point into it */
+    uint64_t weight;    /* cost of a step */
+    size_t look_behind; /* maximum in characters */
 };
 
 struct ob_matcher {
     pcre2_general_context *memory;
     pcre2_match_context *limits;
     pcre2_match_data *data;
-    const struct ob_regex *regex; /* of the match under way, as all below */
-    size_t last;                  /* where the item before this one was tried */
+    const struct ob_regex *regex; /* of the current match, like all members below */
+    size_t last;                  /* text position at the previous item */
     uint64_t *budget;
 };
 
@@ -44,8 +46,8 @@ struct rewriter {
     size_t at;
     struct ob_buf out;
     bool in_class;
-    size_t class_out, longest_class; /* where the class began in what is written */
-    size_t hyphen;                   /* where what is written ends with a bare hyphen of a class */
+    size_t class_out, longest_class; /* class_out: where the class begins in the output */
+    size_t hyphen;                   /* where the output ends with a literal hyphen of a class */
     const char *why;                 /* set when the pattern is refused */
 };
 
@@ -73,12 +75,12 @@ static void copy(struct rewriter *rewriter, size_t len)
     rewriter->at += len;
 }
 
-/* White space and line ends of ECMA 262, and all others. */
+/* White space and line ends of ECMA 262, and their complement. */
 static const char SPACES[] = "\\t-\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff";
 static const char OTHERS[] = "\\u0000-\\u0008\\u000e-\\u001f!-\\u009f\\u00a1-\\u167f\\u1681-\\u1fff\\u200b-\\u2027"
                              "\\u202a-\\u202e\\u2030-\\u205e\\u2060-\\u2fff\\u3001-\\ufefe\\uff00-\\u{10ffff}";
 
-/* \s and \S. Within a class a hyphen beside them stands for itself. */
+/* \s and \S. Within a class a hyphen next to them is literal. */
 static void rewrite_space(struct rewriter *rewriter, bool space)
 {
     struct ob_buf *out = &rewriter->out;
@@ -98,7 +100,7 @@ static void rewrite_space(struct rewriter *rewriter, bool space)
     }
 }
 
-/* The short name of a general category; NULL: it is none, or short already. */
+/* The short name of a general category; NULL: unknown, or already short. */
 static const char *category(const char *name, size_t len)
 {
     static const char *const names[][2] = {
@@ -152,7 +154,7 @@ static const char *category(const char *name, size_t len)
     return NULL;
 }
 
-/* "\p{General_Category=Letter}": what stands between the braces. */
+/* "\p{General_Category=Letter}": the text between the braces. */
 static void rewrite_property(struct rewriter *rewriter)
 {
     static const char *const prefixes[] = {"General_Category=", "gc="};
@@ -174,7 +176,7 @@ static void rewrite_property(struct rewriter *rewriter)
     rewriter->at += (size_t)(close - from);
 }
 
-/* Letters have no escapes of their own in ECMA 262, except these. */
+/* ECMA 262 has no escapes of letters except these. */
 static void rewrite_escape(struct rewriter *rewriter)
 {
     char c = char_at(rewriter, 1);
@@ -186,10 +188,10 @@ static void rewrite_escape(struct rewriter *rewriter)
     else if (c == 's' || c == 'S')
         rewrite_space(rewriter, c == 's');
     else if ((unsigned char)c >= 0x80)
-        rewriter->at++; /* the character stands for itself */
+        rewriter->at++; /* the character is literal */
     else
         copy(rewriter, 2);
-    /* \u{1f4e6}, \p{Lu}: these braces repeat nothing and stay. */
+    /* \u{1f4e6}, \p{Lu}: these braces are not repetitions and are kept. */
     if (!letter || !strchr("upP", c) || char_at(rewriter, 0) != '{')
         return;
     copy(rewriter, 1);
@@ -197,7 +199,7 @@ static void rewrite_escape(struct rewriter *rewriter)
         rewrite_property(rewriter);
 }
 
-/* "(?": lookaround, groups without a number, and names are all there is. */
+/* "(?": only lookaround, non-capturing and named groups exist. */
 static void rewrite_group(struct rewriter *rewriter)
 {
     char kind = char_at(rewriter, 2), more = char_at(rewriter, 3);
@@ -233,7 +235,7 @@ static void rewrite_one(struct rewriter *rewriter)
         rewrite_escape(rewriter);
     } else if (rewriter->in_class) {
         if (c == '[')
-            ob_buf_putc(&rewriter->out, '\\'); /* or [:alpha:] would be a class of its own */
+            ob_buf_putc(&rewriter->out, '\\'); /* or [:alpha:] would be a POSIX class */
         rewriter->in_class = c != ']';
         copy(rewriter, 1);
         rewriter->hyphen = c == '-' ? rewriter->out.len : rewriter->hyphen;
@@ -246,7 +248,7 @@ static void rewrite_one(struct rewriter *rewriter)
     } else if (c == '(') {
         rewrite_group(rewriter);
         if (!rewriter->why && char_at(rewriter, 0) == '?')
-            copy(rewriter, 1); /* no repetition */
+            copy(rewriter, 1); /* not a repetition */
     } else if (is_repeat(rewriter, &len)) {
         copy(rewriter, len);
         if (char_at(rewriter, 0) == '?')
@@ -255,7 +257,7 @@ static void rewrite_one(struct rewriter *rewriter)
             rewriter->why = "it repeats a repetition";
     } else {
         if (c == '{')
-            ob_buf_putc(&rewriter->out, '\\'); /* a brace that repeats nothing; newer PCRE2 would read {,3} otherwise */
+            ob_buf_putc(&rewriter->out, '\\'); /* a literal brace; newer PCRE2 would read {,3} as a repetition */
         copy(rewriter, 1);
     }
 }
@@ -286,7 +288,7 @@ done:
     return code;
 }
 
-/* What a step of this pattern can cost more than one of another. */
+/* How much more a step of this pattern can cost than one of a simple pattern. */
 static void weigh(struct ob_regex *regex, size_t longest_class)
 {
     size_t frame = 0;
@@ -342,13 +344,13 @@ uint64_t ob_regex_toil(const struct ob_regex *regex)
     return size / 2;
 }
 
-/* "\\u{1f4e6}", "\\p{Lu}": these braces repeat nothing. */
+/* "\\u{1f4e6}", "\\p{Lu}": these braces are not repetitions. */
 static bool is_braced(const char *item)
 {
     return item[0] == '\\' && (item[1] == 'u' || item[1] == 'p' || item[1] == 'P') && item[2] == '{';
 }
 
-/* "a{60000}", "\\1{3}?": how often at least. 1 for everything else. */
+/* "a{60000}", "\\1{3}?": the minimum of the repetition. 1 for everything else. */
 static size_t least_times(const char *item, size_t len)
 {
     if (len && item[len - 1] == '?')
@@ -359,7 +361,7 @@ static size_t least_times(const char *item, size_t len)
     while (at && item[at] != '{')
         at--;
     for (at++; item[at] >= '0' && item[at] <= '9'; at++)
-        times = times * 10 + (size_t)(item[at] - '0'); /* the library has seen to it that it is small */
+        times = times * 10 + (size_t)(item[at] - '0'); /* the library has limited it already */
     return times;
 }
 
@@ -374,7 +376,8 @@ static size_t longest_capture(const pcre2_callout_block *block)
     return longest;
 }
 
-/* The way that may be gone in vain: to a repetition that ends too soon, to a copy that differs at its end, or back. */
+/* The distance that may be scanned in vain: for a repetition that ends too soon, a back reference that differs at its
+ * end, or a lookbehind. */
 static size_t in_vain(const struct ob_regex *regex, const pcre2_callout_block *block)
 {
     const char *item = regex->items + block->pattern_position;
@@ -431,7 +434,7 @@ void ob_matcher_free(struct ob_matcher *matcher)
 enum ob_match ob_regex_match(const struct ob_regex *regex, struct ob_matcher *matcher, struct ob_text text,
                              uint64_t *budget)
 {
-    uint64_t cost = 1 + text.len / 4; /* the library may look through the text for a place to begin */
+    uint64_t cost = 1 + text.len / 4; /* the library may scan the text for a start position */
     if (cost > *budget)
         return OB_MATCH_LIMIT;
     *budget -= cost;

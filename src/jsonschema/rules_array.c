@@ -61,7 +61,7 @@ static int by_hash(const void *a, const void *b)
     return (left->index > right->index) - (left->index < right->index);
 }
 
-/* Pays for the look through each item that a hash is. */
+/* Hashes the items; reading each item for its hash is paid from the budget. */
 static bool hash_items(struct ob_check *check, const struct ob_tree *value, struct hashed *list,
                        const struct ob_step *step)
 {
@@ -75,7 +75,7 @@ static bool hash_items(struct ob_check *check, const struct ob_tree *value, stru
     return true;
 }
 
-/* Items of one hash lie together once they are sorted; only these are compared. */
+/* Sorted by hash, so that only items with the same hash are compared. */
 static bool check_unique(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                          const struct ob_step *step)
 {
@@ -100,7 +100,7 @@ static bool check_unique(struct ob_check *check, const struct ob_rule *rule, con
     return true;
 }
 
-/* prefixItems with items, or an array of items with additionalItems; a single schema of items judges all. */
+/* prefixItems with items, or an array of items with additionalItems; a single schema in items applies to all. */
 static bool compile_items(struct ob_compiler *compiler, const struct ob_jsonschema_scope *scope)
 {
     const struct ob_tree *items = ob_tree_gets(scope->value, "items");

@@ -1,4 +1,4 @@
-/* rules_logic.c - allOf, anyOf, oneOf, not, if/then/else: schemas that judge the same value. */
+/* rules_logic.c - allOf, anyOf, oneOf, not, if/then/else: schemas that apply to the same value. */
 #include "jsonschema/node.h"
 
 static bool check_all(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
@@ -18,9 +18,9 @@ static size_t path_depth(const char *path)
     return depth;
 }
 
-/* Says which alternative came nearest: the one that failed deepest inside the value, if one got inside it at all. Once
- * per check, or alternatives within alternatives would be judged again and again. Its large frame stays out of the
- * recursion. */
+/* Reports the nearest alternative: the one that failed deepest inside the value, if any got inside it. Done once per
+ * check, otherwise nested alternatives would be checked again and again. Not inlined, to keep its large stack frame out
+ * of the recursion. */
 static bool __attribute__((noinline)) fail_with_nearest(struct ob_check *check, const struct ob_rule *rule,
                                                         const struct ob_tree *value, const struct ob_step *step)
 {
@@ -93,7 +93,7 @@ static bool check_if(struct ob_check *check, const struct ob_rule *rule, const s
 static bool compile_if(struct ob_compiler *compiler, const struct ob_jsonschema_scope *scope)
 {
     static const char *const keywords[] = {"if", "then", "else"};
-    if (!ob_tree_gets(scope->value, "if")) { /* then the others judge nothing, but a $ref may lead into them */
+    if (!ob_tree_gets(scope->value, "if")) { /* then and else check nothing without it, but a $ref may lead into them */
         for (size_t i = 1; i < 3; i++)
             if (ob_tree_gets(scope->value, keywords[i]) && !ob_compile_child(compiler, scope, keywords[i]))
                 return false;

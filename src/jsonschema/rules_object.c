@@ -1,4 +1,4 @@
-/* rules_object.c - objects: their members by name, by pattern and the rest; which must be there, and what they imply. */
+/* rules_object.c - objects: members by name, by pattern and all others; required members and dependencies. */
 #include "jsonschema/node.h"
 
 #include <stdlib.h>

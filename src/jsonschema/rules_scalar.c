@@ -88,7 +88,7 @@ static bool check_pattern(struct ob_check *check, const struct ob_rule *rule, co
            ob_check_fail(check, rule, step, "must match %s", rule->shown);
 }
 
-/* A few characters with counts in counts compile to a lot. */
+/* A short pattern with nested repetitions can compile to a large one, so compiling is paid from the budget. */
 static bool is_regex(struct ob_check *check, struct ob_text text, const struct ob_step *step)
 {
     char why[128];

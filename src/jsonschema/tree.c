@@ -1,4 +1,4 @@
-/* tree.c - questions to a JSON tree: members, equality, hashes, places. */
+/* tree.c - queries on a JSON tree: members, equality, hashes, positions. */
 #include "jsonschema/tree.h"
 
 #include <string.h>
@@ -103,7 +103,7 @@ bool ob_tree_equal(const struct ob_tree *a, const struct ob_tree *b)
     return false;
 }
 
-/* FNV-1a, and a finish that spreads it. */
+/* FNV-1a with a final mix. */
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
 {
     const unsigned char *byte = data;
@@ -131,7 +131,7 @@ uint64_t ob_tree_hash(const struct ob_tree *value, size_t *work)
             hash = hash_bytes(hash, &item, sizeof item);
         }
         return hash;
-    case OB_OBJECT: /* a sum, for the order of members counts for nothing */
+    case OB_OBJECT: /* a sum, because the order of members does not matter */
         for (size_t i = 0; i < value->object.count; i++) {
             const struct ob_member *member = &value->object.members[i];
             uint64_t one = ob_tree_hash(&member->value, work);
@@ -155,7 +155,7 @@ void ob_pointer_put(struct ob_buf *buf, struct ob_text name)
         else if (c < 0x20 || c == 0x7f)
             ob_buf_printf(buf, "\\u%04x", c);
         else if (c == 0xc2 && i + 1 < name.len && (unsigned char)name.data[i + 1] < 0xa0)
-            ob_buf_printf(buf, "\\u%04x", (unsigned char)name.data[++i]); /* the second set of control characters */
+            ob_buf_printf(buf, "\\u%04x", (unsigned char)name.data[++i]); /* the C1 control characters */
         else
             ob_buf_putc(buf, (char)c);
     }

@@ -42,7 +42,7 @@ void ob_uri_split(struct ob_text text, struct ob_uri *uri)
     }
 }
 
-/* Appends a path without its "." and ".." steps. */
+/* Appends a path without its "." and ".." segments. */
 static void put_path(struct ob_buf *out, struct ob_text path)
 {
     size_t base = out->len, at = 0;
@@ -67,7 +67,7 @@ static void put_path(struct ob_buf *out, struct ob_text path)
     }
 }
 
-/* The path of a relative reference beside the last step of the base's. */
+/* Merges a relative path with the base: it replaces the last segment of the base's path. */
 static void merge(struct ob_buf *out, const struct ob_uri *base, struct ob_text path)
 {
     struct ob_buf joined = OB_BUF_INIT;

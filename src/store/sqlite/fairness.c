@@ -1,12 +1,12 @@
 /* fairness.c - what is claimed out of turn, so that a flood starves no tenant or priority.
  *
  * A batch is filled by priority and age (due_scan.c), except for two shares:
- * - A sixteenth is for the priorities below the highest, in equal parts, the oldest of each. A claim for fewer than 16 gives
- * them one message a second.
- * - Half is for tenants in turn, in equal parts: of each, the highest priority and oldest first. A claim for one message gives
- * them one twice a second, and a single tenant gets its share only twice a second. Both apply only while claims are full:
- * otherwise everything is taken anyway. The search may use a twentieth of the time. Rows are only chosen here: the claim keeps
- * the order of keys, and notices what was chosen twice. */
+ *   - A sixteenth is for the priorities below the highest, in equal parts, the oldest of each. A claim for fewer than 16
+ *     gives them one message a second.
+ *   - Half is for tenants in turn, in equal parts: of each, the highest priority and oldest first. A claim for one message
+ *     gives them one twice a second, and a single tenant gets its share only twice a second.
+ * Both apply only while claims are full: otherwise everything is taken anyway. The search may use a twentieth of the time.
+ * Rows are only chosen here: the claim keeps the order of keys, and notices what was chosen twice. */
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"

@@ -4,12 +4,12 @@
  * tries the lock in between. If a relay takes the lock again as soon as it has released it, every one of these tries can fail,
  * and a producer with a timeout of a second would fail. Nothing shows that another connection is waiting. Hence two rules:
  *
- * 1. If others have written recently, do not take the lock for twice as long as we held it: two tries of three find it free,
- * and of the 19 tries in a second one will. Deliveries are recorded first, because a crash in between would deliver them again:
- * a settle may start on credit, and the claim after it waits for both.
- * 2. If we held the lock for more than half of the last 600 ms, do not take it for 110 ms: longer than the longest sleep, so
- * that every waiting connection tries in that time, and gets it after 0.8 s at most. A relay that delivers anything between its
- * claims never reaches this limit.
+ *   1. If others have written recently, do not take the lock for twice as long as we held it: two tries of three find it
+ *      free, and of the 19 tries in a second one will. Deliveries are recorded first, because a crash in between would
+ *      deliver them again: a settle may start on credit, and the claim after it waits for both.
+ *   2. If we held the lock for more than half of the last 600 ms, do not take it for 110 ms: longer than the longest sleep,
+ *      so that every waiting connection tries in that time, and gets it after 0.8 s at most. A relay that delivers anything
+ *      between its claims never reaches this limit.
  *
  * The checkpoint runs after the lock is released, never while it is held. */
 #include "store/sqlite/sqlite.h"

@@ -5,11 +5,11 @@
  *
  *   1 The watches are set before anything is read, and stay set: a commit after the read causes an event.
  *   2 Work is what is due in the scope of the last claim and was not seen by it: committed since by others
- * (data_version moved) or by us (stale), or become due since (a due time, the end of a lease). What the last claim saw and
- * left, because it was blocked, is not new: otherwise every wait would return at once.
- * 3 The log is written before the commit is visible: the page with the commit, then fsync, then the index in shared memory,
- * which causes no event. So after an event we check again, at doubling intervals, until the next event or the timeout: a
- * wake-up is late by no more than the duration of the commit.
+ *     (data_version moved) or by us (stale), or become due since (a due time, the end of a lease). What the last claim
+ *     saw and left, because it was blocked, is not new: otherwise every wait would return at once.
+ *   3 The log is written before the commit is visible: the page with the commit, then fsync, then the index in shared
+ *     memory, which causes no event. So after an event we check again, at doubling intervals, until the next event or the
+ *     timeout: a wake-up is late by no more than the duration of the commit.
  *   4 Due times and ends of leases are known: the sleep ends at the next one.
  *
  * A log that is deleted (by the last connection that closes) and created again is found through its directory. Without inotify

@@ -3,14 +3,14 @@
 -- Roles belong to the whole cluster, so they carry the schema's name: an outbox in schema "billing" gets billing_owner,
 -- billing_producer and so on, and two outboxes never share rights.
 --
---   owner     owns the tables; nobody logs in as it; held by row security like everybody (FORCE)
---   api       owns the functions people call; nobody logs in as it; the only role that may write the tables
+--   owner     owns the tables; nobody logs in as it; subject to row security too (FORCE)
+--   api       owns the functions that users call; nobody logs in as it; the only role that may write the tables
 --   hooks     calls outcome hooks; nobody logs in as it; has no rights of its own at all
---   nobody    as whom deferred triggers of others fire; nobody logs in as it; has no rights, not even on hooks
+--   nobody    runs other users' deferred triggers; nobody logs in as it; has no rights, not even on hooks
 --   producer  may enqueue, nothing else
 --   relay     may claim and settle
 --   operator  may read everything, retry, discard, pause, purge, configure
---   auditor   may read everything but the sequence table
+--   auditor   may read everything except the sequence table
 --   tenant    may read its own tenant's rows through the views, under app.current_tenant_id
 do $$
 declare
@@ -30,9 +30,9 @@ begin
 end
 $$;
 
--- The migrating role hands its objects over to these four, which it may do only as a member. A superuser needs no
--- membership and gets none; who is a member already may not be allowed to grant it again. From PostgreSQL 16 on, who made
--- a role is a member, but one that cannot become it.
+-- The migrating role transfers its objects to these four, which only a member may do. A superuser needs no membership
+-- and gets none; an existing member may not be allowed to grant it again. From PostgreSQL 16 on, the creator of a role
+-- is a member of it, but cannot SET ROLE to it.
 do $$
 declare
     needed constant text := case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end;

@@ -10,10 +10,11 @@
 -- Invariants
 --   1. A message is in queue or in dead, never in both, except a dead head that holds its key (queue.held).
 --   2. The rows of a key leave the queue from the front only. seq is gapless, so "my predecessor (sid, seq - 1) is not
---      in the queue" means that everything before me is settled. claim relies on it: one probe, however long the past.
+--      in the queue" means that everything before me is settled. claim relies on it: one probe, however long the
+--      history.
 --   3. A claim changes no indexed column, so it is a HOT update; that is why the lease end is not the due time. A leased
 --      row is half as long again as a pending one: fillfactor 35 leaves room for a whole page of them.
---   4. Nothing here waits for a producer, and no producer waits for anything of the relay's.
+--   4. The relay never waits for a producer, and no producer waits for the relay.
 
 -- Settings. The row '*' has every value; a namespace's own row overrides what it names.
 create table @schema@.namespace (
@@ -34,8 +35,8 @@ create table @schema@.namespace (
 insert into @schema@.namespace
 values ('*', 'topic', 'topic', true, 'continue', 1048576, 15, '1 s', '30 min', true, '7 days', null, '1 day');
 
--- Not unique on purpose: a unique index would make the first users of a topic wait for each other's commit. The id is a
--- digest of the pair, so those who race write the same row twice, and readers take any.
+-- Not unique on purpose: a unique index would make the first producers of a topic wait for each other's commit. The id
+-- is a digest of the pair, so concurrent producers write identical rows, and readers take any of them.
 create table @schema@.lane (
     id         bigint not null,
     namespace  text not null,
@@ -71,9 +72,9 @@ create table @schema@.message (
 ) partition by range (id);
 create index message_tenant on @schema@.message (tenant_id, id) where tenant_id is not null;
 create index message_subject on @schema@.message (subject, id) where subject is not null;
--- Catches what no partition covers: a producer must never fail because nobody ran purge.
+-- For rows that no partition covers: a producer must never fail because purge did not run.
 create table @schema@.message_default partition of @schema@.message default;
--- What is still wanted of retired partitions: undelivered and dead messages, and what was settled late.
+-- Rows of retired partitions that are still needed: undelivered and dead messages, and those settled late.
 create table @schema@.message_kept (like @schema@.message, primary key (id));
 
 create table @schema@.queue (
@@ -109,7 +110,7 @@ create index queue_due on @schema@.queue (lane, prio, shard, due) where not park
 create index queue_next on @schema@.queue (prio, shard, due) where not parked;
 create index queue_tenant on @schema@.queue (tenant_id, lane, prio, shard, due) where not parked and tenant_id is not null;
 create unique index queue_key on @schema@.queue (sid, seq) where sid is not null;
--- Whom a settle has to wake: nearly always nobody, and then the look is cheap.
+-- The rows that a settle has to wake: nearly always none, and then the lookup is cheap.
 create index queue_parked on @schema@.queue (sid, seq) where parked;
 
 create table @schema@.attempt (
@@ -219,8 +220,8 @@ create table @schema@.hook (
     created_at    timestamptz not null default clock_timestamp()
 );
 
--- An outcome that a hook has not taken yet. The outcome itself stands. No tries: a claim left it, or a hook before it took
--- too long.
+-- An outcome that a hook has not accepted yet. The outcome itself is recorded. No tries: a claim left it here, or a
+-- hook before it took too long.
 create table @schema@.hook_failure (
     id         bigint generated always as identity primary key,
     hook_id    bigint not null,
@@ -231,7 +232,7 @@ create table @schema@.hook_failure (
     failed_at  timestamptz not null default clock_timestamp()
 );
 
--- The partitions there are; a null drop time means in use.
+-- The existing partitions; a null drop time means in use.
 create table @schema@.period (
     start   timestamptz primary key,
     finish  timestamptz not null,
@@ -240,14 +241,14 @@ create table @schema@.period (
     attempt boolean not null default true
 );
 
--- Who does maintenance holds the lock of its row: not an advisory lock, which any login can take.
+-- The session that does maintenance locks its row here: not an advisory lock, which any login can take.
 create table @schema@.maintenance (
     name text primary key
 );
 insert into @schema@.maintenance values ('purge');
 
--- The larger columns are compressed with lz4 where the server has it: 14 on, and built with it. New partitions are made like
--- their parent (make_period).
+-- The larger columns are compressed with lz4 if the server supports it: version 14 or later, built with lz4. New
+-- partitions are created like their parent (make_period).
 do $$
 declare
     c record;

@@ -1,7 +1,7 @@
 -- Enqueue: the only way in.
 --
--- Order of locks in one call: dedupe row, then stream row. A producer that uses several keys in one transaction meets
--- other producers in the order it chose; enqueue_many sorts, and so never deadlocks with its like.
+-- Order of locks in one call: dedupe row, then stream row. A producer that uses several keys in one transaction locks
+-- them in the order of its calls; enqueue_many sorts them, so two calls of it never deadlock.
 
 -- A uuid v7: 48 bits of milliseconds, then random bits. gen_random_uuid() has the variant right already.
 create function @schema@.uuid7(at timestamptz) returns uuid
@@ -12,10 +12,10 @@ as $$
         'hex')::uuid
 $$;
 
--- Three small functions that others call have no search_path of their own: it would keep them from being inlined, and cost
--- a hundred microseconds. So they say where each name is from.
+-- Three small functions that others call have no search_path of their own: it would prevent inlining, and cost a
+-- hundred microseconds. So every name in them is schema-qualified.
 
--- The lowest uuid v7 of a moment: the bound of a partition. There is none before 1970, nor after the year 10889.
+-- The lowest uuid v7 of a point in time: the bound of a partition. There is none before 1970 or after the year 10889.
 create function @schema@.uuid_at(at timestamptz) returns uuid
     language sql immutable
 as $$
@@ -23,8 +23,8 @@ as $$
         operator(pg_catalog.*) 1000)))::bigint), 12, '0') operator(pg_catalog.||) '00000000000000000000')::pg_catalog.uuid
 $$;
 
--- 16 bytes that stand for a text. Several texts are joined by chr(31): control characters are refused in all of them.
--- Stable, as convert_to is: called immutable it would not be inlined, and cost five times as much.
+-- A 16-byte digest of a text. Several texts are joined by chr(31): control characters are refused in all of them.
+-- Stable, as convert_to is: declared immutable it would not be inlined, and would cost five times as much.
 create function @schema@.digest(joined text) returns uuid
     language sql stable
 as $$
@@ -63,10 +63,10 @@ as $$
     select pg_catalog.concat('outbox_', '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid, '_', doorbell)
 $$;
 
--- Spaces and control characters are written out in what follows: [[:space:]] is another set in every collation.
+-- Spaces and control characters are listed explicitly below: [[:space:]] depends on the collation.
 
--- Finds what is wrong with a message and says so. Called only when the quick test in put or enqueue_many said no, so it
--- may be slow and exact.
+-- Raises an error that says what is wrong with a message. Called only if the quick test in put or enqueue_many failed,
+-- so it may be slow and exact.
 create function @schema@.complain(ord int, topic text, namespace text, key text, dedupe_key text, subject text,
     recipient text, correlation_id text, content_type text, headers jsonb, priority int, max_attempts int,
     has_payload boolean) returns void
@@ -183,8 +183,8 @@ begin
 end
 $$;
 
--- How many bytes a payload has for its receivers. Of a zstd frame its header tells, and must: no dictionary, size present.
--- What is behind the header is for readers to check. https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1
+-- How many bytes a payload has for its receivers. A zstd frame must declare its size in its header, and must not need a
+-- dictionary. Readers check what follows the header. https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1
 create function @schema@.content_size(ord int, body bytea, encoding text) returns bigint
     language plpgsql
 as $$
@@ -214,7 +214,7 @@ begin
 end
 $$;
 
--- The tenant a message gets: the session's where it has one, and no other.
+-- The tenant that a message gets: the session's, if it has one, and no other.
 create function @schema@.tenant_for(given uuid) returns uuid
     language plpgsql stable
 as $$
@@ -233,7 +233,7 @@ begin
 end
 $$;
 
--- Settings, pauses and hooks are everybody's.
+-- Settings, pauses and hooks apply to all tenants.
 create function @schema@.check_no_tenant() returns void
     language plpgsql stable
 as $$
@@ -277,7 +277,7 @@ as $$
     select pg_catalog.translate(pg_catalog.regexp_replace(pattern, E'([\\\\%_])', E'\\\\\\1', 'g'), '*?', '%_')
 $$;
 
--- What an operator names must be able to exist. Namespace and topic may be patterns.
+-- A name that an operator gives must be valid. Namespace and topic may be patterns.
 create function @schema@.check_names(namespace text, topic text, sink text) returns void
     language plpgsql
 as $$
@@ -521,7 +521,7 @@ as $$
                           where x.namespace = m.namespace and x.topic = m.topic limit 1) l on true
 $$;
 
--- Called when the array could not be read: says which message is to blame.
+-- Called if the array could not be read: reports which message is at fault.
 create function @schema@.blame_item(messages jsonb, v_now timestamptz) returns void
     language plpgsql
 as $$

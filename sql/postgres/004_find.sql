@@ -1,25 +1,25 @@
--- Find: what is due, and a lock on it. The first step of a claim; 005_claim.sql has the others.
+-- Find: selects and locks what is due. The first step of a claim; 005_claim.sql has the others.
 --
 -- Probes. While few lanes have rows, each (lane, priority, shard) is a probe of its own, in the index that leads with the
--- lane: lanes that are paused or out of scope cost nothing, however full. Where many lanes have rows that would be a probe for
--- each of them. Then the probes are wide, without a lane, in the index that has none, and lanes that the claim may not take
--- from are stepped over. Steps over such rows are counted: a claim that has made enough of them goes on from there the next
--- time, and says that there is more.
+-- lane: lanes that are paused or out of scope cost nothing, however full. If many lanes have rows, a probe for each
+-- would be too many. Then the probes are wide, without a lane, in the index without the lane, and rows of lanes that
+-- the claim may not take from are skipped. Skipped rows are counted: after a certain number the claim stops, reports
+-- that there is more, and the next claim continues from there.
 --
--- Marks. Claimed and settled rows leave dead entries at the head of the index, and while some old transaction holds
--- xmin they cannot be removed: every claim would walk over all of them. So a session remembers per probe how far it got, and
--- starts there. Late commits and expired leases lie behind the mark, and a probe that is new has none; a sweep from the
--- beginning finds them. A busy session, one whose last claim was full and large, sweeps every 0.5 s, any other with every
--- claim; both less often where sweeps are so dear that they would take over a twentieth of the time. Marks are only hints,
--- kept in a session setting: a pooled session that changes hands loses nothing but a little speed.
+-- Marks. Claimed and settled rows leave dead entries at the head of the index, and while an old transaction holds back
+-- xmin they cannot be removed: every claim would read all of them. So a session remembers for each probe how far it
+-- got, and starts there. Late commits and expired leases are before the mark, and a new probe has no mark; a sweep from
+-- the beginning finds them. A busy session, one whose last claim was full and large, sweeps every 0.5 s, any other with
+-- every claim; both sweep less often if sweeps would take more than a twentieth of the time. Marks are only hints, kept
+-- in a session setting: if a pooled session changes its client, only a little speed is lost.
 --
--- Turns. A batch goes by priority and age, but not all of it, or a flood would starve the rest:
+-- Turns. A batch is filled by priority and age, except for two shares, so that a flood does not starve the rest:
 --   - A sixteenth is for the priorities below the highest that is due, in equal parts, the oldest of each. A claim for less
 --     than 16 gives them one message a second.
 --   - While claims come back full, half of a batch is for tenants by turns, in equal parts: of each the highest priority and
 --     oldest. Looking for tenants may take a twentieth of the time; so with some thousand tenants a turn comes round within
 --     a second, with more of them later. For one tenant, and for claims of one message, twice a second is enough.
--- What turns do not use goes to the rest. Order per key is a step of its own, and knows nothing of turns.
+-- What turns do not use goes to the rest. Order per key is a separate step, independent of turns.
 
 -- lane null: a wide probe. high: no further than that; null: to what is due now.
 create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low timestamptz, high timestamptz);

@@ -1,8 +1,8 @@
--- Claim: take what is due, under a lease.
+-- Claim: takes due messages under a lease.
 --
--- One call is one transaction. It never waits for a lock (SKIP LOCKED throughout; where a row is changed twice by others
--- while it is being locked the server waits all the same, and very rarely a settle and a claim meet 40P01: the claim is simply
--- made again). These are its steps:
+-- One call is one transaction. It never waits for a lock (SKIP LOCKED throughout; but if others change a row twice
+-- while it is being locked, the server does wait, and very rarely a settle and a claim deadlock, 40P01: the claim is
+-- then simply repeated). These are its steps:
 --
 --   1 find   what is due, oldest first, a probe of the index per (lane, priority, shard), and lock it: 004_find.sql
 --   2 order  of each key keep only the unbroken run from its first unsettled message
@@ -12,26 +12,27 @@
 --
 -- Order per key. Rows of a key leave the queue from the front only and seq has no gaps; so a row may go when the row
 -- (sid, seq - 1) is not there, or is taken by this very claim. Both are facts that no other session can undo: the absent
--- row will not come back, and ours is locked. Reading "everything before me is out" from one snapshot is not enough:
--- a sibling may be in another claim that has not committed.
+-- row will not come back, and ours is locked. Reading "everything before me is leased" from one snapshot is not enough:
+-- a message of the key may be in another claim that has not committed.
 --
--- A blocked row also leads to the first row of its key, which goes instead where it is free: woken or released it may be due
--- after those behind it, and all of them would be parked before it is found.
+-- For a blocked row, the claim also looks up the first row of its key, and takes that instead if it is free: once woken
+-- or released, it may be due later than those behind it, and all of them would be parked before it is found.
 --
 -- Parking. A blocked row is parked only while its predecessor is locked by us: the settle that removes the predecessor
--- waits for our commit, and its next statement then sees the parked row and wakes it. Without that lock the two miss
--- each other and the row sleeps forever.
+-- waits for our commit, and its next statement then sees the parked row and wakes it. Without that lock, the settle
+-- could miss the parked row, which would then never be woken.
 --
--- Depth. Many claimers that each take the first of many keys get in each other's way: what they find next is blocked by what
--- the others hold, and is parked and woken in vain. So a claimer that found many keys blocked and may take runs looks for fewer
--- keys and takes more of each, until a batch is not filled that way.
+-- Depth. If many workers each claim the first message of many keys, they block each other: what they find next is
+-- blocked by what the others hold, and is parked and woken for nothing. So a worker that found many keys blocked and
+-- may take runs claims fewer keys and more messages of each, until that no longer fills a batch.
 --
--- Suspects. A message whose attempts were all lost may be what takes its worker down, or was just near to it. Its last attempt
--- is made in a batch of its own, so that nobody dies in company. Such batches and others take turns.
+-- Suspects. A message whose attempts were all lost may have crashed its worker, or was only in the same batch as one
+-- that did. Its last attempt is made in a batch of its own, so that it cannot affect other messages. Such batches and
+-- others alternate.
 --
--- Bytes. A batch ends before the payloads are more than max_bytes; the first is taken whatever its size. What does not fit
--- stays as it was. That a batch is smaller than what there is, for this or for another reason than "limit", is told in the
--- setting outbox.more, for the rest of the transaction.
+-- Bytes. A batch ends before the payloads exceed max_bytes; the first message is taken whatever its size. What does not
+-- fit is unchanged. If there is more than the batch holds, for this or any reason other than "limit", the setting
+-- outbox.more says so for the rest of the transaction.
 
 -- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md. stream: where seq counts; a
 -- key alone does not say, for it has another in each tenant and topic.

@@ -1,15 +1,16 @@
--- Settle: say how an attempt ended.
+-- Settle: records how an attempt ended.
 --
 -- A settle names the message and the token of the claim it answers. The token is the attempt number, which never
 -- repeats, so a late worker finds another number there (or no lease, or no row) and changes nothing. The row's lease end
--- is not compared with the clock: an ack after expiry still stands as long as nobody has reclaimed. Who says its worker's
--- name settles only what was claimed under it, or under a longer name that begins with it (a relay counts its own up). So an
--- attempt number that comes twice, after a database was restored, deceives nobody who tells names.
+-- is not compared with the clock: an ack after expiry is valid as long as no other claim has taken the message. A
+-- caller that gives its worker's name settles only what was claimed under that name, or under a longer name that begins
+-- with it (a relay appends a counter). So an attempt number that repeats, after a database was restored, does no harm
+-- to callers that give names.
 --
 -- Locks: queue rows in the order of their places, then the parked successor of each settled row. A settle waits only for
--- claims and for other settles of the same messages, and claims wait for nobody, so settles do not deadlock. One case is
--- left: places that a renewal has changed since are settled last, and a second renewal on another connection may then
--- meet 40P01 with the settle; each is simply tried again.
+-- claims and for other settles of the same messages, and claims wait for nobody, so settles do not deadlock. One case
+-- is left: rows that an extend has moved since are settled last, and a second extend on another connection may then
+-- deadlock with the settle (40P01); either is simply tried again.
 --
 --   outcome   1 delivered  2 retry  3 failed  4 lost  5 limited  6 blocked  7 unknown  8 released
 --             9 interrupted  10 silent, which is written down as 7

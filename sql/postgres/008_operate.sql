@@ -1,6 +1,6 @@
--- What operators do: retry and discard dead letters, pause and resume, configure. Every act is on record.
+-- What operators do: retry and discard dead letters, pause and resume, configure. Every act is recorded.
 
--- The actor is what the caller says. Where that is not the role that logged in, the role is on record too.
+-- The actor is what the caller gives. If that is not the login role, the role is recorded too.
 create function @schema@.record(actor text, action text, reason text, message_id uuid, tenant_id uuid, detail jsonb)
     returns void
     language sql security definer
@@ -143,7 +143,7 @@ begin
 end
 $$;
 
--- Dead letters that nobody will send again. Their attempts stay, and this act says who let them go.
+-- Ends dead letters without another attempt. Their attempts are kept, and the act records who discarded them.
 create function @schema@.discard(ids uuid[] default null, namespace text default null, topic text default null,
     tenant uuid default null, code text default null, before timestamptz default null, max_count int default 10000,
     actor text default null, reason text default null) returns bigint

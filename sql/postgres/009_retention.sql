@@ -1,7 +1,7 @@
--- Retention: coming partitions are made, old ones dropped, never a row deleted one by one.
+-- Retention: creates upcoming partitions and drops old ones; rows are never deleted one by one.
 --
--- Partition DDL takes locks that producers would queue behind, so each step runs under a lock_timeout of 50 ms, is tried
--- a few times, and is a transaction of its own: purge does one step a call, and says whether there is more.
+-- Partition DDL takes locks that producers would queue behind, so each step runs under a lock_timeout of 50 ms, is
+-- tried a few times, and is its own transaction: purge does one step per call, and reports whether there is more.
 --
 --   ATTACH       SHARE UPDATE EXCLUSIVE on the parent (producers go on), ACCESS EXCLUSIVE on the default partition, which
 --                is read as a whole: so it must be small, and is put aside where it is not (renew_default)
@@ -9,13 +9,13 @@
 --   DROP         ACCESS EXCLUSIVE on the parent, behind any producer's open transaction: may fail, and then the empty
 --                leaf waits for the next purge
 --
--- What is still wanted is moved out first. Then a SHARE lock on the leaf: a transaction that enqueued there and is still open
--- makes purge wait, and so keeps its messages. Wanted is what is not delivered, what is dead, with its attempts, and what was
--- settled within the retention time, however old it is. So an operator's retry and purge need not know of each other: a
--- dead letter has its message in message or in message_kept, and purge drops neither from under it.
+-- Rows that are still needed are moved out first. Then purge takes a SHARE lock on the leaf: an open transaction that
+-- enqueued there makes it wait, and so keeps its messages. Needed are undelivered messages, dead ones with their
+-- attempts, and those settled within the retention time, however old they are. So retry and purge need no coordination:
+-- the message of a dead letter is in message or in message_kept, and purge removes it from neither.
 
--- The append-only guard. Only retention and erasure pass it: they run as the owner, as whom nobody logs in, and which no
--- setting can turn anybody into.
+-- The append-only guard. Only retention and erasure pass it: they run as the owner, a role that nobody logs in as and
+-- that no setting can assume.
 create function @schema@.append_only() returns trigger
     language plpgsql
     set search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
--- What the relays tell and are told: that they live, settings changed while they run, and figures that cost little.
+-- Relays: heartbeats, settings changed while they run, and cheap counts of the queue.
 
--- One row per relay that runs, written by the relay itself every few seconds.
+-- One row per running relay, written by the relay itself every few seconds.
 create table @schema@.relay (
     worker     text primary key,
     host       text,
@@ -13,7 +13,7 @@ create table @schema@.relay (
     info       jsonb
 ) with (fillfactor = 50);
 
--- Settings of the relays that an operator changed while they ran; they win over the configuration file.
+-- Settings of relays that an operator changed while they ran; they override the configuration file.
 create table @schema@.tuning (
     name   text primary key,
     value  text not null,
@@ -63,8 +63,8 @@ begin
 end
 $$;
 
--- Changes a setting of the relays while they run (T5); value null goes back to what their configuration says. They look
--- every few seconds. On record.
+-- Changes a setting of the relays while they run (T5); value null goes back to what their configuration says. Relays
+-- check every few seconds. The change is recorded as an act.
 create function @schema@.tune(name text, value text, actor text default null, reason text default null) returns boolean
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp

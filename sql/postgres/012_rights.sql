@@ -1,9 +1,10 @@
 -- Rights: who owns what, row security, and what each role may do. Nobody else may do anything, PUBLIC included.
 --
--- wanted_rights and wanted_owner are the only place that says so. wrong_rights compares the catalog with it, and has the
--- statement that fixes each difference: this migration runs them all, and `outbox doctor` shows what came since.
+-- wanted_rights and wanted_owner are the only definition of this. wrong_rights compares the catalog with them, and
+-- returns the statement that fixes each difference: this migration runs them all, and `outbox doctor` shows later
+-- differences.
 
--- Names and roles are lists. Whoever is not named has no right. What a role owns it may do.
+-- Names and roles are lists. A role that is not named has no right. An owner has all rights on its objects.
 create function @schema@.wanted_rights() returns table (kind text, name text, role text, privilege text)
     language sql immutable
     set search_path = pg_catalog, pg_temp

@@ -9,21 +9,21 @@
 --   outbox_lane      the (namespace, topic) pairs seen; its number leads the queue's index
 --
 -- SQLite has no schemas and the file may be the application's own, hence the prefix. application_id, user_version and
--- journal settings of the file belong to the application: nothing here touches them.
+-- journal settings of the file belong to the application: nothing here changes them.
 --
 -- Times are integers, microseconds since 1970 UTC; the views show them as text. Flags are 0 and 1. uuids are text in
 -- lower case.
 --
 -- Invariants
---   1. n counts the messages in the order of their commits (SQLite has one writer) and is never used twice: SQLite
---      gives out the highest plus one, so whoever deletes the highest leaves a stub above it (stmt/stub.sql).
---   2. The first row of a key is never parked: whatever removes the row before it wakes it in the same transaction. The
---      rows behind the first are parked, or leased to the worker that has the first, or (at most one a key, behind rows
---      leased with prefetch) ready for that same worker. So a claim does not walk over rows that it may not take,
---   however many are blocked. 3. An attempt is written while its lease is in the queue, by the transaction that ends
---   that lease. 4. Nothing is decided by a constraint. A producer's INSERT OR REPLACE would turn a conflict into the
---   loss of a row
---      and OR IGNORE into silence, so every statement tests first; the constraints only guard against our own mistakes.
+--   1. n counts the messages in the order of their commits (SQLite has one writer) and is never reused: SQLite assigns
+--      the highest plus one, so deleting the highest leaves a stub above it (stmt/stub.sql).
+--   2. The first row of a key is never parked: removing the row before it wakes it in the same transaction. The rows
+--      behind the first are parked, or leased to the worker that has the first, or (at most one per key, behind rows
+--      leased with prefetch) ready for that same worker. So a claim does not read rows that it may not take, however
+--      many are blocked.
+--   3. An attempt is written while its lease is in the queue, by the transaction that ends that lease.
+--   4. No decision depends on a constraint. A producer's INSERT OR REPLACE would turn a conflict into the loss of a row,
+--      and OR IGNORE would hide it, so every statement tests first; the constraints only guard against our own mistakes.
 
 CREATE TABLE outbox_migration (
     version    INTEGER PRIMARY KEY,
@@ -52,7 +52,7 @@ CREATE TABLE outbox_namespace (
 INSERT INTO outbox_namespace
 VALUES ('*', 'topic', 'topic', 1, 'continue', 1048576, 15, 1000000, 1800000000, 604800000000, NULL);
 
--- The settings in force stand in each lane, so that an enqueue reads one row; 002_guards.sql keeps them so.
+-- Each lane repeats the settings in force, so that an enqueue reads one row; 002_guards.sql keeps them current.
 CREATE TABLE outbox_lane (
     n             INTEGER NOT NULL UNIQUE,
     namespace     TEXT NOT NULL,
@@ -260,7 +260,7 @@ CREATE TABLE outbox_event (
     output         TEXT           -- JSON that the sink returned
 ) STRICT;
 
--- An event that a trigger refused. The outcome itself stands.
+-- An event that a trigger refused. The outcome itself is recorded.
 CREATE TABLE outbox_hook_failure (
     n         INTEGER PRIMARY KEY,
     failed_at INTEGER NOT NULL,

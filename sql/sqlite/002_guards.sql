@@ -1,10 +1,10 @@
 -- Guards: what is immutable, what is append-only, and what is derived.
 --
--- SQLite has no roles, so these triggers stand where PostgreSQL has privileges. They must hold whatever the pragmas of
--- the connection say. In particular, INSERT OR REPLACE removes the row it collides with without firing DELETE triggers
--- (unless recursive_triggers is on): hence the BEFORE INSERT guards.
+-- SQLite has no roles, so these triggers replace PostgreSQL's privileges. They must work with any pragmas of the
+-- connection. In particular, INSERT OR REPLACE removes the row it collides with without firing DELETE triggers (unless
+-- recursive_triggers is on): hence the BEFORE INSERT guards.
 --
--- Deleting is for purge and erase_tenant alone, which open outbox_gate inside their transaction.
+-- Only purge and erase_tenant may delete; they open outbox_gate inside their transaction.
 
 CREATE TRIGGER outbox_message_update BEFORE UPDATE ON outbox_message BEGIN
     SELECT RAISE(ABORT, 'outbox_message is immutable');
@@ -54,7 +54,7 @@ BEGIN
     SELECT RAISE(ABORT, 'outbox_dedupe is append-only: a tenant''s keys go by erase_tenant');
 END;
 
--- An event passes through; the triggers of the application see it as NEW all the same.
+-- An event is not kept; the application's triggers still see it as NEW.
 CREATE TRIGGER outbox_event_pass AFTER INSERT ON outbox_event BEGIN
     DELETE FROM outbox_event;
 END;

@@ -1,7 +1,7 @@
 -- Views: the plain meaning of the tables, with the names and columns that PostgreSQL has, under the prefix outbox_.
 -- Times are text in UTC, e.g. 2030-01-31T08:00:00.000000Z: they sort, and SQLite's date functions take them.
 
--- Where every message stands, in the tables' own terms; the views below and the store read from here.
+-- The state of every message, in the tables' own terms; the views below and the store read from here.
 CREATE VIEW outbox_state AS
     SELECT m.n, m.id, l.namespace, l.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient,
            m.correlation_id, m.headers, m.content_type, m.payload, m.encoding, m.priority,
@@ -58,7 +58,7 @@ CREATE VIEW outbox_messages AS
            s.encoding
       FROM outbox_state s;
 
--- A claim still out is a row with the outcome 'processing'.
+-- A claim that is not settled yet is a row with the outcome 'processing'.
 CREATE VIEW outbox_attempts AS
     SELECT coalesce(m.id, x.id) || '/' || a.attempt_no AS attempt_id, coalesce(m.id, x.id) AS message_id, a.attempt_no,
            l.namespace, l.topic, coalesce(m.tenant_id, x.tenant_id) AS tenant_id, coalesce(m.key, x.key) AS key,

@@ -4,19 +4,19 @@
 --   SELECT id, seq, created FROM outbox_last;        -- in the same transaction
 --
 -- The triggers rely on no pragma of the producer's connection and on no conflict clause: the OR REPLACE or OR IGNORE of
--- the producer's own statement would override any in here. What is wrong is refused by RAISE(ABORT), which they do not
+-- the producer's own statement would override any in here. Errors are raised with RAISE(ABORT), which they do not
 -- override; the texts begin with the SQLSTATE that PostgreSQL raises for the same mistake.
 --
--- JSON is checked by reading it with json_each, which fails with "malformed JSON": SQLite before 3.41 takes json_valid
--- for unsafe in a trigger when the connection has trusted_schema off.
+-- JSON is checked by reading it with json_each, which fails with "malformed JSON": SQLite before 3.41 treats json_valid
+-- as unsafe in a trigger if the connection has trusted_schema off.
 --
 -- Steps: 1 refuse what is malformed · 2 make the lane if there is none · 3 refuse what the settings forbid · 4 answer
 -- and return for a duplicate · 5 write the message · 6 the queue · 7 what goes with a key.
 --
 -- Speed. When an INSERT selects, and its table has triggers or was read anywhere before in the same trigger, SQLite
--- builds a temporary table for it, each time, which costs more than all the rest. Hence no insert guards on the tables
--- that are written here; the number of the message is left to SQLite; and what few messages need is done by small
--- triggers on outbox_call, called by an UPDATE that matches only then.
+-- builds a temporary table for it, each time, which costs more than all the rest. Hence the tables written here have no
+-- insert guards; SQLite assigns the number of the message; and what few messages need is done by small triggers on
+-- outbox_call, fired by an UPDATE that matches only then.
 
 -- What a producer reads after its enqueue, in the same transaction. One writer at a time: the newest message is its
 -- own.
@@ -30,8 +30,8 @@ CREATE VIEW outbox_last AS
      WHERE m.n = (SELECT max(x.n) FROM outbox_message x)
        AND NOT EXISTS (SELECT 1 FROM outbox_call c WHERE c.one = 1 AND c.after_n = m.n);
 
--- A zstd frame tells in its header how many bytes it stands for, and those count; null where it does not. What is behind the
--- header is for readers to check. https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1
+-- The decompressed size that a zstd frame declares in its header, which is what counts; null if it declares none.
+-- Readers check what follows the header. https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1
 CREATE VIEW outbox_frame AS
     SELECT f.n, (SELECT sum((instr('123456789ABCDEF', substr(f.hex, 2 * (f.start + b.i) + 1, 1)) * 16
                              + instr('123456789ABCDEF', substr(f.hex, 2 * (f.start + b.i) + 2, 1))) << 8 * b.i)

@@ -1,4 +1,4 @@
--- What the relay tells and is told: that it lives, and settings changed while it runs.
+-- The relay: its heartbeat, and settings changed while it runs.
 
 CREATE TABLE outbox_relay (
     worker     TEXT PRIMARY KEY,
@@ -12,7 +12,7 @@ CREATE TABLE outbox_relay (
     info       TEXT              -- JSON
 ) STRICT, WITHOUT ROWID;
 
--- These win over the configuration file.
+-- These override the configuration file.
 CREATE TABLE outbox_tuning (
     name   TEXT PRIMARY KEY,
     value  TEXT NOT NULL,

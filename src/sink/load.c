@@ -1,7 +1,7 @@
 /* load.c - from the words of a configuration to an adapter: one of this build, or one in a shared object.
  *
- * A shared object is code that runs with the rights of the relay, therefore its path must hold a '/': the search path of
- * the dynamic linker is never asked. It is not unloaded, because its code may still be on the stack of a callback. */
+ * A shared object runs with the permissions of the relay, so its path must contain a '/': the search path of the dynamic
+ * linker is never used. It is not unloaded, because its code may still be on the stack of a callback. */
 #include "sink/registry.h"
 
 #include "base/buf.h"

@@ -1,8 +1,8 @@
 /* broker.c - the loop's side of a broker thread; see broker.h. The thread is in thread.c.
  *
- * Invariants: every job is in `live` until it is answered or was cancelled and came back. One that is handed belongs to
- * the thread until it is in `back`. After close nobody calls the host: the thread wakes it only under the mutex and not
- * once `stop` is set. */
+ * Invariants: every job is in `live` until it is answered, or was cancelled and came back. A job that was handed over
+ * belongs to the thread until it is in `back`. The host is not called after close: the thread wakes it only under the mutex,
+ * and not once `stop` is set. */
 #include "sink/broker/broker_int.h"
 #include "sink/shortage.h"
 
@@ -112,7 +112,8 @@ static void answer_shortage(struct ob_broker *broker, uint64_t handle)
     answer_verdict(broker, handle, &verdict);
 }
 
-/* Those behind it were never handed. They are taken out of the chain first: the host may cancel from within an answer. */
+/* The jobs behind it were never handed over. They are taken out of the chain first: the host may call cancel from within
+ * an answer. */
 static void drop_followers(struct ob_broker *broker, struct ob_broker_job *job)
 {
     struct ob_list lost, *node;
@@ -216,7 +217,7 @@ static void job_finish(struct ob_broker *broker, struct ob_broker_job *job)
     ob_broker_job_free(job);
 }
 
-/* Hands it over, and when it cannot be sent at all ends it. */
+/* Hands the job over, or ends it if it cannot be sent at all. */
 static void job_begin(struct ob_broker *broker, struct ob_broker_job *job)
 {
     if (fill(broker, job)) {
@@ -268,7 +269,7 @@ void ob_broker_free(struct ob_broker *broker)
     ob_free(broker);
 }
 
-/* The thread ends at once unless a library holds it: then it is left alone and frees all itself. */
+/* The thread ends at once unless it is blocked in a library: then it is detached and frees everything itself. */
 static void broker_end(struct ob_broker *broker)
 {
     struct timespec until;
@@ -297,7 +298,7 @@ static void broker_end(struct ob_broker *broker)
     }
 }
 
-/* Once for all that was handed over in a call of the host's. */
+/* Once for all jobs that were handed over in one call of the host. */
 static void kick_handed(struct ob_broker *broker)
 {
     if (broker->handed)
@@ -376,7 +377,7 @@ static struct ob_broker_job *find(struct ob_broker *broker, uint64_t handle)
     return NULL;
 }
 
-/* What is with the thread comes back in its own time, and nobody hears of it. */
+/* A job that the thread has comes back later, and is not reported. */
 void ob_broker_cancel(outbox_sink *sink, uint64_t handle)
 {
     struct ob_broker *broker = (struct ob_broker *)(void *)sink;

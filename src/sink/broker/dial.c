@@ -1,6 +1,6 @@
-/* dial.c - the way from a broker's name to a connected socket, for drivers; see broker.h.
+/* dial.c - resolves a broker's name and connects a socket, for drivers; see broker.h.
  *
- * Waits on the broker thread, no longer than connect_timeout, and not at all once the sink is closed. */
+ * Blocks the broker thread, no longer than connect_timeout, and not at all once the sink is closed. */
 #include "sink/broker/broker.h"
 
 #include "base/clock.h"
@@ -28,7 +28,8 @@ static bool is_closed(struct ob_broker *broker)
     return stop;
 }
 
-/* Until the descriptor is ready (-1: none), the broker thread is kicked, or the time to connect is over. False: it is over. */
+/* Waits until the descriptor is ready (-1: none), the broker thread is kicked, or the time to connect is up. False: it is
+ * up, or the sink is being closed. */
 static bool wait_for(struct ob_broker *broker, int fd, short events, bool *ready)
 {
     struct pollfd fds[2] = {{.fd = broker->event_fd, .events = POLLIN}, {.fd = fd, .events = events}};
@@ -51,7 +52,7 @@ bool ob_broker_wait(struct ob_broker *broker, int fd, short events)
     bool ready = false;
     while (!ready && wait_for(broker, fd, events, &ready))
         ;
-    ob_broker_kick(broker); /* who came meanwhile is looked at afterwards */
+    ob_broker_kick(broker); /* jobs that came meanwhile are handled afterwards */
     return ready;
 }
 

@@ -1,8 +1,8 @@
 /* thread.c - the thread of a broker sink: takes jobs, keeps the connection, lets the driver send; see broker.h.
  *
- * Invariants: a job is in `todo` until it is sent and in `out` until its verdict is known. Without a connection
- * nothing is out. Jobs that could not be sent because there is no connection come back at once with the reason, all of
- * them: how long to wait before the next try is the relay's business. */
+ * Invariants: a job is in `todo` until it is sent, and in `out` until its verdict is known. Without a connection nothing is
+ * in flight. If there is no connection, all waiting jobs come back at once with the reason: the relay decides how long to
+ * wait before the next attempt. */
 #include "sink/broker/broker_int.h"
 
 #include "base/clock.h"
@@ -89,7 +89,7 @@ void ob_broker_hold(struct ob_broker *broker, const char *name, const char *text
     ob_verdict_set(&broker->why, OUTBOX_SINK_LIMITED, broker->driver->prefix, name, "%s", text);
 }
 
-/* The answers to what was out all the while come now: their time begins anew. */
+/* The answers to jobs in flight come only now: their time limit starts again. */
 void ob_broker_unhold(struct ob_broker *broker)
 {
     int64_t now = ob_clock_mono_us();
@@ -116,7 +116,7 @@ static void hang_up(struct ob_broker *broker)
     broker->connected = broker->lost = broker->draining = broker->held = false;
 }
 
-/* What is out may have been taken. */
+/* The broker may have taken the jobs in flight. */
 static void give_up(struct ob_broker *broker)
 {
     struct ob_verdict why = broker->why;

@@ -196,7 +196,7 @@ static bool needs_percent(const char *value)
     return false;
 }
 
-/* What is no valid value must be refused, not hidden by its encoding: so it goes on as it is. */
+/* An invalid value must be refused, not hidden by its encoding: so it is passed on unchanged. */
 static void add_encoded(struct ob_headers *headers, const char *prefix, const char *name, const char *value,
                         bool percent)
 {

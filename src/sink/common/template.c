@@ -31,7 +31,7 @@ struct ob_template {
 
 /* ---- fields of the message -------------------------------------------------------------------------------------- */
 
-/* False when there is no such field. *text is NULL when the message has it not; id is where the uuid is written. */
+/* False if there is no such field. *text is NULL if the message has no value for it; the UUID is written to id. */
 static bool message_field(const struct outbox_delivery *msg, const char *name, char id[OB_UUID_TEXT], const char **text)
 {
     static const struct outbox_delivery none;

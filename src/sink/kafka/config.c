@@ -1,6 +1,6 @@
 /* config.c - the settings of the Kafka sink, and librdkafka's configuration made from them.
  *
- * Everything below `kafka.` is librdkafka's own and goes there as it is, but for what the sink's promises rest on. */
+ * Everything below `kafka.` is passed to librdkafka unchanged, except for settings that the sink's guarantees depend on. */
 #include "sink/kafka/kafka_int.h"
 
 #include "base/error.h"
@@ -91,7 +91,8 @@ static const char *const ours[] = {
     NULL,
 };
 
-/* Delays that eat the time of a message: it would never be sent within it, or a missing topic be taken for an outage. */
+/* Delays that use up the time limit of a message: it would never be sent in time, or a missing topic would look like an
+ * outage. */
 static const char *const delays[] = {"linger.ms", "retry.backoff.ms", "topic.metadata.propagation.max.ms", NULL};
 
 /* Notes where a message with a key goes, so that the next of its key may follow it. Any thread. */
@@ -160,7 +161,7 @@ static int64_t number_of(const rd_kafka_conf_t *conf, const char *name)
     return rd_kafka_conf_get(conf, name, text, &len) == RD_KAFKA_CONF_OK ? strtoll(text, NULL, 10) : 0;
 }
 
-/* A message that fits into no queue would wait for ever. */
+/* A message that does not fit into the queue would wait forever. */
 static enum outbox_code check_sizes(rd_kafka_conf_t *conf, struct outbox_error *err)
 {
     int64_t message = number_of(conf, "message.max.bytes");

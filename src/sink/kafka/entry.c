@@ -1,7 +1,7 @@
 /* entry.c - one message between deliver and its verdict, and the chain of those of its key behind it.
  *
- * Invariants: an entry is in one list: `waiting`, in the order of arrival, or `out`. Whoever waits behind an entry that
- * ends without acceptance ends with it, unsent. An entry that librdkafka may still look at is not freed. */
+ * Invariants: an entry is in one list: `waiting`, in the order of arrival, or `out`. If an entry ends without being
+ * accepted, those that wait behind it end with it, unsent. An entry that librdkafka may still access is not freed. */
 #include "sink/kafka/kafka_int.h"
 
 #include "base/alloc.h"
@@ -30,7 +30,7 @@ struct ob_kafka_entry *ob_kafka_entry_new(outbox_sink *sink, const struct outbox
     return entry;
 }
 
-/* Out of its list; those that wait for it and cannot go any more are moved to `lost`. */
+/* Removes it from its list; the entries that wait for it and cannot be sent any more are moved to `lost`. */
 static void unlink_entry(struct ob_kafka_entry *entry, bool accepted, struct ob_list *lost)
 {
     struct ob_kafka_entry *behind = entry->behind;
@@ -56,7 +56,7 @@ static void unlink_entry(struct ob_kafka_entry *entry, bool accepted, struct ob_
     }
 }
 
-/* One that no report brought back is still known to librdkafka: it stays until the producer is gone. */
+/* librdkafka still refers to an entry without a report: it is kept until the producer has shut down. */
 static void entry_free(struct ob_kafka_entry *entry)
 {
     struct ob_kafka_producer *producer = entry->out ? entry->sink->producers[entry->batching] : NULL;
@@ -94,7 +94,7 @@ void ob_kafka_entry_unsent(struct ob_kafka_entry *entry)
     ob_kafka_entry_end(entry, &verdict);
 }
 
-/* Back among those that wait, in the order of arrival. */
+/* Puts it back into `waiting`, in the order of arrival. */
 void ob_kafka_entry_again(struct ob_kafka_entry *entry)
 {
     outbox_sink *sink = entry->sink;

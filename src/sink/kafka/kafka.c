@@ -1,18 +1,19 @@
 /* kafka.c - the Kafka sink: an idempotent producer of librdkafka, whose delivery reports are the verdicts.
  *
- * Order. Messages of one key are sent closely behind each other, without waiting for the acknowledgement of the one
- * before, where nothing can overtake a message that fails:
- *   - nothing expires inside librdkafka (message.timeout.ms=0): it never leaves one out and sends the next. Time is kept
- *     here, and who is late is called in together with all behind it (replace.c);
- *   - a batch that the broker refuses for good breaks the producer (enable.gapless.guarantee): nothing more leaves it;
- *   - what is under way just then is refused by the broker, because its sequence number is too high. Only a broker that
- *     never heard this producer takes any number as the first. So a run goes out together only to a partition where this
- *     very producer was heard (`warm`); until then, and where the topics differ, each waits for the one before.
- * A topic that is given more partitions while messages are out changes the partition of a key: no producer keeps order
+ * Order. Messages of one key are sent one right after another, without waiting for the acknowledgement of the earlier one,
+ * if no message can overtake one that fails:
+ *   - nothing expires inside librdkafka (message.timeout.ms=0): it never skips a message and sends the next. Time limits are
+ *     kept here, and a late message is taken back together with all behind it (replace.c);
+ *   - a batch that the broker refuses for good breaks the producer (enable.gapless.guarantee): it sends nothing more;
+ *   - batches in flight at that moment are refused by the broker, because their sequence numbers are too high. Only a broker
+ *     that does not know this producer accepts any number as the first. So a run is sent together only to a partition
+ *     where the broker has acknowledged this same producer (`warm`); until then, and if the topics differ, each message
+ *     waits for the one before.
+ * If partitions are added to a topic while messages are in flight, the partition of a key changes: no producer keeps order
  * through that.
  *
- * A refused batch says nothing about each of its messages. They are sent again, every one alone in its request, and then
- * the broker's word is about that message.
+ * The refusal of a batch says nothing about its single messages. They are sent again, each in its own request, and then
+ * the broker's answer is about that message.
  *
  * Payloads are copied into librdkafka: after a cancel the host takes its message back, librdkafka cannot. The copy goes
  * into the block that is allocated for the message anyway.
@@ -51,7 +52,7 @@ static void timer_closed(uv_handle_t *handle)
     ob_kafka_unref(handle->data);
 }
 
-/* What is out is not flushed: nobody would hear of it, and what was not sent yet is not sent twice. */
+/* Messages in flight are not flushed: their reports would be lost, and what was not sent yet is then not sent twice. */
 static void kafka_close(outbox_sink *sink)
 {
     if (!sink)
@@ -341,7 +342,7 @@ static struct ob_kafka_entry *find(const struct ob_list *list, uint64_t handle)
     return NULL;
 }
 
-/* What is out is called in, or it might leave an hour later, when a broker comes back. */
+/* Messages in flight are taken back; otherwise they might be sent an hour later, when a broker comes back. */
 static void kafka_cancel(outbox_sink *sink, uint64_t handle)
 {
     struct ob_kafka_entry *entry = find(&sink->waiting, handle);

@@ -1,6 +1,6 @@
-/* ping.c - finds out whether the cluster, and the topic where there is but one, would take messages: asks for
- * metadata. librdkafka's call waits, therefore it is made on libuv's pool. It lists all topics: to ask for one by its
- * name could create it. */
+/* ping.c - checks whether the cluster, and the topic if there is only one, would take messages: requests metadata.
+ * librdkafka's call blocks, so it is made on libuv's pool. It lists all topics: a request for one by its name could create
+ * it. */
 #include "sink/kafka/kafka_int.h"
 
 #include "base/alloc.h"

@@ -1,8 +1,8 @@
-/* producer.c - one librdkafka producer on the loop: made, listened to, and ended off the loop.
+/* producer.c - one librdkafka producer: created and served on the loop, shut down off the loop.
  *
- * librdkafka's threads write to an eventfd when there is something to hear; its callbacks then run on the loop's thread,
- * out of ob_kafka_producer_serve. Ending a producer may wait for its threads, therefore it
- * is done on libuv's pool; the eventfd and what librdkafka may still look at live until then. */
+ * librdkafka's threads write to an eventfd when there are events; its callbacks then run on the loop's thread, from within
+ * ob_kafka_producer_serve. Shutting a producer down may block until its threads end, so it is done on libuv's pool; the
+ * eventfd, and everything that librdkafka may still access, live until then. */
 #include "sink/kafka/kafka_int.h"
 
 #include "base/alloc.h"
@@ -45,7 +45,8 @@ static void on_log(const rd_kafka_t *rk, int level, const char *facility, const 
 
 /* ---- names of brokers --------------------------------------------------------------------------------------------- */
 
-/* librdkafka's own call waits for silent name servers, and its threads are joined. Ours ends with the producer. */
+/* librdkafka's own resolver call blocks if name servers do not answer, and its threads are joined. Ours ends with the
+ * producer. */
 
 static void free_addresses(struct addrinfo *list)
 {

@@ -1,17 +1,17 @@
-/* replace.c - taking a producer away, and the clock of the sink.
+/* replace.c - replaces a producer, and runs the timer of the sink.
  *
- * librdkafka cannot take back one message, and a producer that failed fatally takes no more. So when a message was out for
- * too long, was cancelled, or the producer is broken, all that is out is called in:
+ * librdkafka cannot take back a single message, and a producer with a fatal error accepts no more. So when a message was in
+ * flight for too long, was cancelled, or the producer is broken, all messages in flight are taken back:
  *
  *     RUNNING --begin--> DRAINING --all reported--> RUNNING
  *                           |                          ^
  *                        too slow --> PURGING --new producers
  *
- * While draining nothing new goes out, so what goes well ends in a few milliseconds: only messages that are stuck are
- * purged. Of these, what was certainly not persisted goes out again through a new producer, in the old order and without
- * costing an attempt, unless its time is over; what may have been is unknown.
+ * While draining, nothing new is sent, so successful messages are reported within milliseconds: only messages that make no
+ * progress are purged. Of these, the ones that were certainly not persisted are sent again through a new producer, in the
+ * old order and at no cost, unless their time is up; those that may have been persisted are unknown.
  *
- * New producers are made when they are needed. */
+ * New producers are created when they are needed. */
 #include "sink/kafka/kafka_int.h"
 
 #include "base/alloc.h"
@@ -59,7 +59,7 @@ static const char *topic_of(const struct ob_kafka_entry *entry)
     return topic ? topic : "";
 }
 
-/* Reports that do not come: the producers go, and take the entries with them. */
+/* The reports did not come: all messages in flight end as unknown; the retired producers keep their entries. */
 static void give_up(outbox_sink *sink)
 {
     struct ob_kafka_entry *entry;
@@ -135,8 +135,8 @@ static void end_waiting(outbox_sink *sink, enum ob_kafka_replace replacing)
     }
 }
 
-/* Whose time is over before it could go. Not pushed once more: it would be overdue at once, and spend another drain on
- * its way back, until the host loses patience and takes for unknown what never left. */
+/* Ends an entry whose time is up before it could be sent. It is not pushed again: it would be overdue at once and cause
+ * another drain, until the host's time limit passes and the host counts a message as unknown that was never sent. */
 static void end_stale(outbox_sink *sink, int64_t now)
 {
     struct ob_kafka_entry *entry;

@@ -1,6 +1,6 @@
-/* verdict.c - the one table of what an error of Kafka means for a message that was certainly not persisted. What
- * was perhaps persisted is unknown, whatever the error. Codes that are not listed are tried again. And what an operator
- * reads: what happened, where, and what can be done. */
+/* verdict.c - the table of what an error of Kafka means for a message that was certainly not persisted. A message that may
+ * have been persisted is unknown, whatever the error. Codes that are not listed are retried. Also the texts for operators:
+ * what happened, where, and what can be done. */
 #include "sink/kafka/kafka_int.h"
 
 #include "base/value.h"

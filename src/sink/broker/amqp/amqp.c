@@ -1,16 +1,16 @@
 /* amqp.c - the RabbitMQ sink: publisher confirms are the proof; an unroutable message is confirmed too, but returned
  * before, and is not accepted.
  *
- * A channel that the broker closes says what one message did wrong, not which. When a single one was out it is that one.
- * Otherwise all are unknown, and for a while messages are sent one by one, until the wrong one is found.
+ * When the broker closes a channel, it says what was wrong with a message, but not with which. If only one was in flight,
+ * it is that one. Otherwise all are unknown, and for a while messages are sent one at a time, until the wrong one is found.
  *
- * An alarm of the broker (memory, disk) stops it reading: what was not sent comes back as limited, at no cost.
+ * During an alarm (memory, disk) the broker stops reading: messages not sent yet come back as limited, at no cost.
  *
- * The library waits without end when a socket is full. So there is the broker thread, a bound on writes that the kernel
- * keeps, and the reading of all that has come before every publish: a receive deadline that passes inside of publish
- * would, in this version, hold it for ever.
+ * The library blocks without limit when a socket is full. So it runs on the broker thread, with a send timeout kept by the
+ * kernel, and everything received is read before every publish: a receive deadline that passes inside publish would, in
+ * this version, block it forever.
  *
- * Thread: the broker thread's, but for amqp_check, amqp_interrupt and open. */
+ * Thread: the broker thread's, except for amqp_check, amqp_interrupt and open. */
 #include "sink/broker/amqp/amqp_int.h"
 
 #include "base/error.h"
@@ -24,7 +24,7 @@
 extern const struct outbox_sink_ops ob_sink_amqp;
 
 enum {
-    CAREFUL = 1000, /* messages sent one by one after a channel was closed */
+    CAREFUL = 1000, /* messages sent one at a time after a channel was closed */
     KEY_MOST = 255  /* of a routing key */
 };
 
@@ -32,7 +32,7 @@ enum {
 
 /* ---- verdicts ---- */
 
-/* The only one that was published and not answered; NULL for none or several, and *several tells. */
+/* The only job that was published and not answered; NULL if there is none, or several (then *several is set). */
 static struct ob_broker_job *only_one_out(const struct ob_amqp *amqp, bool *several)
 {
     struct ob_broker_job *found = NULL;
@@ -111,8 +111,8 @@ static void channel_closed(struct ob_amqp *amqp, const amqp_channel_close_t *sai
 
 /* ---- frames ---- */
 
-/* Whose return this is. A copy that was cancelled may be out before the one that counts: returns come in the order of
- * publishing, so the first without one. */
+/* The job that this return is about. A cancelled copy of the message may be in flight before the current one: returns come
+ * in the order of publishing, so it is the first job without a return. */
 static struct ob_broker_job *find(const struct ob_amqp *amqp, amqp_bytes_t id)
 {
     OB_LIST_EACH (it, &amqp->broker->out) {
@@ -176,7 +176,7 @@ static void read_method(struct ob_amqp *amqp, const amqp_method_t *method)
     }
 }
 
-/* All that has come. Also lets the library send its heartbeats. */
+/* Reads everything received. Also lets the library send its heartbeats. */
 static void drain(struct ob_amqp *amqp)
 {
     struct timeval now = {0};
@@ -224,7 +224,7 @@ static void amqp_send(void *self, struct ob_broker_job *job)
         return;
     }
     job->tag = ++amqp->tags;
-    if (status == AMQP_STATUS_TABLE_TOO_BIG) { /* half of it was written: the channel is no good any more */
+    if (status == AMQP_STATUS_TABLE_TOO_BIG) { /* it was partly written: the channel cannot be used any more */
         ob_verdict_set(&job->verdict, OUTBOX_SINK_TERMINAL, "amqp", "headers_too_large", "%s",
                        amqp_error_string2(status));
         ob_broker_job_end(amqp->broker, job);

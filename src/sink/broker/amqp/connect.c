@@ -120,7 +120,7 @@ static amqp_rpc_reply_t log_in(struct ob_amqp *amqp)
                                       AMQP_SASL_METHOD_PLAIN, amqp->username, amqp->password);
 }
 
-/* The library itself trusts nobody; OpenSSL knows whom the system trusts, and reads SSL_CERT_FILE and SSL_CERT_DIR. */
+/* The library itself has no trusted CAs; OpenSSL knows those of the system, and reads SSL_CERT_FILE and SSL_CERT_DIR. */
 static int set_tls(struct ob_amqp *amqp, amqp_socket_t *socket)
 {
     int status = AMQP_STATUS_OK;
@@ -146,8 +146,8 @@ static bool dial(struct ob_amqp *amqp, amqp_socket_t *socket, struct ob_verdict 
     return fd >= 0;
 }
 
-/* Over TLS the library dials itself, by the name that the certificate must have: it looks it up once more, now that it is
- * known to be answered. */
+/* Over TLS the library dials by itself, using the name that the certificate must have: it resolves the name again, after
+ * our own lookup showed that the name servers answer. */
 static bool dial_tls(struct ob_amqp *amqp, amqp_socket_t *socket, struct ob_verdict *verdict)
 {
     struct ob_addresses found;
@@ -175,7 +175,7 @@ static bool open_socket(struct ob_amqp *amqp, struct ob_verdict *verdict)
     return amqp->secure ? dial_tls(amqp, socket, verdict) : dial(amqp, socket, verdict);
 }
 
-/* The library waits for ever when it writes; the kernel does not. */
+/* The library's writes have no time limit, so the kernel sets one. */
 static void bound_writes(struct ob_amqp *amqp)
 {
     unsigned ms = (unsigned)(amqp->broker->ack_timeout_us / 1000);
@@ -224,6 +224,6 @@ void ob_amqp_disconnect(void *self)
     amqp->fd = -1;
     pthread_mutex_unlock(&amqp->mutex);
     if (amqp->state)
-        amqp_destroy_connection(amqp->state); /* without a farewell, for which it would wait */
+        amqp_destroy_connection(amqp->state); /* without closing the connection properly, which would block */
     amqp->state = NULL;
 }

@@ -31,7 +31,7 @@ static bool hear_first(struct ob_mqtt *mqtt, struct ob_mqtt_packet *packet, stru
             return false;
         }
         const char *unwritten = ob_mqtt_link_write(link);
-        why = ob_mqtt_link_read(link, &more); /* what it said before it hung up counts */
+        why = ob_mqtt_link_read(link, &more); /* packets received before the broker closed the connection count */
         why = why ? why : unwritten;
         size_t unread = ob_mqtt_link_unread(link, &data);
         len = ob_mqtt_decode(data, unread, packet, &why);
@@ -80,7 +80,7 @@ bool ob_mqtt_connect(void *self, struct ob_verdict *verdict)
     return false;
 }
 
-/* With a farewell if it can go out at once. It must not follow half a packet. */
+/* Sends DISCONNECT if it can be written at once. It must not follow a partly written packet. */
 void ob_mqtt_disconnect(void *self)
 {
     struct ob_mqtt *mqtt = self;
@@ -94,7 +94,7 @@ void ob_mqtt_disconnect(void *self)
 
 /* ---- messages ---- */
 
-/* Numbers that are out are not given again. */
+/* Packet ids in flight are not reused. */
 static uint16_t next_id(struct ob_mqtt *mqtt)
 {
     for (;;) {

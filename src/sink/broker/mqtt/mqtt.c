@@ -1,11 +1,11 @@
 /* mqtt.c - the MQTT sink: version 5, QoS 1; a PUBACK with a reason below 0x80 is the proof.
  *
- * The protocol is spoken here (packet.c), over a socket of ours (link.c): a client library that asserts on a
- * broker's bytes would take the relay with it, and one that sends again by itself would do so behind the relay's back. A
- * connection that breaks is gone, what was out is unknown, and the relay tries again. There is no session to come back
- * to: QoS 2 is exact only within one connection. Never more is out than the broker allows.
+ * The protocol is implemented here (packet.c), over our own socket (link.c): a client library that asserts on a broker's
+ * bytes would crash the relay, and one that resends by itself would do so without the relay's knowledge. When a connection
+ * breaks, the messages in flight are unknown, and the relay tries again. Sessions are not resumed: QoS 2 is exact only
+ * within one connection. There are never more messages in flight than the broker allows.
  *
- * Thread: the broker thread's, but for mqtt_check and open. */
+ * Thread: the broker thread's, except for mqtt_check and open. */
 #include "sink/broker/mqtt/mqtt_int.h"
 
 #include "base/clock.h"
@@ -17,7 +17,7 @@
 
 extern const struct outbox_sink_ops ob_sink_mqtt;
 
-enum { STAGE_SENT, STAGE_RECEIVED }; /* of QoS 2: the broker has it, and is told to let it go */
+enum { STAGE_SENT, STAGE_RECEIVED }; /* of QoS 2: the broker has it, and was sent a PUBREL */
 
 /* ---- writing ---- */
 
@@ -132,7 +132,7 @@ static void read_in(struct ob_mqtt *mqtt)
         ob_broker_kick(mqtt->broker);
 }
 
-/* A sign of life when nothing was said for so long, and one back in time. */
+/* Sends a PINGREQ after the connection was idle for keepalive, and expects the answer in time. */
 static void keep_alive(struct ob_mqtt *mqtt)
 {
     int64_t now = ob_clock_mono_us();

@@ -34,7 +34,7 @@ enum {
 
 /* ---- reading ---- */
 
-/* What is left of a packet. After a step beyond its end it is bad, and all that is read is 0. */
+/* The rest of a packet. After a read beyond its end it is bad, and all further reads give 0. */
 struct reader {
     const unsigned char *at, *end;
     bool bad;
@@ -64,7 +64,7 @@ static uint32_t take_length(struct reader *reader)
     return 0;
 }
 
-/* Bytes with their length before them. */
+/* Bytes preceded by their length. */
 static const char *take_text(struct reader *reader, size_t *len)
 {
     *len = take_number(reader, 2);

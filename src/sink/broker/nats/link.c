@@ -53,7 +53,7 @@ void ob_nats_link_give(struct ob_nats_link *link)
     pthread_mutex_unlock(&pool_mutex);
 }
 
-/* Owns event, which may be NULL: then there was no memory for it, and ack_timeout speaks in its place. */
+/* Owns event, which may be NULL: then memory ran out, and ack_timeout ends the job instead. */
 static void event_push(struct ob_nats_link *link, struct ob_nats_event *event)
 {
     pthread_mutex_lock(&link->mutex);

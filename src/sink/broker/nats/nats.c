@@ -1,13 +1,13 @@
 /* nats.c - the NATS sink: publishes to JetStream; the stream's acknowledgement is the proof.
  *
  * Nats-Msg-Id is the message's id: within its duplicate_window a stream drops the second copy and says so, which is an
- * acceptance like any other. So a retry after an unknown end is safe inside that window.
+ * acceptance like any other. So a retry after an unknown outcome is safe within that window.
  *
- * libnats would reconnect by itself and keep what is published meanwhile in a buffer, from which it may leave at any time.
- * That is switched off: a connection that breaks is gone, what was out is unknown, and the next job makes a new one.
+ * libnats would reconnect by itself and buffer what is published meanwhile, and might send that at any time. That is
+ * switched off: when a connection breaks, the messages in flight are unknown, and the next job opens a new one.
  *
- * With the first connection the library starts three threads of its own (timers, callbacks, tidying up) that live as long
- * as the process; at its end valgrind calls what belongs to them possibly lost, three blocks of 336 bytes.
+ * With the first connection the library starts three threads of its own (timers, callbacks, cleanup) that live as long as
+ * the process; at its end valgrind reports their memory as possibly lost, three blocks of 336 bytes.
  *
  * Thread: the broker thread's. Callbacks of the library's threads go through link.c. */
 #include "sink/broker/nats/nats_int.h"
@@ -47,7 +47,7 @@ struct nats {
 
 /* ---- sending ---- */
 
-/* Names that begin with Nats- are orders to the server: it would obey a message that says Nats-Rollup. */
+/* Names that begin with Nats- are instructions to the server: it would act on a message with Nats-Rollup. */
 static bool is_order(const char *name)
 {
     return strncasecmp(name, "nats-", 5) == 0;
@@ -119,7 +119,7 @@ static void answered(struct nats *nats, const struct ob_nats_event *event)
     ob_broker_job_end(nats->broker, job);
 }
 
-/* The server says so apart from the message, and names its subject in quotes. No acknowledgement will come. */
+/* The server reports this separately from the message, with its subject in quotes. No acknowledgement will come. */
 static void forbidden(struct nats *nats, const struct ob_nats_event *event)
 {
     OB_LIST_EACH_SAFE (it, &nats->broker->out) {
@@ -235,8 +235,8 @@ static natsStatus open_stream(struct nats *nats)
     return status;
 }
 
-/* With TLS the name must stay, for the server that has several certificates: then the library looks it up once more, now
- * that it is known to be answered. */
+/* With TLS the name is needed, because a server may have several certificates: then the library resolves it again, after
+ * our own lookup showed that the name servers answer. */
 static void add_dialled(struct nats *nats, const struct ob_broker_url *server, const struct ob_addresses *found)
 {
     size_t count = nats->secure ? 1 : found->count;

@@ -1,14 +1,14 @@
 /* watch.c - how much a NATS server has sent; see nats_int.h.
  *
- * libnats keeps whatever a server announces, a message of a gigabyte or a line without end, and has no limit for it. We
- * cannot look at the bytes before it does, but the kernel counts them: a publisher is sent an acknowledgement for each
- * message and now and then a word about the cluster. Who sends far more is hung up on, before it is kept.
+ * libnats buffers whatever a server announces, a message of a gigabyte or an endless line, without a limit. We cannot check
+ * the bytes before it reads them, but the kernel counts them: a publisher gets an acknowledgement for each message, and from
+ * time to time an update about the cluster. If a server sends far more, its connection is shut down before that is buffered.
  *
- * The library does not tell its descriptor; it is found by its port. What we keep is a duplicate, so that it stays this
+ * The library does not expose its descriptor; it is found by its port. We keep a duplicate, so that it refers to this
  * connection whatever the library does.
  *
- * While it connects it reads a line byte by byte, for as long as bytes come, whatever its time limit. So another thread
- * stands by, and hangs up when the time to connect is over: on the sockets to these servers that are new since. */
+ * While connecting, the library reads a line byte by byte, as long as bytes come, whatever its time limit. So another thread
+ * waits until the time to connect is up, and then shuts down the new sockets to these servers. */
 #include "sink/broker/nats/nats_int.h"
 
 #include "base/clock.h"

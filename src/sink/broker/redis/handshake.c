@@ -1,4 +1,4 @@
-/* handshake.c - what is said to Redis before the first message. Waits for each reply. */
+/* handshake.c - the commands sent to Redis before the first message. Waits for each reply. */
 #include "sink/broker/redis/redis_int.h"
 
 #include <assert.h>
@@ -32,7 +32,7 @@ static redisReply *ask(struct ob_redis *redis, struct ob_verdict *verdict, int a
             why = ob_redis_read(redis);
     }
     if (why && redisGetReplyFromReader(context, &reply) == REDIS_OK && reply)
-        return reply; /* what it said before it hung up */
+        return reply; /* what it sent before it closed the connection */
     if (reply)
         return reply;
     if (!why) {
@@ -87,7 +87,7 @@ static bool log_in(struct ob_redis *redis, struct ob_verdict *verdict)
     return known;
 }
 
-/* INFO may be forbidden to us: then there is no such thing, as far as we know. False: there is no connection any more. */
+/* INFO may be forbidden to us: then we assume that the server does not support it. False: the connection is lost. */
 static bool look_for_idmp(struct ob_redis *redis, struct ob_verdict *verdict)
 {
     const char *info[] = {"INFO", "server"};
@@ -113,7 +113,7 @@ bool ob_redis_handshake(struct ob_redis *redis, struct ob_verdict *verdict)
     redisReply *reply = redis->db ? command(redis, verdict, 2, select) : command(redis, verdict, 1, ping);
     if (!reply)
         blame_settings(verdict); /* no such database */
-    /* A user who may do nothing but XADD is a good user. */
+    /* A user who may only run XADD is fine. */
     bool ready = reply || (!redis->db && strcmp(verdict->code, "redis_noperm") == 0);
     freeReplyObject(reply);
     /* Redis allows it only where it gives the id itself. */

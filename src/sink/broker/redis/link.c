@@ -1,4 +1,4 @@
-/* link.c - the connection to Redis: made by us, read by us, because hiredis waits for names and believes any length. */
+/* link.c - the connection to Redis: opened and read by us, because hiredis blocks on name resolution and trusts any length. */
 #include "sink/broker/redis/redis_int.h"
 
 #include <errno.h>

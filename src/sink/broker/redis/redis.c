@@ -2,14 +2,14 @@
  *
  * An entry has our headers and the message's as fields, and the payload in the field `data`.
  *
- * Twice the same: a connection that breaks leaves what is out unknown, and it is sent again. Redis 8.6 and later know the
- * message by its id (IDMP), and give it an id of their own. With `entry_id: seq` the entry's id is the message's number within its key: then the stream
- * itself refuses the second one, whatever the version, and we look whether what is there is ours. That needs a stream per
- * key. Otherwise the receiver has outbox-id.
+ * Duplicates: when a connection breaks, the messages in flight are unknown and are sent again. Redis 8.6 and later detects
+ * them by the message's id (IDMP), and chooses the entry's id itself. With `entry_id: seq` the entry's id is the message's
+ * number within its key: then the stream itself refuses a duplicate, in any version, and we check whether the existing entry
+ * is ours. That needs a stream per key. Otherwise the receiver has outbox-id.
  *
  * Replies come in the order of the commands; `expected` says what each is for. Any error of the connection ends it.
  *
- * Thread: the broker thread's, but for redis_check and open. */
+ * Thread: the broker thread's, except for redis_check and open. */
 #include "sink/broker/redis/redis_int.h"
 
 #include "base/alloc.h"
@@ -222,7 +222,7 @@ static void added(struct ob_redis *redis, struct ob_broker_job *job, const redis
     }
 }
 
-/* The reply to a command behind XADD is an error, while the message itself may be in the stream. */
+/* The reply to a command after XADD is an error, but the message itself may be in the stream. */
 static void verdict_of_later(const struct ob_redis *redis, struct ob_broker_job *job, const redisReply *reply,
                              const char *before)
 {

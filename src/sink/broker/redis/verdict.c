@@ -1,4 +1,4 @@
-/* verdict.c - what an error reply of Redis means. Its first word is the code; what stands behind it is for people. */
+/* verdict.c - what an error reply of Redis means. Its first word is the code; the rest is text for humans. */
 #include "sink/broker/redis/redis_int.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* alloc.c - the replaceable allocator. The two pointers are set before any other call and never change after it;
- * hence no lock. */
+/* alloc.c - the replaceable allocator. The two pointers are set before any other call and never change afterwards, so no lock
+ * is needed. */
 #include "base/alloc.h"
 
 #include <outbox/outbox.h>

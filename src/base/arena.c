@@ -43,7 +43,7 @@ static struct ob_arena_block *block_new(size_t size)
     return block;
 }
 
-/* A large piece goes behind the block in use, which keeps its free room at the head of the list. */
+/* A large piece goes after the block in use, which stays at the head of the list with its free space. */
 static void block_link(struct ob_arena *arena, struct ob_arena_block *block)
 {
     if (arena->blocks && block->size > arena->block_size) {

@@ -1,4 +1,4 @@
-/* clock.c - clocks and the one written form of a time. */
+/* clock.c - clocks, and the text form of a time. */
 #include "base/clock.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* embed.c - look-up in the arrays that tools/embed-sql writes. */
+/* embed.c - lookup in the arrays that tools/embed-sql generates. */
 #include "base/embed.h"
 
 #include <string.h>

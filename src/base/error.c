@@ -1,4 +1,4 @@
-/* error.c - the error tables and the one way to fill an error. */
+/* error.c - the error tables, and the functions that fill in an error. */
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -75,7 +75,7 @@ enum outbox_code ob_code_by_sqlstate(const char *sqlstate)
     return OUTBOX_DATABASE;
 }
 
-/* vsnprintf cuts at a byte; take away what is left of a character cut in two. */
+/* vsnprintf truncates at a byte: remove what is left of a character that was cut. */
 static void trim_cut_character(char *text, size_t len)
 {
     size_t start = len;

@@ -11,7 +11,7 @@ static size_t width(const char *text)
     return wide ? wide : 1;
 }
 
-/* One character that is no star against the text: how far both move; false when it does not match. */
+/* Matches one pattern character other than a star, and sets how far both advance; false if it does not match. */
 static bool match_one(const char **glob, const char **text)
 {
     const char *g = *glob;
@@ -31,7 +31,7 @@ static bool match_one(const char **glob, const char **text)
 
 bool ob_glob_match(const char *glob, const char *text)
 {
-    const char *star = NULL, *from = NULL; /* the last star, and where what follows it was last tried */
+    const char *star = NULL, *from = NULL; /* the last star, and where in the text the part after it was last tried */
     while (*text) {
         if (*glob == '*') {
             star = ++glob;
@@ -49,8 +49,8 @@ bool ob_glob_match(const char *glob, const char *text)
     return !*glob;
 }
 
-/* A glob without '?' that matches the letters of another glob matches all that the other does: its letters stand against
- * letters, and the other's stars fall within its own. */
+/* A glob without '?' that matches the text of another glob matches everything that the other matches: its literal characters
+ * match literal characters, and the other's stars fall within its own. */
 bool ob_glob_covers(const char *wide, const char *narrow)
 {
     if (!wide || strspn(wide, "*") == strlen(wide))

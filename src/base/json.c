@@ -27,7 +27,7 @@ static void put_escaped(struct ob_buf *buf, unsigned c)
     }
 }
 
-/* Most characters are visible ASCII: these are not decoded. */
+/* Most characters are visible ASCII, which need not be decoded. */
 static bool stands(const char *text, size_t width)
 {
     unsigned char c = (unsigned char)text[0];
@@ -71,7 +71,7 @@ void ob_json_shown(struct ob_buf *buf, const char *json, size_t len)
     }
 }
 
-/* Before any value: the comma, unless it follows its key. */
+/* Called before any value: writes the comma, unless the value follows its key. */
 static void before_value(struct ob_json *json)
 {
     if (json->after_key) {
@@ -171,7 +171,7 @@ void ob_json_raw(struct ob_json *json, const char *text, size_t len)
     ob_buf_put(json->buf, text, len);
 }
 
-/* In JSON a control character stands between tokens or nowhere. */
+/* In JSON control characters occur only between tokens. */
 void ob_json_raw_line(struct ob_json *json, const char *text, size_t len)
 {
     size_t from = 0;

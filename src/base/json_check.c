@@ -9,7 +9,7 @@ enum { DEPTH = 256, DEPTH_MOST = 10000, DIGITS = 1000, EXPONENT = 3 };
 
 struct text {
     const char *at, *end;
-    bool strict; /* only what every store takes */
+    bool strict; /* only what every store accepts */
 };
 
 static int peek(const struct text *text)
@@ -42,7 +42,7 @@ static bool take_word(struct text *text, const char *word)
 
 /* ---- strings ---- */
 
-/* The four digits after \u; -1 when they are none. */
+/* The value of the four digits after \u; -1 when they are not hex digits. */
 static int take_hex(struct text *text)
 {
     int value = 0;
@@ -150,7 +150,7 @@ static bool is_value(struct text text)
     char closers[DEPTH_MOST];
     int depth = 0, most = text.strict ? DEPTH : DEPTH_MOST;
     for (;;) {
-        /* Here a value begins. */
+        /* A value begins here. */
         skip_space(&text);
         int c = peek(&text);
         if (c == '{' || c == '[') {
@@ -167,7 +167,7 @@ static bool is_value(struct text text)
         } else if (!take_scalar(&text)) {
             return false;
         }
-        /* Here one ended, and perhaps what it is in. */
+        /* A value ended here, and perhaps the array or object that contains it. */
         for (skip_space(&text); depth > 0 && take(&text, closers[depth - 1]); skip_space(&text))
             depth--;
         if (depth == 0)

@@ -1,4 +1,4 @@
-/* log.c - builds a line in a buffer and writes it at once. */
+/* log.c - builds a line in a buffer and writes it with one call. */
 #include "base/log.h"
 
 #include "base/buf.h"
@@ -31,7 +31,7 @@ bool ob_log_wants(const struct ob_log *log, enum ob_log_level level)
     return log && level >= log->level && level < OB_LOG_OFF;
 }
 
-/* A bare word of logfmt; anything else is quoted. */
+/* Whether logfmt can write the text without quotes. */
 static bool is_bare(const char *text)
 {
     if (!*text)

@@ -1,8 +1,8 @@
 /* log_out.c - see log_out.h.
  *
- * The descriptor itself stays as it is: O_NONBLOCK belongs to the open file, which the shell and our children share. A
- * socket is asked not to wait with each call; a pipe or a terminal is opened a second time. Where that is not allowed we look
- * before we write, and write no more at a time than a pipe takes whole. */
+ * The flags of the descriptor are not changed: O_NONBLOCK belongs to the open file, which the shell and our children share.
+ * For a socket, each send has MSG_DONTWAIT; a pipe or a terminal is opened a second time with O_NONBLOCK. If that is not
+ * allowed, we poll before each write, and write at most PIPE_BUF bytes at a time, which a pipe takes as a whole. */
 #include "base/log_out.h"
 
 #include "base/clock.h"
@@ -36,7 +36,7 @@ void ob_log_out_init(struct ob_log_out *out, int fd)
     out->fd = own >= 0 ? own : fd;
 }
 
-/* How many bytes went: 0 when there is no room now, -1 when there never will be. */
+/* The number of bytes written; 0 when there is no room now, -1 when there never will be. */
 static ssize_t push(const struct ob_log_out *out, const char *data, size_t len)
 {
     struct pollfd room = {.fd = out->fd, .events = POLLOUT};

@@ -5,7 +5,7 @@
 
 enum { LONGEST = 60, FAR = 1000 };
 
-/* How many letters must be changed, added, removed or swapped; words too long are far from everything. */
+/* How many letters must be changed, added, removed or swapped; words that are too long are far from everything. */
 static size_t distance(const char *a, const char *b)
 {
     size_t la = strlen(a), lb = strlen(b), rows[3][LONGEST + 1];

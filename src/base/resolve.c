@@ -1,9 +1,10 @@
 /* resolve.c - see resolve.h.
  *
- * A question is a name that is being asked for; its askers are the lookups that wait for it. One mutex guards all. A
- * question is in `questions` until it is answered, also when all its askers have left: a thread may be at it, and frees it.
+ * A question is a name that is being resolved; its askers are the lookups that wait for it. One mutex guards everything. A
+ * question is in `questions` until it is answered, even when all its askers have left: the thread that is resolving it frees
+ * it.
  *
- * Invariants: threads <= OB_LOOKUP_THREADS; doubtful <= half of it; a question that waits has an asker. */
+ * Invariants: threads <= OB_LOOKUP_THREADS; doubtful <= half of that; a question without a thread has an asker. */
 #include "base/resolve.h"
 
 #include "base/alloc.h"
@@ -25,11 +26,11 @@ struct question {
     char *name;
     uint32_t hash;
     bool running, doubtful;
-    int64_t since_us; /* running */
+    int64_t since_us; /* when its thread started, if running */
 };
 
 struct ob_lookup {
-    struct ob_list node;       /* of askers */
+    struct ob_list node;       /* in the question's askers */
     struct question *question; /* NULL: answered */
     void (*done)(void *ctx);
     void *ctx;
@@ -41,7 +42,7 @@ static pthread_cond_t answered;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct ob_list questions = {&questions, &questions};
 static unsigned threads, doubtful;
-static uint32_t good_names[MEMORIES]; /* hashes of those that were found quickly; a clash costs one its priority */
+static uint32_t good_names[MEMORIES]; /* hashes of names resolved quickly; in a collision one loses its priority */
 
 static void set_clock(void)
 {
@@ -99,7 +100,7 @@ static void look_up(const char *name, int flags, struct ob_addresses *found)
         refuse(found, error ? error : EAI_NONAME);
 }
 
-/* ---- threads: all below with the mutex held ---- */
+/* ---- threads: called with the mutex held ---- */
 
 static void question_free(struct question *question)
 {
@@ -163,7 +164,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Signals are for the threads that the program knows of. */
+/* Signals are left to the program's own threads. */
 static bool start_thread(void)
 {
     pthread_attr_t attr;

@@ -29,7 +29,7 @@ bool ob_utf8_valid(const char *text, size_t len)
 {
     for (size_t i = 0; i < len;) {
         uint64_t eight;
-        if (len - i >= sizeof eight) { /* most texts are ASCII, for the most part */
+        if (len - i >= sizeof eight) { /* most texts are mainly ASCII */
             memcpy(&eight, text + i, sizeof eight);
             if (!(eight & 0x8080808080808080u)) {
                 i += sizeof eight;

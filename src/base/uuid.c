@@ -1,4 +1,4 @@
-/* uuid.c - uuids: text form and version 7. */
+/* uuid.c - UUIDs: text form and version 7. */
 #include "base/uuid.h"
 
 #include <string.h>

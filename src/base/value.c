@@ -1,4 +1,4 @@
-/* value.c - see value.h. Sums are guarded: what does not fit is refused. */
+/* value.c - see value.h. All arithmetic is checked for overflow: a value that does not fit is refused. */
 #include "base/value.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static bool digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* A number and its unit at *text, which moves on. Fractions are exact or refused: "0.5us" is nothing. */
+/* Reads a number and its unit at *text and advances it. Fractions must be exact: "0.5us" is refused. */
 static bool take(const char **text, const struct unit *units, int64_t *value)
 {
     const char *c = *text;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #define BIT(n) (1u << (n))
-static const int64_t rest_us = 60000000; /* results older than this say nothing of today */
+static const int64_t rest_us = 60000000; /* results older than this say nothing about the present */
 
 static const struct {
     const char *name;
@@ -143,7 +143,7 @@ bool ob_breaker_failed(struct ob_breaker *breaker, bool unreachable, bool probe,
         return true;
     }
     if (!probe)
-        return false; /* sent before it opened: tells nothing new */
+        return false; /* sent before the breaker opened: no new information */
     if (OB_MUTANT(BREAKER_GULLIBLE)) {
         set_state(breaker, OB_BREAKER_CLOSED);
         return false;

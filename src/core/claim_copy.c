@@ -1,7 +1,7 @@
 /* claim_copy.c - see claim_copy.h. */
 #include "core/claim_copy.h"
 
-/* NULL stays NULL; *ok becomes false when memory ran out. */
+/* NULL stays NULL; *ok becomes false when out of memory. */
 static const char *keep(struct ob_arena *arena, const char *text, bool *ok)
 {
     const char *copy = text && *ok ? ob_arena_strdup(arena, text) : NULL;

@@ -1,4 +1,4 @@
-/* codec.c - see codec.h. The simple calls of libzstd: each makes and frees a context of its own, so nothing is kept. */
+/* codec.c - see codec.h. It uses libzstd's simple calls: each makes and frees its own context, so no memory is retained. */
 #include "core/codec.h"
 
 #include "base/arena.h"
@@ -20,7 +20,7 @@ static bool is_wanted(const struct outbox_message *msg)
         return false;
     if (msg->payload_len <= (size_t)(msg->compress_over ? msg->compress_over : OVER_DEFAULT))
         return false;
-    /* The store does not see the JSON any more: what it might refuse, it gets as it is. */
+    /* The store cannot check JSON in a frame: JSON that it might refuse is sent uncompressed. */
     return msg->content_type || ob_json_check(msg->payload, msg->payload_len);
 }
 
@@ -29,7 +29,7 @@ const char *ob_codec_pack(const struct outbox_message *msg, struct ob_buf *frame
     ob_buf_reset(frame);
     if (!is_wanted(msg))
         return NULL;
-    size_t most = msg->payload_len - msg->payload_len / 10; /* no room for more: then it is not worth it */
+    size_t most = msg->payload_len - msg->payload_len / 10; /* if the frame is larger, compression is not worth it */
     char *room = ob_buf_reserve(frame, most);
     size_t len = room ? ZSTD_compress(room, most, msg->payload, msg->payload_len, LEVEL) : 0;
     if (!room || ZSTD_isError(len)) {
@@ -99,8 +99,8 @@ static enum outbox_fault decoded(enum outbox_fault fault, char *room, const void
     return fault;
 }
 
-/* A payload without a content type goes into documents as it stands: nobody but us has looked at what came out of a frame,
- * nor at what a foreign hand wrote into the file of an embedded database. */
+/* A payload without a content type is inserted into documents unchanged. Nobody else has checked what came out of a frame,
+ * nor what another program wrote into the file of an embedded database. */
 static enum outbox_fault judged(const char *content_type, const void *payload, size_t len)
 {
     return content_type || ob_json_valid(payload, len) ? OUTBOX_FAULT_NONE : OUTBOX_FAULT_NOT_JSON;

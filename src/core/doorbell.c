@@ -1,12 +1,12 @@
 /* doorbell.c - the state machine of doorbell.h; the diagram is there.
  *
- * What must hold, and who sees to it:
- *   1 Whoever sleeps can be rung for. CALM owes no fence: since we last asked for the lock, a fence has passed, so every
- *     producer that kept silent for us has ended, and we have looked after that.
- *   2 What silences is let go of. From ASKED and HELD the only ways lead through an unlock, or the end of the connection.
- *   3 A cancelled ask may have been granted all the same: CALMING always unlocks, after the ask was answered.
- *   4 The fence stands behind the unlock: MARK is a later statement than UNLOCK, on the same connection.
- *   5 Look after the probe, never before: what a passed probe lets see is seen by the look that it wants. */
+ * What must hold, and how it is ensured:
+ *   1 Producers ring for a relay that sleeps. CALM owes no fence: since we last requested the lock, a fence has passed, so
+ *     every producer that did not ring because of us has ended, and we have looked for work after that.
+ *   2 The lock is always released. ASKED and HELD are left only through an unlock or the end of the connection.
+ *   3 A cancelled ask may have been granted nevertheless: CALMING always unlocks, after the ask was answered.
+ *   4 The fence comes after the unlock: MARK is a later statement than UNLOCK, on the same connection.
+ *   5 Look for work after the probe, never before: the look that a passed probe requests sees all that the probe covers. */
 #include "core/doorbell.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ enum { UNLOCK_TRIES = 3, STALE_WINDOWS = 10, CROWD_SHARE = 20, CROWD_WINDOWS = 1
 
 #define BIT(n) (1u << (n))
 
-/* Where each state may go, and what may be out in it. */
+/* The transitions of each state, and the jobs that may be under way in it. */
 static const struct {
     const char *name;
     unsigned to, out;
@@ -100,7 +100,7 @@ void ob_doorbell_init(struct ob_doorbell *doorbell, const struct ob_doorbell_set
     }
 }
 
-/* ---- invariants, and the one setter ---- */
+/* ---- invariants, and the only setter ---- */
 
 static bool silences(enum ob_doorbell_state state)
 {
@@ -161,14 +161,14 @@ static void roll_sample(struct ob_doorbell *doorbell, int64_t now_us)
     doorbell->sample_from_us = now_us - passed_us % sample_us;
 }
 
-/* Messages within the last sample, the older ones by their share. */
+/* Messages within the last sample_us; of the older sample only the share that is within that time. */
 static double count_sample(const struct ob_doorbell *doorbell, int64_t now_us)
 {
     double share = 1.0 - (double)(now_us - doorbell->sample_from_us) / (double)doorbell->set.sample_us;
     return (double)doorbell->counted + (double)doorbell->counted_before * share;
 }
 
-/* Claims come back full and have done so for a whole sample: there is a backlog, and nobody needs to tell us. */
+/* Claims have come back full for a whole sample: there is a backlog, and nobody needs to ring. */
 static bool backlogged(const struct ob_doorbell *doorbell, int64_t now_us)
 {
     return doorbell->full_from_us >= 0 && doorbell->full_us - doorbell->full_from_us >= doorbell->set.sample_us &&
@@ -180,9 +180,9 @@ static double sample_share(const struct ob_doorbell *doorbell, double per_s)
     return per_s * (double)doorbell->set.sample_us / 1e6;
 }
 
-/* Every ringer holds a lock of the whole server over its flush: on a slow disk a few hundred commits a second are all
- * there can be, and we would wait for the rate that our own rings prevent. So a trickle is reason enough to ask whether
- * somebody stands in line, and if so, to be busy with a trickle for a while. */
+/* Every producer that rings holds a server-wide lock while its commit is flushed. On a slow disk this limits the server to a
+ * few hundred commits a second, so the rate at which we become busy would never be reached, because of the rings themselves.
+ * So even a low rate is reason to check whether producers are queueing to ring, and if so, to count as busy for a while. */
 static bool may_be_crowded(struct ob_doorbell *doorbell, int64_t now_us)
 {
     double few = sample_share(doorbell, (double)doorbell->set.busy_per_s / CROWD_SHARE);
@@ -258,7 +258,7 @@ static void unlocked(struct ob_doorbell *doorbell, enum ob_doorbell_answer answe
         set_state(doorbell, OB_DOORBELL_FENCING);
         doorbell->step_us = fence_first_us;
         doorbell->next_us = now_us;
-    } else if (++doorbell->unlock_failures == UNLOCK_TRIES) { /* a late cancel may hit one; not three */
+    } else if (++doorbell->unlock_failures == UNLOCK_TRIES) { /* a late cancel may hit one unlock, but not three */
         doorbell->close = true;
         ob_doorbell_lost(doorbell, now_us);
     }
@@ -324,7 +324,7 @@ static enum ob_doorbell_job ask(struct ob_doorbell *doorbell)
     return OB_DOORBELL_ASK;
 }
 
-/* A cancel that comes before the server has begun to wait is ignored there: so it is sent again and again. */
+/* The server ignores a cancel that arrives before it has begun to wait, so the cancel is repeated. */
 static enum ob_doorbell_job cancel(struct ob_doorbell *doorbell, int64_t now_us)
 {
     if (doorbell->cancelled)
@@ -336,7 +336,7 @@ static enum ob_doorbell_job cancel(struct ob_doorbell *doorbell, int64_t now_us)
     return OB_DOORBELL_CANCEL;
 }
 
-/* What the state wants, were nothing out. */
+/* The job that the state requires, if no other job is under way. */
 static enum ob_doorbell_job wanted(struct ob_doorbell *doorbell, int64_t now_us)
 {
     switch (doorbell->state) {
@@ -389,7 +389,7 @@ enum ob_doorbell_job ob_doorbell_next(struct ob_doorbell *doorbell, int64_t now_
 
 /* ---- looks ---- */
 
-/* How long between looks that nothing asks for; 0: such there are none, or the probes bring them. */
+/* Time between looks without a reason; 0: there are none, or the probes cause them. */
 static int64_t interval_us(const struct ob_doorbell *doorbell)
 {
     switch (doorbell->state) {

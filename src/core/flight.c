@@ -1,4 +1,4 @@
-/* flight.c - see flight.h. All tables are made once; afterwards only messages and texts are allocated. */
+/* flight.c - see flight.h. All tables are allocated once; afterwards only messages and texts are allocated. */
 #include "core/flight.h"
 
 #include "base/alloc.h"
@@ -110,7 +110,7 @@ static void give_back(struct ob_flights *flights, struct ob_flight *flight)
     if (!OB_MUTANT(LATE_REPLY))
         flight->reuse++;
     else
-        flight->reuse--; /* the next user gets the same one again */
+        flight->reuse--; /* so that the next user of the entry gets the same number */
     ob_list_push_front(&flights->free, &flight->node);
 }
 

@@ -1,4 +1,4 @@
-/* machine.c - the life of a machine: settings, tables, a look inside. */
+/* machine.c - creation and inspection of a machine: settings, tables, stats, notes, invariants. */
 #include "core/machine_int.h"
 
 #include "base/alloc.h"
@@ -8,7 +8,7 @@
 #include <assert.h>
 
 static const int64_t second = 1000000;
-enum { MOST = 100000 }; /* of anything that is counted: keeps every product far from overflow */
+enum { MOST = 100000 }; /* maximum of every count: keeps all products far from overflow */
 
 static const char *const event_names[] = {"tick",          "wake",    "claimed",       "claim failed",
                                           "delivered",     "settled", "settle failed", "extended",
@@ -132,7 +132,7 @@ enum outbox_code ob_machine_new(const struct ob_machine_settings *settings, int6
     }
     for (int i = 0; i < set.sink_count; i++)
         ob_sink_state_init(&made->sinks[i], &set.sinks[i], set.max_messages);
-    made->set.sinks = NULL; /* not ours: copied */
+    made->set.sinks = NULL; /* borrowed by the settings; we have copied it */
     ob_schedule_init(&made->sched, set.poll_us, set.store_backoff_base_us, set.store_backoff_cap_us, now_us);
     *machine = made;
     return OUTBOX_OK;

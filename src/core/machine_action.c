@@ -1,8 +1,8 @@
 /* machine_action.c - what to do next: cancel, renew, deliver, settle, claim; in that order of urgency.
  *
- * No timers for batches: a settle goes as soon as the last one is answered, with all that is ready by then. What can be
- * handed over goes first, since a sink may answer at once: a settle of the first few would make the rest wait for it. But
- * a sink that takes its time about being handed messages must not hold back outcomes for long. */
+ * Batches have no timers: a settle is sent as soon as the last one is answered, with all outcomes that are ready by then.
+ * Deliveries come first, because a sink may answer at once: a settle of the first few outcomes would make the others wait
+ * for its answer. But a sink that is slow to take messages must not delay outcomes for long. */
 #include "core/machine_int.h"
 #include "core/mutant.h"
 
@@ -19,7 +19,7 @@ static bool next_cancel(struct ob_machine *machine, struct ob_action *action)
     return true;
 }
 
-/* A failure is not reported under a lease that has run out: somebody else may have the message by now. */
+/* A failure must not be settled under a lease that has run out: another worker may have the message by now. */
 static bool must_not_settle(const struct ob_machine *machine, const struct ob_flight *flight)
 {
     bool nack =
@@ -27,7 +27,7 @@ static bool must_not_settle(const struct ob_machine *machine, const struct ob_fl
     return nack && machine->now_us >= flight->lease_until_us && !OB_MUTANT(EXPIRED_NACK);
 }
 
-/* What the store is to know of how many attempts it gets; 0: it knows. */
+/* The message's max_attempts, if the store does not know it yet; otherwise 0. */
 static int new_limit(const struct ob_flight *flight)
 {
     bool news = flight->sink >= 0 && flight->msg && flight->max_attempts != flight->msg->max_attempts;
@@ -66,7 +66,7 @@ static bool next_settle(struct ob_machine *machine, struct ob_action *action)
     return true;
 }
 
-/* An outcome has waited long enough for others. */
+/* Whether an outcome has waited long enough for others to join its settle. */
 static bool settle_presses(const struct ob_machine *machine)
 {
     return !ob_list_empty(&machine->done) && machine->now_us - machine->done_since_us >= SETTLE_WAIT_US;
@@ -112,7 +112,7 @@ static void hand_over(struct ob_machine *machine, struct ob_flight *flight, int 
         (struct outbox_sink_item){.handle = ob_flight_handle(flight), .msg = flight->msg, .follows = follows};
 }
 
-/* The next of the key, when it may go along with the one just handed over. */
+/* The next message of the key, if it may be handed over in the same run. */
 static struct ob_flight *follower(const struct ob_flight *flight)
 {
     if (!flight->key || flight->key_node.next == &flight->key->flights)
@@ -137,7 +137,7 @@ static int fill(struct ob_machine *machine, struct ob_sink_state *sink, int most
     return count;
 }
 
-/* The planted bug: settled as delivered while it is only on its way. */
+/* A mutant: settles a message as delivered that was only just handed over. */
 static void ack_before_send(struct ob_machine *machine, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -147,7 +147,7 @@ static void ack_before_send(struct ob_machine *machine, int count)
     }
 }
 
-/* The message that goes alone, while that holds; NULL: none does. */
+/* The message that is being delivered alone; NULL: none. */
 static struct ob_flight *alone(struct ob_machine *machine)
 {
     struct ob_flight *flight = machine->alone ? ob_flight_find(&machine->flights, machine->alone) : NULL;
@@ -185,21 +185,21 @@ static bool next_deliver(struct ob_machine *machine, struct ob_action *action)
 
 /* ---- claim ---- */
 
-/* How many messages may be claimed, and how many bytes of them. A batch is there twice while it is copied from what the store
- * handed out: so no claim is for more than a quarter of all. */
+/* How many messages may be claimed, and how many bytes. While a batch is copied from the store's memory there are two copies
+ * of it, so a claim is for at most a quarter of max_bytes. */
 static int claim_room(const struct ob_machine *machine, size_t *bytes)
 {
     int room = machine->set.max_messages - machine->flights.held;
     size_t left = machine->set.max_bytes > machine->flights.bytes ? machine->set.max_bytes - machine->flights.bytes : 0;
     size_t most = machine->set.max_bytes / 4;
     if (left < most / 2 && machine->flights.held > 0)
-        return 0; /* soon there is room for more than one; and one giant at a time still goes */
+        return 0; /* wait until there is room for more than one; a giant message is still claimed when nothing is held */
     *bytes = left < most && left > 0 ? left : most;
     return room < machine->set.claim_limit ? room : machine->set.claim_limit;
 }
 
-/* Whether it is worth to claim now. A small claim for the few entries that are free would make all later ones small too,
- * unless somebody has nothing to do. */
+/* Whether it is worth claiming now. A small claim, for the few entries that are free, would make all later claims small too;
+ * it is made only if a sink has nothing to do. */
 static bool worth(const struct ob_machine *machine, int room)
 {
     int full =
@@ -232,7 +232,7 @@ static bool ask(struct ob_machine *machine, int limit, size_t bytes, bool probes
     return true;
 }
 
-/* How many probes more may be held: sinks that are down leave most of the room to those that are not. */
+/* How many more probes may be held: sinks that are down must leave most of the room to those that are not. */
 static int probe_room(const struct ob_machine *machine)
 {
     int least =
@@ -243,7 +243,7 @@ static int probe_room(const struct ob_machine *machine)
     return room < machine->probe_width ? room : machine->probe_width;
 }
 
-/* Probes of many sinks by one claim, so that any number of them that are down costs a claim now and then. */
+/* Claims probes for many sinks at once, so that even many sinks that are down cost only an occasional claim. */
 static bool next_probes(struct ob_machine *machine, int room, size_t bytes, struct ob_action *action)
 {
     int most = probe_room(machine), named = 0, last = machine->next_probe;
@@ -295,12 +295,12 @@ static bool next_claim(struct ob_machine *machine, struct ob_action *action)
     for (int i = 0; i < machine->set.sink_count; i++)
         machine->shut[i] = ob_sink_state_shut(&machine->sinks[i], machine->now_us);
     bool wanted = ob_schedule_wants(sched, machine->now_us) && worth(machine, room);
-    if (!(wanted && machine->probed) && next_probes(machine, room, bytes, action)) /* no two of them in a row */
+    if (!(wanted && machine->probed) && next_probes(machine, room, bytes, action)) /* not twice in a row */
         return true;
     return wanted && ask(machine, room, bytes, false, action);
 }
 
-/* ---- all of it ---- */
+/* ---- all actions ---- */
 
 static bool next_stopped(struct ob_machine *machine, struct ob_action *action)
 {

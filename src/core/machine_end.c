@@ -1,17 +1,17 @@
-/* machine_end.c - how a message ends: to the settle batch, or back; and what a failure takes with it.
+/* machine_end.c - how a message ends: settled or released; and how a failure affects the messages behind it.
  *
- * What must hold, and who sees to it:
- *   1 A success is settled whatever became of the lease: the store decides by the token.
- *   2 A failure is settled only under a lease that holds by our own clock (build in machine_action.c checks once more); the
- *     store writes down by itself what vanished.
- *   3 What was never handed over goes back unspent, always.
- *   4 Nothing of a key stays queued behind a message that was not accepted.
- *   5 No message dies before its turn: the store lets the next one go when the one before it is gone. A message of a run
- *     whose predecessor was not accepted goes back instead, or is left to its lease. */
+ * What must hold:
+ *   1 A success is settled even if its lease has run out: the store decides by the token.
+ *   2 A failure is settled only under a lease that is valid by our own clock (must_not_settle in machine_action.c checks
+ *     again); otherwise the store records the attempt as lost.
+ *   3 A message that was never handed over is always released unspent.
+ *   4 No message of a key stays queued behind one that was not accepted.
+ *   5 No message becomes a dead letter before its turn: the store hands out the next message once the one before it is gone.
+ *     A message of a run whose predecessor was not accepted is released instead, or left until its lease runs out. */
 #include "core/machine_int.h"
 #include "core/mutant.h"
 
-/* The entry leaves the counts of its sink. */
+/* Removes the entry from the counts of its sink. */
 static void leave_sink(struct ob_machine *machine, struct ob_flight *flight)
 {
     if (flight->sink < 0)
@@ -27,11 +27,11 @@ static void leave_sink(struct ob_machine *machine, struct ob_flight *flight)
     if (sink->probe == ob_flight_handle(flight)) {
         sink->probe = 0;
         ob_breaker_probe_gone(&sink->breaker,
-                              machine->now_us); /* no verdict came, or it would not be the probe any more */
+                              machine->now_us); /* no verdict came, otherwise it would no longer be the probe */
     }
 }
 
-/* To the settle batch; the key keeps it in mind. */
+/* Moves the message to the list of outcomes to be settled, and updates its key. */
 static void to_done(struct ob_machine *machine, struct ob_flight *flight, enum outbox_outcome outcome, int64_t delay_us)
 {
     leave_sink(machine, flight);
@@ -49,7 +49,7 @@ static void to_done(struct ob_machine *machine, struct ob_flight *flight, enum o
     ob_machine_note(machine, OB_NOTE_ENDED, flight);
 }
 
-/* Rule 4. What is out already is marked, for rule 5. */
+/* Rule 4. Messages already in flight are marked, for rule 5. */
 static void release_behind(struct ob_machine *machine, struct ob_key *key, int64_t seq)
 {
     if (!key || OB_MUTANT(RUN_GOES_ON))
@@ -65,14 +65,14 @@ static void release_behind(struct ob_machine *machine, struct ob_key *key, int64
     }
 }
 
-/* Rule 5: what becomes of a failure out of turn. LOST: to be left to its lease. */
+/* Rule 5: the outcome to record for a failure out of turn. LOST: do not settle it. */
 static enum outbox_outcome in_turn(const struct ob_flight *flight, enum outbox_outcome outcome, int64_t delay_us)
 {
     bool nack = outcome == OUTBOX_RETRY || outcome == OUTBOX_UNKNOWN || outcome == OUTBOX_FAILED;
     if (!nack || OB_MUTANT(DIES_OUT_OF_TURN) || !(flight->out_of_turn || ob_key_uncertain(flight)))
         return outcome;
     if (outcome != OUTBOX_UNKNOWN)
-        return OUTBOX_RELEASED; /* it was not taken, so it can be tried again in its turn */
+        return OUTBOX_RELEASED; /* the sink did not accept it, so it can be tried again in its turn */
     bool last = delay_us == OUTBOX_NEVER || flight->spent >= flight->max_attempts;
     return last ? OUTBOX_LOST : OUTBOX_UNKNOWN;
 }
@@ -124,7 +124,7 @@ void ob_machine_forget(struct ob_machine *machine, struct ob_flight *flight)
     if (flight->key) {
         release_behind(machine, flight->key, flight->seq);
         if (!OB_MUTANT(ONE_WORKER_NAME))
-            machine->sched.incarnation++; /* it may still be out under our name: see schedule.h */
+            machine->sched.incarnation++; /* the store may still hold it under our name: see schedule.h */
     }
     ob_machine_drop(machine, flight);
 }

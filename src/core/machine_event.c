@@ -1,8 +1,8 @@
-/* machine_event.c - what happened: time, claims, verdicts, answers of the store, the wish to stop.
+/* machine_event.c - what happened: time, claims, verdicts, answers of the store, requests to stop.
  *
- * Leases are measured from before the claim was asked, by our own clock: they end here no later than at the store. While a
- * message is queued, half of its lease is for the delivery: at half time it goes back. While it is out the lease is
- * renewed from half time on. */
+ * Leases are measured from before the claim was sent, by our own clock: they end here no later than at the store. Half of a
+ * lease is reserved for the delivery: a message that is still queued when half of its lease has passed is released. The
+ * lease of a message in flight is renewed from that time on. */
 #include "core/codec.h"
 #include "core/machine_int.h"
 #include "core/mutant.h"
@@ -36,7 +36,7 @@ static void arm(struct ob_machine *machine, struct ob_flight *flight)
     ob_flight_timer(&machine->flights, flight, at);
 }
 
-/* Handed over in a run, and perhaps not begun: the one before it in its key is still out. */
+/* Handed over in a run, but perhaps not sent yet: the message before it in its key is still in flight. */
 static bool may_be_unsent(const struct ob_flight *flight)
 {
     return flight->key && flight->key_node.prev != &flight->key->flights &&
@@ -60,7 +60,7 @@ static void on_timer(struct ob_machine *machine, struct ob_flight *flight)
     if (machine->now_us >= flight->lease_until_us && !flight->expired) {
         expire(machine, flight);
         if (may_be_unsent(flight) && !OB_MUTANT(LEASE_IGNORED)) {
-            /* It must not be sent any more. What surely has begun may finish: a success still counts. */
+            /* It must not be sent any more. A delivery that has certainly begun may finish: a success still counts. */
             machine->cancels[machine->cancel_count++] = (struct cancel){flight->sink, ob_flight_handle(flight)};
             ob_machine_forget(machine, flight);
             return;
@@ -107,7 +107,7 @@ void ob_machine_advance(struct ob_machine *machine, int64_t now_us)
             sink->idle = false;
         bool shut = ob_sink_state_shut(sink, machine->now_us);
         if (sink->was_shut && !shut)
-            machine->sched.hungry = true; /* the last claims left it out */
+            machine->sched.hungry = true; /* the last claims excluded it */
         sink->was_shut = shut;
     }
     if (machine->phase == OB_MACHINE_STOPPING && machine->now_us >= machine->grace_until_us)
@@ -123,7 +123,7 @@ void ob_machine_refresh_key(struct ob_machine *machine, struct ob_key *key)
         return;
     struct ob_flight *head = ob_key_head(key);
     OB_LIST_EACH (it, &key->flights) {
-        /* An older message can come back in front: attempt 2 of one whose lease the store took for lost. */
+        /* An older message can be claimed later: attempt 2 of one whose lease had run out at the store. */
         struct ob_flight *flight = OB_CONTAINER(it, struct ob_flight, key_node);
         if (flight->state == OB_FLIGHT_READY && flight != head) {
             ob_flight_set(&machine->flights, flight, OB_FLIGHT_WAITING);
@@ -148,7 +148,7 @@ static void unrouted(struct ob_machine *machine, struct ob_flight *flight)
         ob_machine_end(machine, flight, OUTBOX_BLOCKED, machine->set.unrouted_delay_us);
 }
 
-/* Its payload cannot be had: no sink is to blame. */
+/* Its payload cannot be read: not the fault of any sink. */
 static void unreadable(struct ob_machine *machine, struct ob_flight *flight, enum outbox_fault fault)
 {
     if (fault == OUTBOX_FAULT_MEMORY) {
@@ -164,7 +164,7 @@ static void unreadable(struct ob_machine *machine, struct ob_flight *flight, enu
         ob_machine_end(machine, flight, OUTBOX_BLOCKED, machine->set.unrouted_delay_us); /* another build may read it */
 }
 
-/* What holds for it from now on, whatever changes meanwhile (M21): its own word, its route's, its sink's, its namespace's. */
+/* Fixes the message's patience, whatever changes later (M21): its own, or its route's, its sink's, its namespace's. */
 static void take_patience(const struct ob_machine *machine, struct ob_flight *flight, const struct ob_patience *routed)
 {
     const struct ob_sink_settings *set = &machine->sinks[flight->sink].set;
@@ -176,7 +176,7 @@ static void take_patience(const struct ob_machine *machine, struct ob_flight *fl
     flight->retry = ob_retry_within(routed ? &routed->retry : &set->retry, msg->retry_base_us, msg->retry_cap_us);
 }
 
-/* The message is to be sent: it takes its place. */
+/* Queues the message for its sink. */
 static void queue(struct ob_machine *machine, struct ob_flight *flight)
 {
     struct ob_sink_state *sink = &machine->sinks[flight->sink];
@@ -197,7 +197,7 @@ static void queue(struct ob_machine *machine, struct ob_flight *flight)
 static void take(struct ob_machine *machine, const struct outbox_delivery *msg)
 {
     struct ob_flight *flight = ob_flight_take(&machine->flights, msg);
-    assert(flight); /* nobody gives more than was asked for */
+    assert(flight); /* a store never returns more than was requested */
     if (!flight)
         return;
     flight->claimed_us = machine->now_us;
@@ -236,7 +236,7 @@ static void take(struct ob_machine *machine, const struct outbox_delivery *msg)
     }
 }
 
-/* The answer to the claim is in, or will never come. */
+/* The claim was answered, or never will be. */
 static void clear_tombs(struct ob_machine *machine)
 {
     struct ob_key *key;
@@ -274,7 +274,7 @@ static void claim_failed(struct ob_machine *machine)
     if (OB_MUTANT(WAKE_LOST))
         return;
     if (!OB_MUTANT(ONE_WORKER_NAME))
-        machine->sched.incarnation++; /* messages may be out under our name that we never saw */
+        machine->sched.incarnation++; /* the store may hold messages under our name that we do not know */
     ob_schedule_claim_failed(&machine->sched, machine->now_us);
     for (int i = 0; i < machine->set.sink_count; i++)
         machine->sinks[i].asked = false;
@@ -313,7 +313,7 @@ static void settle_failed(struct ob_machine *machine)
             continue;
         }
         ob_flight_set(&machine->flights, flight, OB_FLIGHT_DONE);
-        ob_list_push_front(&machine->done, &flight->node); /* again: the token makes it harmless */
+        ob_list_push_front(&machine->done, &flight->node); /* settle it again: the token makes that harmless */
     }
     settle->count = 0;
 }
@@ -328,7 +328,7 @@ static void extended(struct ob_machine *machine, bool ok)
     for (int i = 0; i < extend->count; i++) {
         struct ob_flight *flight = ob_flight_find(&machine->flights, extend->handles[i]);
         if (!flight || flight->state != OB_FLIGHT_SENT)
-            continue; /* over meanwhile: its settle will tell */
+            continue; /* it ended meanwhile: its settle will show the result */
         flight->renewing = false;
         if (!ok) {
             ob_list_push(&machine->renew, &flight->renew_node);
@@ -374,9 +374,9 @@ static void verdict(struct ob_machine *machine, const struct ob_event *event)
         ob_machine_verdict(machine, flight, event->verdict);
 }
 
-/* Whether the time may take its effect at once. What a sink or an operator says may come from within a sink: while it is
- * handed messages, or between two of its callbacks. A message that were given up here would be freed under its eyes, for
- * its cancel waits for ob_machine_next; so the time waits for that, too. */
+/* Whether timers may fire with this event. Events of sinks and operators may come from within a sink: while it is handed
+ * messages, or between two of its callbacks. If a message were given up here, it would be freed while the sink still uses it,
+ * because its cancel is not sent before ob_machine_next; so timers wait for ob_machine_next, too. */
 static bool advances(enum ob_event_kind kind)
 {
     return kind != OB_EVENT_DELIVERED && kind != OB_EVENT_WAKE && kind != OB_EVENT_PAUSE && kind != OB_EVENT_RESUME &&
@@ -385,7 +385,7 @@ static bool advances(enum ob_event_kind kind)
 
 void ob_machine_event(struct ob_machine *machine, int64_t now_us, const struct ob_event *event)
 {
-    /* First what happened, then the time: a verdict that came in time must not be overtaken by its timeout. */
+    /* First the event, then the timers: a verdict that came in time must not lose to its timeout. */
     if (now_us > machine->now_us)
         machine->now_us = now_us;
     switch (event->kind) {

@@ -1,21 +1,21 @@
 /* machine_verdict.c - what a verdict means: for the message, and for its sink.
  *
- * Whose fault is it? The question is asked of every failure, because a fault of the sink costs the message nothing.
+ * Whose fault is a failure? This matters, because a fault of the sink costs the message nothing.
  *
- *   refused    401, 403, 404 and the like may be about the credentials, the address, or what is in this one message. Refused
- *              for the first time a message is put off, unspent. Refused again, and something was accepted in between: it is
- *              the message's own fault, and spends. REFUSALS in a row without an acceptance between them are about the
- *              sink: its breaker opens. So many, because messages that are wrong come in bulk. Where nothing was
- *              accepted for a minute, one is enough.
- *   no answer  A sink that leaves everybody without an answer is down, whether or not it takes connections. A message
- *              spends at most SILENT_SPENDS of its attempts on that, and never its last.
- *   failing    A 500 may be about this one message: it spends. When the sink fails whatever it is given, its breaker
- *              opens; what comes back while it is open spends nothing.
- *   a probe    spends only when it fails with an answer: a message that is answered so alone, on a sink that has
- *              nothing else to do, must die in the end. Its own delays hold, so nothing dies sooner than without a breaker.
- *              One that finds what is known of the sink already is not written down.
+ *   refused    401, 403, 404 and the like may be about the credentials, the address, or the content of this one message.
+ *              A message refused for the first time is put off, unspent. If it is refused again, and something was accepted
+ *              in between, the message is at fault and spends an attempt. REFUSALS in a row without an acceptance between
+ *              them are the sink's fault: its breaker opens. The number is high because bad messages come in bulk. If nothing
+ *              was accepted for a minute, one refusal is enough.
+ *   no answer  A sink that answers no message is down, whether or not it accepts connections. A message spends at most
+ *              SILENT_SPENDS of its attempts on that, and never its last.
+ *   failing    A 500 may be about this one message: it spends an attempt. If the sink fails every message, its breaker opens;
+ *              failures while it is open spend nothing.
+ *   a probe    spends an attempt only when it fails with an answer: a message that always fails, on a sink with no other
+ *              messages, must become a dead letter eventually. The message's own delays apply, so none becomes a dead letter
+ *              sooner than without a breaker. A probe that shows nothing new about the sink is not recorded.
  *
- * What is put off by itself (limited, blocked, silent) waits by the count of that, msg->deferred, since nothing is spent. */
+ * Messages that are put off (limited, blocked, silent) wait according to msg->deferred, because no attempt is spent. */
 #include "core/machine_int.h"
 #include "core/mutant.h"
 
@@ -24,8 +24,8 @@
 
 enum { SILENT_SPENDS = 2, REFUSALS = 100 };
 static const int64_t second = 1000000;
-static const int64_t lately_us = 60 * second;  /* an acceptance tells so long that the sink accepts */
-static const int64_t silence_us = 30 * second; /* no message waits longer for a sink that has come back */
+static const int64_t lately_us = 60 * second;  /* how long an acceptance counts as evidence that the sink accepts */
+static const int64_t silence_us = 30 * second; /* maximum wait, so that messages are tried soon after recovery */
 
 /* ---- delays and budgets ---- */
 
@@ -40,7 +40,7 @@ static int64_t deferral(struct ob_machine *machine, const struct ob_flight *flig
     return ob_retry_delay_us(&flight->retry, before + 1, after_us, ob_machine_random(machine));
 }
 
-/* A failure that counts. */
+/* A failure that spends an attempt. */
 static void spend(struct ob_machine *machine, struct ob_flight *flight, enum outbox_outcome outcome, int64_t after_us)
 {
     bool last = flight->spent >= flight->max_attempts;
@@ -52,8 +52,8 @@ static void spend(struct ob_machine *machine, struct ob_flight *flight, enum out
 
 /* ---- the sink ---- */
 
-/* It showed that it lives; but what was decided on our side shows nothing (N5). A probe that leaves the breaker half open
- * has told nothing: the next message is tried at once. */
+/* The sink answered, unless the verdict was made on our side, which shows nothing about the sink (N5). After a probe that
+ * leaves the breaker half open, and so showed nothing, the next message is tried at once. */
 static void answered(struct ob_machine *machine, const struct ob_flight *flight, const struct outbox_verdict *verdict)
 {
     struct ob_sink_state *sink = &machine->sinks[flight->sink];
@@ -64,7 +64,7 @@ static void answered(struct ob_machine *machine, const struct ob_flight *flight,
         closed = ob_breaker_answered(&sink->breaker);
     if (closed || sink->probe == ob_flight_handle(flight)) {
         sink->probe = 0;
-        sink->idle = false; /* there may be more to probe it with: one is asked for, not a batch */
+        sink->idle = false; /* there may be other messages to probe it with: one is claimed, not a batch */
     }
     machine->sched.hungry = machine->sched.hungry || closed;
 }
@@ -82,7 +82,7 @@ static bool failure(struct ob_machine *machine, int index, bool unreachable, boo
     return sink->breaker.state != OB_BREAKER_CLOSED;
 }
 
-/* The message waits with its sink, unspent. */
+/* The message waits until its sink is probed again, unspent. */
 static void wait_with(struct ob_machine *machine, struct ob_flight *flight, const struct outbox_verdict *verdict,
                       bool probe)
 {
@@ -97,7 +97,7 @@ static void wait_with(struct ob_machine *machine, struct ob_flight *flight, cons
                    ob_sink_state_put_off_us(sink, machine->now_us));
 }
 
-/* ---- no answer, or one that says nothing of the message ---- */
+/* ---- no answer, or one that says nothing about the message ---- */
 
 static bool is_silent(const struct ob_machine *machine, const struct ob_flight *flight,
                       const struct outbox_verdict *verdict, bool probe)
@@ -133,7 +133,7 @@ static void failed(struct ob_machine *machine, struct ob_flight *flight, const s
     else if (verdict->outcome == OUTBOX_SINK_UNKNOWN)
         spend(machine, flight, OB_MUTANT(UNKNOWN_RELEASED) ? OUTBOX_RELEASED : OUTBOX_UNKNOWN, verdict->not_before_us);
     else if (open && (!probe || verdict->unreachable || OB_MUTANT(PROBES_FREE)) && !OB_MUTANT(BREAKER_SPENDS))
-        wait_with(machine, flight, verdict, probe); /* the outage is the sink's: it costs nothing (N5) */
+        wait_with(machine, flight, verdict, probe); /* an outage of the sink costs nothing (N5) */
     else
         spend(machine, flight, OUTBOX_RETRY, verdict->not_before_us);
 }
@@ -155,7 +155,7 @@ static void limited(struct ob_machine *machine, struct ob_flight *flight, const 
 
 /* ---- refused ---- */
 
-/* The shortest time since its last attempt: the wait that followed it. */
+/* The least time since its last attempt, which is the wait that followed it. */
 static int64_t waited_us(const struct ob_flight *flight)
 {
     int n = flight->msg->deferred > 0 ? flight->msg->deferred : flight->spent - 1;
@@ -176,7 +176,7 @@ static bool is_own_fault(const struct ob_machine *machine, const struct ob_fligh
            machine->now_us - sink->accepted_us < waited_us(flight);
 }
 
-/* Whether it is the sink that refuses, after one refusal more. */
+/* Counts one more refusal; returns whether the sink, not the message, is at fault. */
 static bool refuses_all(struct ob_machine *machine, struct ob_sink_state *sink)
 {
     bool accepts = sink->accepted_us >= 0 && machine->now_us - sink->accepted_us < lately_us;
@@ -216,8 +216,8 @@ static void blocked(struct ob_machine *machine, struct ob_flight *flight, const 
 
 /* ---- the rest ---- */
 
-/* The patience of a sink has the limit that a receiver's has. What this process lacks altogether, descriptors for instance,
- * the next message would lack too: the sink is left alone, longer each time. */
+/* A wait that the sink requests has the same maximum as one that a receiver requests. A shortage of the whole process, for
+ * instance of descriptors, would affect the next message too: nothing is sent to the sink for a while, longer each time. */
 static void not_sent(struct ob_machine *machine, struct ob_flight *flight, const struct outbox_verdict *verdict)
 {
     struct ob_sink_state *sink = &machine->sinks[flight->sink];
@@ -237,7 +237,7 @@ static void accepted(struct ob_machine *machine, struct ob_flight *flight, const
     struct ob_sink_state *sink = &machine->sinks[flight->sink];
     machine->stats.delivered++;
     if (flight->key && ob_key_blocked(flight->key, flight->seq))
-        machine->stats.misordered++; /* the sink went on behind a failure: it promised not to */
+        machine->stats.misordered++; /* the sink continued after a failure, although a sink that keeps order must not */
     answered(machine, flight, verdict);
     ob_sink_state_unlimited(sink);
     sink->accepted_us = machine->now_us;

@@ -15,7 +15,7 @@ static bool is_control(unsigned c)
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
-/* name: no spaces and none of the letters that patterns are made of. */
+/* name: no spaces and no pattern characters. */
 static enum outbox_code check_characters(const char *field, const char *text, bool name, struct outbox_error *err)
 {
     for (size_t len = strlen(text), width; len > 0; text += width, len -= width) {
@@ -106,10 +106,10 @@ static size_t width_of(unsigned c)
 
 struct header_text {
     size_t bytes;
-    bool controls, token; /* holds a control character; has only letters of a header name */
+    bool controls, token; /* contains a control character; has only characters allowed in a header name */
 };
 
-/* A string from its opening quote on; returns what is behind its closing one. */
+/* Reads a string from its opening quote; returns the position after its closing quote. */
 static const char *read_string(const char *at, struct header_text *text)
 {
     *text = (struct header_text){.token = true};

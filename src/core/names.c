@@ -13,7 +13,7 @@ bool ob_name_is_sink(const char *name)
     return len > 0 && len <= (size_t)OB_MOST(sink_name) && !name[len];
 }
 
-/* Unicode's white space is written out: the classes of a locale or a collation differ. */
+/* Unicode's white space is listed explicitly: the character classes of locales and collations differ. */
 bool ob_name_is_blank(unsigned c)
 {
     return c <= 0x20 || (c >= 0x7f && c <= 0xa0) || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||

@@ -50,7 +50,7 @@ static struct ob_key *find_or_make(struct ob_keys *keys, int64_t stream)
             return key;
     }
     struct ob_key *key = keys->free;
-    assert(key); /* there are as many as entries and tombs together */
+    assert(key); /* there are enough keys for all entries and tombs */
     keys->free = key->next;
     key->stream = stream;
     key->next = *bucket;
@@ -113,7 +113,7 @@ static bool held_back(const struct ob_key *key, int64_t seq)
 
 bool ob_key_blocked(const struct ob_key *key, int64_t seq)
 {
-    /* Which tombs lie between is not kept: one right behind the last accepted may be among them. */
+    /* Only the range of tombs is kept: the seq right after the last accepted one may be a tomb. */
     int64_t low = key->tomb_low > key->accepted_seq ? key->tomb_low : key->accepted_seq + 1;
     if (key->tomb_high > key->accepted_seq && low < seq)
         return true;
@@ -137,7 +137,7 @@ void ob_keys_leave(struct ob_keys *keys, struct ob_flight *flight, bool claim_ou
     struct ob_key *key = flight->key;
     if (!key)
         return;
-    bool blocker = flight->outcome != OUTBOX_DELIVERED; /* none at all: given up while it was out */
+    bool blocker = flight->outcome != OUTBOX_DELIVERED; /* or no outcome: given up while in flight */
     ob_list_remove(&flight->key_node);
     flight->key = NULL;
     key->live--;

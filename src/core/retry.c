@@ -33,7 +33,7 @@ struct ob_retry ob_retry_within(const struct ob_retry *given, int64_t base_us, i
         retry.cap_us = cap_us;
     retry = ob_retry_settings(&retry);
     if (given->cap_us == 0 && retry.cap_us < retry.base_us)
-        retry.cap_us = retry.base_us; /* who asks for a longer first wait gets it */
+        retry.cap_us = retry.base_us; /* a long first wait raises a cap that was not set explicitly */
     return retry;
 }
 
@@ -111,7 +111,7 @@ int64_t ob_retry_delay_us(const struct ob_retry *retry, int spent, int64_t after
 
 uint64_t ob_random_next(uint64_t *state)
 {
-    /* A counter stepped by an odd constant, then mixed: every bit of the count moves every bit of the result. */
+    /* A counter incremented by an odd constant, then mixed: every bit of the counter affects every bit of the result. */
     uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);

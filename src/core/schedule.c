@@ -72,7 +72,7 @@ void ob_schedule_store_ok(struct ob_schedule *sched)
 void ob_schedule_store_failed(struct ob_schedule *sched, uint64_t random, int64_t now_us)
 {
     if (now_us < sched->ready_us)
-        return; /* the same failure, seen by another call */
+        return; /* the same outage, reported by another call */
     int64_t wait = sched->backoff_us / 2 + (int64_t)(random % (uint64_t)(sched->backoff_us / 2 + 1));
     sched->ready_us = now_us + wait;
     sched->backoff_us = sched->backoff_us > sched->backoff_cap_us / 2 ? sched->backoff_cap_us : sched->backoff_us * 2;

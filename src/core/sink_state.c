@@ -18,7 +18,7 @@ struct ob_sink_settings ob_sink_settings(const struct ob_sink_settings *given)
     set.timeout_us = set.timeout_us ? set.timeout_us : 10 * second;
     set.limited_base_us = set.limited_base_us ? set.limited_base_us : second;
     set.limited_cap_us = set.limited_cap_us ? set.limited_cap_us : 60 * second;
-    set.retry.after_cap_us = ob_retry_settings(&set.retry).after_cap_us; /* base and cap: with each message */
+    set.retry.after_cap_us = ob_retry_settings(&set.retry).after_cap_us; /* base and cap are set per message */
     return set;
 }
 
@@ -74,7 +74,7 @@ int64_t ob_sink_state_put_off_us(const struct ob_sink_state *sink, int64_t now_u
     if (sink->breaker.state == OB_BREAKER_OPEN)
         return sink->breaker.probe_at_us > now_us ? sink->breaker.probe_at_us - now_us : 1;
     if (sink->breaker.state == OB_BREAKER_HALF_OPEN && sink->probe && !OB_MUTANT(BREAKER_FLOODS)) {
-        /* Nothing is claimed while the probe is out: who waits longer waits for a sink that may be well by then. */
+        /* Nothing is claimed while the probe is in flight. A longer wait would be wasted if the sink has recovered by then. */
         const struct ob_breaker *breaker = &sink->breaker;
         return breaker->step_us < breaker->set.cap_us ? breaker->step_us : breaker->set.cap_us;
     }
@@ -119,7 +119,7 @@ void ob_sink_state_stale(struct ob_sink_state *sink, int64_t lease_us, int64_t n
 {
     int least = sink->set.concurrency < sink->room_most ? sink->set.concurrency : sink->room_most;
     if (now_us - sink->shrunk_us < lease_us / 8)
-        return; /* a whole batch grows stale at once: that is one sign, not many */
+        return; /* a whole batch becomes stale at once, but counts only once */
     sink->shrunk_us = now_us;
     sink->room /= 2;
     if (sink->room < least)
@@ -130,7 +130,7 @@ int64_t ob_sink_state_limited(struct ob_sink_state *sink, int64_t wait_us, int64
 {
     if (wait_us < 0) {
         wait_us = sink->limited_step_us;
-        if (sink->limited_until_us <= now_us) /* not once for each message of a burst */
+        if (sink->limited_until_us <= now_us) /* only once per burst of messages */
             sink->limited_step_us *= 2;
         if (sink->limited_step_us > sink->set.limited_cap_us)
             sink->limited_step_us = sink->set.limited_cap_us;

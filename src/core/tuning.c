@@ -1,4 +1,4 @@
-/* tuning.c - reads names and values of run-time settings. The function tune in sql/postgres/011_relay.sql takes the same. */
+/* tuning.c - reads names and values of run-time settings. The function tune in sql/postgres/011_relay.sql accepts the same. */
 #include "core/tuning.h"
 
 #include "base/error.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const struct {
-    const char *name; /* of a sink's: what follows the sink */
+    const char *name; /* for a setting of a sink: the part after the sink's name */
     bool of_sink;
     int64_t low, high;
     const char *takes;
@@ -24,7 +24,7 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static const char prefix[] = "sink.";
 
-/* The name of a sink between the prefix and the setting; false when there is none, or none that can be. */
+/* Finds the name of a sink between the prefix and the setting; false when there is none, or an invalid one. */
 static bool read_sink(const char *name, const char *setting, char sink[OB_TUNING_SINK])
 {
     size_t len = strlen(name), before = sizeof prefix - 1, after = strlen(setting);
@@ -71,7 +71,7 @@ static int64_t unit_us(const char *text)
     return 0;
 }
 
-/* All values fit: what comes in is shorter than the room, and what replaces it is shorter still. */
+/* All values fit: the input is shorter than the buffer, and its replacement is shorter still. */
 static void put_text(char text[OB_TUNING_TEXT], size_t at, const char *more)
 {
     size_t len = strlen(more);

@@ -22,6 +22,6 @@ struct outbox_verdict ob_verdict_take(const struct outbox_verdict *from)
     if ((unsigned)verdict.outcome > OUTBOX_SINK_NOT_SENT)
         return not_understood("bad_verdict", "the outcome in the verdict is not known to this version of Outbox");
     if ((unsigned)verdict.scope > OUTBOX_SCOPE_SINK)
-        verdict.scope = OUTBOX_SCOPE_MESSAGE; /* the narrowest: nothing else is held up by a word we do not know */
+        verdict.scope = OUTBOX_SCOPE_MESSAGE; /* the narrowest: an unknown value must not hold up other messages */
     return verdict;
 }

@@ -1,7 +1,7 @@
 /* dispatcher.c - see outbox/dispatcher.h: an engine with one sink, the callback.
  *
- * A task outlives what the engine knows of it: after a timeout, or after the dispatcher is freed, the program may still
- * hold it, and its message. So a task owns a copy of its message and is freed by its answer alone.
+ * A task can outlive its flight in the engine: after a timeout, or after the dispatcher is freed, the program may still use
+ * it and its message. So a task owns a copy of its message, and only its answer frees it.
  *
  * Threads: everything runs on one thread, the caller's or the dispatcher's own; cancel only writes to an eventfd, and stats
  * are a copy under a lock. */
@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 struct outbox_task {
-    struct outbox_dispatcher *dispatcher; /* NULL: it was freed meanwhile */
+    struct outbox_dispatcher *dispatcher; /* NULL: freed meanwhile */
     uint64_t handle;                      /* 0: given up by the engine */
     struct ob_list node;
     struct outbox_delivery *msg;
@@ -37,7 +37,7 @@ struct outbox_dispatcher {
     struct ob_log log;
     struct ob_engine *engine;
     char *name_space;
-    struct outbox_lane *lanes; /* that it serves; NULL: all */
+    struct outbox_lane *lanes; /* the lanes that it serves; NULL: all */
     char **topics;
     size_t lane_count;
     struct ob_list tasks;
@@ -45,7 +45,7 @@ struct outbox_dispatcher {
     bool cancelled, ended;
     bool running; /* has a thread */
     pthread_t thread;
-    pthread_mutex_t lock; /* of stats */
+    pthread_mutex_t lock; /* guards stats */
     struct outbox_dispatcher_stats stats;
 };
 
@@ -108,7 +108,7 @@ static void choose_lanes(void *ctx, bool only, const bool *shut, struct outbox_c
 {
     const struct outbox_dispatcher *dispatcher = ctx;
     (void)only;
-    (void)shut; /* there is one sink: while it is shut nothing is claimed */
+    (void)shut; /* there is only one sink: while it is shut nothing is claimed */
     if (dispatcher->lane_count > 0) {
         claim->only = dispatcher->lanes;
         claim->only_count = dispatcher->lane_count;
@@ -247,7 +247,7 @@ void outbox_dispatcher_free(outbox_dispatcher *dispatcher)
     if (!dispatcher)
         return;
     outbox_dispatcher_stop(dispatcher);
-    OB_LIST_EACH_SAFE (it, &dispatcher->tasks) { /* their holders free them */
+    OB_LIST_EACH_SAFE (it, &dispatcher->tasks) { /* the program frees them by answering */
         OB_CONTAINER(it, struct outbox_task, node)->dispatcher = NULL;
         ob_list_remove(it);
     }
@@ -352,7 +352,7 @@ void outbox_dispatcher_cancel(outbox_dispatcher *dispatcher)
 {
     static const uint64_t one = 1;
     ssize_t written = write(dispatcher->cancel_fd, &one, sizeof one);
-    (void)written; /* it can only be full, and then it is cancelled already */
+    (void)written; /* it fails only if the eventfd is full, and then it is cancelled already */
 }
 
 void outbox_dispatcher_stop(outbox_dispatcher *dispatcher)

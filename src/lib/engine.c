@@ -1,8 +1,8 @@
 /* engine.c - see engine.h. Answers of the async store become events of the core, actions of the core become requests to the
  * async store.
  *
- * Every request has a time limit well within half a lease: a later answer would be of no use, since the core has given up
- * the messages by then. */
+ * Every request has a timeout well within half a lease: a later answer would be useless, because the core has given up the
+ * messages by then. */
 #include "lib/engine.h"
 
 #include "base/alloc.h"
@@ -21,13 +21,13 @@ enum { WORKER_TEXT = 201, STEP_US = 5000 };
 struct ob_engine {
     struct ob_machine *core;
     struct ob_async_store *async;
-    struct ob_engine_settings set; /* pointers are borrowed but for those below */
+    struct ob_engine_settings set; /* pointers are borrowed, except those below */
     char worker[WORKER_TEXT];
     int64_t timeout_us; /* of a request */
-    bool dirty;         /* there is something to pump */
+    bool dirty;         /* the machine may have actions */
     bool in_step;
     bool stopped;
-    unsigned failing; /* kinds of requests whose last one failed; logged until there is none */
+    unsigned failing; /* the kinds of requests whose last one failed */
 };
 
 static void event(struct ob_engine *engine, const struct ob_event *happened)
@@ -40,8 +40,8 @@ static void event(struct ob_engine *engine, const struct ob_event *happened)
 
 enum request { REQUEST_CLAIM = 1, REQUEST_WRITE = 2 };
 
-/* Logged once for a row of failures: a store that is down for an hour is one line in the log, not thousands. A store that lets
- * us claim but not settle (its disk is full) counts as down. */
+/* Logs a series of failures once: a store that is down for an hour gives one line in the log, not thousands. A store that
+ * allows claims but no settles (its disk is full) counts as down. */
 static void heard(struct ob_engine *engine, enum request request, enum outbox_code code, const struct outbox_error *err)
 {
     unsigned failing = code ? engine->failing | request : engine->failing & ~(unsigned)request;
@@ -197,7 +197,7 @@ void ob_engine_step(struct ob_engine *engine)
     while (!engine->stopped && ob_machine_next(engine->core, ob_clock_boot_us(), &action)) {
         act(engine, &action);
         if (action.kind == OB_ACTION_DELIVER && ob_clock_boot_us() >= until_us) {
-            engine->dirty = true; /* whoever delivers takes its time: the store's answers want to be read too */
+            engine->dirty = true; /* delivering takes long: read the store's answers in between */
             break;
         }
     }
@@ -263,7 +263,7 @@ bool ob_engine_pace(struct ob_engine *engine, int batch, int64_t poll_us)
     set->poll_us = poll_us;
     ob_machine_pace(engine->core, batch, poll_us);
     engine->async->ops->pace(engine->async, poll_us);
-    engine->dirty = true; /* what is due may be so sooner */
+    engine->dirty = true; /* the deadline may be earlier now */
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* migrate.c - which store's migrations an URL means. */
+/* migrate.c - calls the migrations of the store that a URL names. */
 #include "lib/migrate.h"
 
 #include "base/error.h"

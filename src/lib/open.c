@@ -1,4 +1,4 @@
-/* open.c - from an URL to a store. What this build lacks is said here, and only here. */
+/* open.c - opens the store that a URL names. Stores missing from this build are reported here, and only here. */
 #include "lib/open.h"
 
 #include "base/error.h"
@@ -47,7 +47,7 @@ void ob_url_redact(const char *url, char *text, size_t size)
         return;
     }
 #endif
-    /* Of what is no URL of ours nobody knows which part is a password: it shows no more than its shape. */
+    /* In an unknown URL we cannot tell which part is a password: show only the scheme and the length. */
     if (kind == OB_URL_SQLITE)
         snprintf(text, size, "%s", url);
     else if (scheme > 0 && scheme <= SCHEME_MOST && strncmp(url + scheme, "://", 3) == 0)

@@ -1,4 +1,4 @@
-/* pq.c - the public face of pq.h. */
+/* pq.c - the public functions of pq.h. */
 #include "base/error.h"
 #include "base/versioned.h"
 #include "store/pg/borrow.h"

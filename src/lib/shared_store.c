@@ -1,10 +1,10 @@
 /* shared_store.c - see shared_store.h.
  *
- * A request of a user is NONE, WAITING for its turn, or OUT on the async store beneath. One of each kind is out at a time; the next
- * one goes when that was answered, from within step.
+ * A request of a user is NONE, WAITING for its turn, or OUT (under way) on the underlying async store. One request of each
+ * kind is under way at a time; the next one is sent when it was answered, from within step.
  *
- * A user may go while its request is out. So the async store beneath is never given a user's own items: it works on a copy, and the
- * results are handed on if the user is still there. */
+ * A user may close while its request is under way. So the underlying async store never gets a user's own items: it works on a
+ * copy, and the results are passed on if the user still exists. */
 #include "lib/shared_store.h"
 
 #include "base/alloc.h"
@@ -27,8 +27,8 @@ enum state { NONE, WAITING, OUT };
 
 struct request {
     enum state state;
-    bool nomem;      /* it could not be copied: told in the next step */
-    uint64_t number; /* the lowest of those that wait goes first */
+    bool nomem;      /* no memory for a copy: reported in the next step */
+    uint64_t number; /* of the waiting requests, the lowest number goes first */
     int64_t deadline_us;
     struct ob_arena arena;       /* of the claim, while it waits */
     struct outbox_claim want;    /* likewise */
@@ -42,7 +42,7 @@ struct user {
     struct ob_shared_store *shared;
     struct ob_list node;
     struct ob_async_store_host host;
-    int fd; /* a duplicate: a loop does not watch one descriptor twice */
+    int fd; /* a duplicate: a loop cannot watch one descriptor twice */
     struct request requests[KINDS];
 };
 
@@ -53,7 +53,7 @@ struct ob_shared_store {
     uint64_t requested;
     struct {
         bool out;
-        struct user *user; /* whose it is; NULL: that one has gone */
+        struct user *user; /* whose request it is; NULL: that user was closed */
         struct outbox_settle *items;
         size_t count, room;
     } beneath[KINDS];
@@ -90,7 +90,7 @@ static void tell(struct user *user, enum kind kind, enum outbox_code code, const
     }
 }
 
-/* Whose request was answered; NULL when nobody waits for it any more. */
+/* Whose request was answered; NULL when its user was closed. */
 static struct user *answered(struct ob_shared_store *shared, enum kind kind, enum outbox_code code)
 {
     struct user *user = shared->beneath[kind].user;
@@ -174,7 +174,7 @@ static void pass_on(struct ob_shared_store *shared, struct user *user, enum kind
     }
 }
 
-/* The one that has waited longest. */
+/* The user that has waited longest. */
 static struct user *next_user(struct ob_shared_store *shared, enum kind kind)
 {
     struct user *first = NULL;
@@ -249,7 +249,7 @@ static void user_extend(struct ob_async_store *base, struct outbox_settle *items
 
 /* ---- for the host ---- */
 
-/* What waits has a deadline too, and what found no memory is told so. */
+/* Reports waiting requests that timed out, and requests for which there was no memory. */
 static void tell_failed(struct user *user, int64_t now_us)
 {
     struct outbox_error err;
@@ -306,7 +306,7 @@ static void user_pace(struct ob_async_store *base, int64_t fallback_us)
     async->ops->pace(async, fallback_us);
 }
 
-/* The texts of what is out are the user's, and go with it. */
+/* The texts of requests under way belong to the user and are freed with it. */
 static void forget(struct ob_shared_store *shared, const struct user *user)
 {
     for (int kind = 0; kind < KINDS; kind++) {

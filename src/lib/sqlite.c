@@ -1,4 +1,4 @@
-/* sqlite.c - the public face of sqlite.h. */
+/* sqlite.c - the public functions of sqlite.h. */
 #include "base/error.h"
 #include "base/versioned.h"
 #include "store/sqlite/borrow.h"

@@ -1,6 +1,6 @@
-/* store.c - the store handle of outbox.h: arguments are checked here, the work is the store's.
+/* store.c - the store handle of outbox.h: checks arguments, then calls the store.
  *
- * Below this file arguments are trusted; here a NULL is the caller's mistake and gets a name. */
+ * The code below trusts its arguments; here a NULL is the caller's mistake, and the error names the argument. */
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
@@ -74,7 +74,7 @@ enum outbox_code outbox_send(outbox_store *store, const struct outbox_message *m
     return code;
 }
 
-/* The caller's array in the shape of ours; the arena keeps a copy when elements have another size. */
+/* The caller's array with elements of our size; a copy in the arena if the caller's elements have another size. */
 static const void *elements(struct ob_arena *arena, const void *theirs, size_t their_size, size_t size, size_t count)
 {
     if (!theirs || their_size == size)
@@ -106,7 +106,7 @@ static ob_code claim_some(struct ob_store *store, const struct outbox_claim *wan
         if (code || (*batch)->size > 0 || !(*batch)->more)
             return code;
         outbox_batch_free(
-            *batch); /* it only met messages that died or may not be claimed: there are more behind them */
+            *batch); /* it found only messages that died or may not be claimed; there are more behind them */
         *batch = NULL;
     }
 }
@@ -151,7 +151,7 @@ void outbox_batch_free(outbox_batch *batch)
         batch->free(batch);
 }
 
-/* Settles elements of another size than ours. */
+/* Settles an array whose elements have another size than ours. */
 static ob_code settle_others(struct ob_store *store, char *theirs, size_t stride, size_t count,
                              struct outbox_error *err)
 {

@@ -14,8 +14,8 @@
 -- in a session setting: if a pooled session changes its client, only a little speed is lost.
 --
 -- Turns. A batch is filled by priority and age, except for two shares, so that a flood does not starve the rest:
---   - A sixteenth is for the priorities below the highest that is due, in equal parts, the oldest of each. A claim for less
---     than 16 gives them one message a second.
+--   - A sixteenth is for the priorities below the highest that is due, in equal parts, the oldest of each. A claim for
+--     fewer than 16 gives them one message a second.
 --   - While claims come back full, half of a batch is for tenants by turns, in equal parts: of each the highest priority and
 --     oldest. Looking for tenants may take a twentieth of the time; so with some thousand tenants a turn comes round within
 --     a second, with more of them later. For one tenant, and for claims of one message, twice a second is enough.
@@ -26,9 +26,10 @@ create type @schema@.mark as (lane bigint, prio smallint, shard smallint, low ti
 -- A tenant's messages of a lane, priority and shard, and when the first of them is due.
 create type @schema@.turn as (tenant uuid, lane bigint, prio smallint, shard smallint, low timestamptz);
 
--- Where a claim may take from. open: everywhere. lanes: only those; otherwise all of the namespace, where one is given. Not
--- from denied ones, nor from lanes whose first match among the rules is a skip (patterns are LIKE's; pauses of patterns come
--- first); nor from namespaces that are paused, quiet, nor, where any topic is paused, from such topics.
+-- The lanes that a claim may take from. open: all. lanes: only those; otherwise all of the namespace, where one is
+-- given. Not from denied ones, nor from lanes whose first match among the rules is a skip (patterns are LIKE's; pauses
+-- of patterns come first); nor from namespaces that are paused, quiet, nor, where any topic is paused, from such
+-- topics.
 create type @schema@.scope as (open boolean, lanes bigint[], namespace text, paused boolean, quiet text[], denied bigint[],
     namespaces text[], topics text[], skips boolean[]);
 
@@ -55,7 +56,7 @@ end
 $$;
 
 -- How many entries of the indexes of due rows this transaction has read, dead ones included. Counts, unlike times, are the same
--- on a busy machine; where statistics are off no sweep seems dear.
+-- on a busy machine; with statistics off, no sweep counts as expensive.
 create function @schema@.entries_read() returns bigint
     language sql
 as $$
@@ -119,7 +120,7 @@ begin
 end
 $$;
 
--- How far wide probes go at once where lanes are stepped over: as far as so many rows reach.
+-- How far wide probes go at once if lanes are skipped: as far as a given number of rows reaches.
 create function @schema@.bounded(marks @schema@.mark[], most int, v_now timestamptz) returns @schema@.mark[]
     language plpgsql
 as $$
@@ -135,8 +136,8 @@ begin
 end
 $$;
 
--- The same as probes for one tenant. Of a tenant with very many lanes some are looked at, others the next time: the numbers of
--- lanes are digests, so that any place is as good as another to begin.
+-- The same as probes for one tenant. If a tenant has very many lanes, some are read now and others the next time: lane
+-- numbers are digests, so any starting point is as good as another.
 create function @schema@.tenant_probes(tenant uuid, s @schema@.scope, most int, v_now timestamptz) returns @schema@.mark[]
     language plpgsql
 as $$
@@ -213,7 +214,7 @@ begin
 end
 $$;
 
--- The two judgements on a row of the queue, each in one place. They are inlined, and cost no call.
+-- The two tests of a queue row, each defined once. They are inlined, and cost no call.
 --
 -- At its end: no attempts are left under this claim, or it has expired.
 create function @schema@.is_exhausted(spent int, max_attempts int, attempts_limit int, expires_at timestamptz, v_now timestamptz)
@@ -244,7 +245,7 @@ as $$
            coalesce(a.bytes, 0) + coalesce(b.bytes, 0)
 $$;
 
--- What tenants get of a batch.
+-- The share of a batch that goes to tenants in turn.
 create function @schema@.lock_turns(turns @schema@.turn[], s @schema@.scope, taken tid[], most int, attempts_limit int,
     v_now timestamptz)
     returns @schema@.locked
@@ -387,7 +388,7 @@ begin
 end
 $$;
 
--- What lower priorities get of a batch: see Turns.
+-- The share of a batch that goes to lower priorities: see Turns.
 create function @schema@.lock_lower(marks @schema@.mark[], s @schema@.scope, most int, attempts_limit int, v_now timestamptz)
     returns @schema@.locked
     language plpgsql
@@ -482,7 +483,7 @@ begin
 end
 $$;
 
--- What goes first, out of the order of priority and age: see Turns in 004_find.sql. most: of how many rows the batch is made.
+-- What is taken first, out of the order of priority and age: see Turns. most: how many rows the batch is made of.
 create function @schema@.lock_fairly(marks @schema@.mark[], s @schema@.scope, most int, attempts_limit int, v_now timestamptz,
     inout memory @schema@.memory, out got @schema@.locked)
     language plpgsql

@@ -34,24 +34,25 @@
 -- fit is unchanged. If there is more than the batch holds, for this or any reason other than "limit", the setting
 -- outbox.more says so for the rest of the transaction.
 
--- What a claim hands out. Bytes with an encoding are the worker's to decode: see docs/worker.md. stream: where seq counts; a
--- key alone does not say, for it has another in each tenant and topic.
+-- What a claim hands out. The worker decodes bytes with an encoding: see docs/worker.md. stream: the scope of seq; the
+-- key alone does not identify it, because each tenant and topic has its own.
 create type @schema@.delivery as (id uuid, token bigint, namespace text, topic text, tenant_id uuid, key text, seq bigint,
     dedupe_key text, subject text, recipient text, headers jsonb, correlation_id text, payload jsonb, body bytea,
     content_type text, priority int, attempt int, spent int, max_attempts int, redriven boolean, created_at timestamptz,
     claimed_at timestamptz, locked_until timestamptz, expires_at timestamptz, place tid,
     encoding text, stream bigint, deferred int, lost int, own_attempts boolean, retry_base_ms int, retry_cap_ms int);
 
--- Messages, wherever they are; none is in both.
+-- All stored messages; none is in both tables.
 create view @schema@.stored as
     select * from @schema@.message
     union all
     select * from @schema@.message_kept;
 
--- Partitions. A cached plan locks all partitions of a table before it knows which of them it needs: with two years of them a
--- few workers fill the server's table of locks. So what looks for messages or attempts by id is planned for each call
--- (force_custom_plan), with the spans of its ids as constants: the planner leaves out the other partitions, and they are not
--- locked. That costs a claim 0.5 ms, so claims do it only where there are more than a few partitions.
+-- Partitions. A cached plan locks all partitions of a table before it knows which of them it needs: with two years of
+-- partitions, a few workers fill the server's lock table. So statements that find messages or attempts by id are
+-- planned for each call (force_custom_plan), with the spans of its ids as constants: the planner excludes the other
+-- partitions, and they are not locked. That costs a claim 0.5 ms, so claims do it only if there are more than a few
+-- partitions.
 
 -- At most eight spans that cover these ids, which are in order: a span is within partitions that follow each other, and each
 -- of them holds some. Where that takes more than eight, the last covers all the rest.
@@ -80,7 +81,7 @@ begin
 end
 $$;
 
--- Whether an id is in one of the spans. It is inlined, and of spans that are not used nothing is left.
+-- Whether an id is in one of the spans. It is inlined, and unused spans are optimised away.
 create function @schema@.within(id uuid, low uuid[], high uuid[]) returns boolean
     language sql immutable
 as $$
@@ -242,7 +243,7 @@ begin
 end
 $$;
 
--- Step 4 for the rows given by place; see 006_settle.sql for bury. The attempt that vanished goes on record.
+-- Step 4 for the rows given by place; see 006_settle.sql for bury. The lost attempt is recorded.
 create function @schema@.record_lost(tids tid[], v_now timestamptz) returns void
     language plpgsql
 as $$
@@ -384,8 +385,8 @@ begin
 end
 $$;
 
--- The retry policy that settle will use is the one of now, whatever is configured meanwhile (M21): in milliseconds; by_lane:
--- those of namespaces that have their own, as {lane: [base, cap]}, null for the default.
+-- settle will use the retry policy of the time of the claim, whatever is configured later (M21): in milliseconds;
+-- by_lane: those of namespaces that have their own, as {lane: [base, cap]}, null for the default.
 create function @schema@.retry_policy(take tid[], retry_base interval, retry_cap interval, out base int, out cap int,
     out by_lane jsonb)
     language plpgsql

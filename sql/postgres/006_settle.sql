@@ -54,7 +54,7 @@ begin
 end
 $$;
 
--- Turns queue rows into dead letters. The caller holds their locks. A row whose message was erased just goes.
+-- Turns queue rows into dead letters. The caller holds their locks. A row whose message was erased is just deleted.
 create function @schema@.bury(ids uuid[], reasons text[], codes text[], errors text[], v_now timestamptz) returns void
     language plpgsql
 as $$
@@ -116,7 +116,7 @@ end
 $$;
 
 -- Deletes what was delivered and writes its attempts: the path that nearly all messages take. places are where the claim
--- saw the rows: finding them there is cheaper than by id, and wrong in no case, since id and token are compared too.
+-- saw the rows: finding them there is cheaper than by id, and always safe, since id and token are compared too.
 create function @schema@.settle_delivered(ids uuid[], tokens bigint[], places tid[], codes text[], refs text[],
     latencies bigint[], worker text, v_now timestamptz, out done uuid[], out sids bigint[], out seqs bigint[])
     language plpgsql
@@ -242,7 +242,7 @@ begin
 end
 $$;
 
--- Those that there are, or were: somebody else has them now, or they are at their end.
+-- Those that exist or existed: another worker has them now, or they are finished.
 create function @schema@.known(ids uuid[]) returns uuid[]
     language plpgsql
     set plan_cache_mode = force_custom_plan
@@ -430,7 +430,7 @@ begin
 end
 $$;
 
--- These run with the caller's rights and on the caller's path, and say where each name is from: they are inlined.
+-- These run with the caller's rights and search_path, and qualify every name: they are inlined.
 create function @schema@.ack(ids uuid[], tokens bigint[], refs text[] default null, latencies bigint[] default null)
     returns table (id uuid, result text)
     language sql
@@ -451,7 +451,7 @@ as $$
                   from pg_catalog.unnest(delays) with ordinality u(d, o))) s
 $$;
 
--- Gives messages back unspent: nothing was sent.
+-- Releases messages unspent: nothing was sent.
 create function @schema@.release(ids uuid[], tokens bigint[], delay interval default null)
     returns table (id uuid, result text)
     language sql

@@ -50,8 +50,8 @@ as $$
           where t.output is not null and t.id = any (done)) end
 $$;
 
--- The only function that calls hooks. It belongs to the role that may, and does nothing else. The settings named here are
--- those that a hook may want to change for itself: what SET LOCAL does to them ends with this call.
+-- The only function that calls hooks. The role that may call them owns it, and it does nothing else. The settings named
+-- here are those that a hook may want to change for itself: what SET LOCAL does to them ends with this call.
 create function @schema@.call_hook(function_schema text, function_name text, events jsonb) returns void
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -178,7 +178,7 @@ as $$
         (select unnest(b) except select unnest(a))) x(d)
 $$;
 
--- Gives events to a hook. Returns what went wrong, null for nothing.
+-- Passes events to a hook. Returns the error, or null.
 create function @schema@.give(h @schema@.hook, events jsonb) returns text
     language plpgsql
 as $$
@@ -218,7 +218,7 @@ begin
 end
 $$;
 
--- What a hook is told of these messages; null: they are none of its own.
+-- The events that a hook gets for these messages; null: it is not registered for any of them.
 create function @schema@.events_for(h @schema@.hook, event text, ids uuid[], outputs jsonb) returns jsonb
     language plpgsql
     set plan_cache_mode = force_custom_plan -- see spans_of
@@ -251,7 +251,7 @@ begin
 end
 $$;
 
--- Keeps events for run_failed_hooks. error null: nobody has tried to give them yet.
+-- Keeps events for run_failed_hooks. error null: they were not passed to the hook yet.
 create function @schema@.keep_events(hook_id bigint, events jsonb, error text) returns void
     language sql
 as $$
@@ -259,7 +259,7 @@ as $$
     select hook_id, (e ->> 'tenant_id')::uuid, e, (error is not null)::int, error from jsonb_array_elements(events) e
 $$;
 
--- later: hooks are told afterwards, by run_failed_hooks.
+-- later: run_failed_hooks calls the hooks afterwards.
 create function @schema@.fire(event text, ids uuid[], outputs jsonb, later boolean default false) returns void
     language plpgsql
 as $$
@@ -352,8 +352,9 @@ begin
 end
 $$;
 
--- Gives the events that wait to their hooks, oldest first; returns how many were taken this time. due_only: those not tried
--- yet, and failed ones after a pause that doubles with each try; for a second at most. That is how relays call it.
+-- Passes waiting events to their hooks, oldest first; returns how many were accepted this time. due_only: those not
+-- tried yet, and failed ones after a pause that doubles with each try; for a second at most. That is how relays call
+-- it.
 create function @schema@.run_failed_hooks(max_count int default 100, due_only boolean default false) returns int
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp

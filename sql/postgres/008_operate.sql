@@ -61,7 +61,7 @@ begin
 end
 $$;
 
--- Some dead letters live again; see retry. Each has its message still: retention keeps it as long as the dead letter.
+-- Retries some dead letters; see retry. Each still has its message: retention keeps it as long as the dead letter.
 create function @schema@.retry_some(ids uuid[], actor text, reason text) returns void
     language plpgsql
 as $$
@@ -114,9 +114,9 @@ begin
 end
 $$;
 
--- A dead message lives again: a fresh budget, attempt numbers go on. Where its key went on without it, its place in the
--- order is gone, so it has none any more, and the receiver is told (redriven). Where it held its key, it goes first.
--- In steps, so that what is held at once does not grow with what is asked for.
+-- Retries dead letters: each gets a fresh budget, and attempt numbers continue. If its key continued without it, it no
+-- longer has a place in the order, and the receiver is told (redriven). If it held its key, it is delivered first. In
+-- steps, so that the memory needed does not grow with the number of messages.
 create function @schema@.retry(ids uuid[] default null, namespace text default null, topic text default null,
     tenant uuid default null, code text default null, before timestamptz default null, max_count int default 10000,
     actor text default null, reason text default null) returns bigint
@@ -168,7 +168,7 @@ begin
 end
 $$;
 
--- A pause is of everything, of namespaces and topics, or of a sink.
+-- A pause applies to everything, to namespaces and topics, or to a sink.
 create function @schema@.check_pause(namespace text, topic text, sink text) returns void
     language plpgsql
 as $$
@@ -185,8 +185,8 @@ end
 $$;
 
 -- Pauses everything (no argument), a namespace, a topic, or a sink (a sink's name; relays obey it). Namespace
--- and topic may be patterns with * and ?, which hold for topics that come later, too.
--- Producers go on; messages gather. What is out under a lease is finished.
+-- and topic may be patterns with * and ?, which also apply to topics that come later.
+-- Producers continue, and messages accumulate. Messages that are already claimed are finished.
 create function @schema@.pause(namespace text default null, topic text default null, sink text default null,
     actor text default null, reason text default null) returns boolean
     language plpgsql security definer

@@ -4,7 +4,7 @@
 -- tried a few times, and is its own transaction: purge does one step per call, and reports whether there is more.
 --
 --   ATTACH       SHARE UPDATE EXCLUSIVE on the parent (producers go on), ACCESS EXCLUSIVE on the default partition, which
---                is read as a whole: so it must be small, and is put aside where it is not (renew_default)
+--                is read as a whole: so it must be small; if it is not, it is set aside (renew_default)
 --   TRUNCATE     ACCESS EXCLUSIVE on the old leaf only
 --   DROP         ACCESS EXCLUSIVE on the parent, behind any producer's open transaction: may fail, and then the empty
 --                leaf waits for the next purge
@@ -51,7 +51,7 @@ begin
 end
 $$;
 
--- Makes the partitions of one period. Runs as the owner.
+-- Creates the partitions of one period. Runs as the owner.
 create function @schema@.make_period(p_start timestamptz, p_finish timestamptz) returns void
     language plpgsql
 as $$
@@ -75,7 +75,7 @@ begin
 end
 $$;
 
--- Whether a default partition holds rows of a period, or is so large that nobody should wait for it to be read.
+-- Whether a default partition holds rows of a period, or is too large to be read as a whole.
 create function @schema@.default_in_the_way(low uuid, high uuid) returns boolean
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -279,11 +279,11 @@ begin
 end
 $$;
 
--- The steps of purge. Each does at most one thing and says what, or nothing; a lock that is not to be had is an error.
+-- The steps of purge. Each does at most one thing and reports it; a lock that it cannot get is an error.
 
 -- How wide a period is: as configured, but never so narrow that there would be more than some three dozen of them. Every
 -- statement that reaches for a message by its id takes a lock on each partition, and their number must not grow with the
--- retention time. What is kept for ever gets a new one every few weeks.
+-- retention time. With unlimited retention there is a new one every few weeks.
 create function @schema@.period_width(s @schema@.namespace) returns interval
     language sql stable
 as $$
@@ -345,7 +345,7 @@ begin
 end
 $$;
 
--- A statement that needs a lock, a few times: what the transaction did before need not be done again.
+-- Tries a statement that needs a lock a few times, so that the transaction's earlier work need not be repeated.
 create function @schema@.patiently(command text) returns void
     language plpgsql
 as $$
@@ -453,7 +453,7 @@ begin
 end
 $$;
 
--- One step of retention. Call until more is false; by any relay, by cron, by hand, by several at once.
+-- One step of retention. Call it until more is false; any relay, cron job or operator may, even concurrently.
 create function @schema@.purge() returns table (action text, detail text, removed bigint, more boolean)
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -566,9 +566,9 @@ begin
 end
 $$;
 
--- Erases the messages about one domain object (V14). Their attempts stay: who, when, how it ended, no content. A message
--- of a key that is still in the queue leaves an empty row there, so that the key's order stays; claim removes it when its
--- turn comes.
+-- Erases the messages about one domain object (V14). Their attempts are kept: worker, time and outcome, no content. A
+-- message of a key that is still in the queue leaves an empty row there, so that the key's order stays; claim removes
+-- it when its turn comes.
 create function @schema@.erase_subject(namespace text, subject text, tenant uuid default null, actor text default null,
     reason text default null) returns bigint
     language plpgsql security definer

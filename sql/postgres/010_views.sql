@@ -5,7 +5,7 @@
 -- 012_rights.sql). So they need no security barrier, which would keep ORDER BY and LIMIT out: a page of them costs what
 -- its rows cost. The others carry the condition themselves, behind a barrier.
 
--- The search_path is fixed, though it is not SECURITY DEFINER: the reader's own could bring a pg_has_role of the reader's.
+-- The search_path is fixed, though it is not SECURITY DEFINER: the reader's could contain another pg_has_role.
 create function @schema@.sees_all() returns boolean
     language sql stable
     set search_path = pg_catalog, pg_temp
@@ -54,7 +54,7 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
                        from (select * from @schema@.attempt union all select * from @schema@.attempt_kept) a
                       where a.message_id = m.id order by a.attempt_no desc limit 1) a on true;
 
--- Those that are neither delivered nor dead, from the queue: however many others there are.
+-- Messages that are neither delivered nor dead, read from the queue: fast however many others there are.
 create view @schema@.queued as
 select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
        case when w.until is null then 'pending' else 'processing' end as status, m.attempts, m.spent, m.max_attempts,

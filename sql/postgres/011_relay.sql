@@ -22,13 +22,13 @@ create table @schema@.tuning (
     reason text
 );
 
--- How many attempts were lost with their worker so far: claim counts them here, where nobody waits for anybody. A claim
--- that is rolled back counts too.
+-- How many attempts were lost with their worker so far: claim counts them in a sequence, so no claim waits. A claim that is
+-- rolled back counts too.
 create sequence @schema@.repair;
 
--- A relay lives. True: it leads, which is to say that it is the eldest of those that live, and reports what all of them
--- would otherwise report twice. Takes no lock that outlives the call, so it works behind a pooler. The state 'stopped' is
--- the last beat. Rows of relays that are long gone go too.
+-- A relay's heartbeat. True: it is the leader, that is, the oldest running relay, which reports what would otherwise be
+-- reported by all. Takes no lock that outlives the call, so it works behind a pooler. The state 'stopped' is the last
+-- beat. Also deletes the rows of relays that stopped long ago.
 create function @schema@.beat(worker text, host text default null, pid int default null, version text default null,
     state text default 'running', every interval default '10 s', info jsonb default null) returns boolean
     language plpgsql security definer
@@ -118,8 +118,8 @@ begin
 end
 $$;
 
--- The age in seconds of the longest due message of every namespace that has one: a loose scan of the index, one step per
--- (lane, priority, shard), as claim does it.
+-- The age in seconds of the message that has been due longest, for every namespace that has one: a loose scan of the
+-- index, one step per (lane, priority, shard), as claim does it.
 create function @schema@.oldest_due(now_is timestamptz) returns table (namespace text, age double precision)
     language sql stable
 as $$
@@ -140,7 +140,7 @@ as $$
      group by l.namespace
 $$;
 
--- The figures of a queue, at a price that does not grow with it. The first row is the total, with a null namespace; then
+-- Counts of the queue, at a cost that does not grow with it. The first row is the total, with a null namespace; then
 -- up to max_namespaces, the fullest first. Exact while the queue's table has no more than max_pages pages. Beyond that
 -- what waits for its turn in the index is still counted up to max_count; the rest is an estimate, from a sample of
 -- max_pages pages, and `estimated` says so. The oldest age is always exact.

@@ -11,7 +11,7 @@ static size_t width(const char *text)
     return wide ? wide : 1;
 }
 
-/* Matches one pattern character other than a star, and sets how far both advance; false if it does not match. */
+/* Matches one pattern character other than a star and advances past it in both; false if it does not match. */
 static bool match_one(const char **glob, const char **text)
 {
     const char *g = *glob;

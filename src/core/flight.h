@@ -51,7 +51,7 @@ struct ob_flight {
     bool expired;                       /* the lease has run out by our own clock */
     bool renewing;                      /* part of the extend under way */
     bool out_of_turn;                   /* sent in a run, and a message before it was not accepted */
-    bool starved;                       /* its sink could not try, for a shortage */
+    bool starved;                       /* its sink could not try, because of a shortage */
     int64_t sent_us, timeout_us;
     struct ob_retry retry; /* retry and max_attempts: as they were when the message was claimed */
     int max_attempts;

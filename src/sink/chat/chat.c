@@ -1,4 +1,4 @@
-/* chat.c - see chat.h: the calls, from a message to its verdict, and those who wait for their turn. */
+/* chat.c - see chat.h: the calls, from a message to its verdict, and the messages that wait for their turn. */
 #include "sink/chat/chat.h"
 
 #include "base/alloc.h"
@@ -183,8 +183,8 @@ static const struct ob_rate *rate_of(const struct ob_chat_call *call)
 static void dispatch(struct ob_chat_call *call);
 static void start_all(outbox_sink *sink);
 
-/* The recipient has gone elsewhere, and nothing was delivered: the message follows, once, and those to come at once. It
- * takes its turn among those to the new place. */
+/* The recipient has moved, and nothing was delivered: this message is sent to the new id, once, and later messages go there
+ * directly. It takes its turn among the messages to the new id. */
 static bool call_follow(struct ob_chat_call *call)
 {
     outbox_sink *sink = call->sink;
@@ -254,8 +254,8 @@ enum outbox_code ob_chat_open(const struct ob_chat_provider *provider, const str
     return OUTBOX_OK;
 }
 
-/* How long this message has to wait, and for whose sake; 0: it goes now. Its place among those to its recipient is kept
- * when it may wait here; that among all is taken when it goes. */
+/* How long this message has to wait, and because of which limit; 0: it is sent now. If it may wait here, its turn among the
+ * messages to its recipient is reserved; it counts towards the overall limit only when it is sent. */
 static int64_t wait_of(struct ob_chat_call *call, enum outbox_sink_scope *scope)
 {
     outbox_sink *sink = call->sink;

@@ -1,7 +1,6 @@
 /* message.c - see chat.h: how a message becomes the document that is posted.
  *
- * A payload is what somebody else wrote: from it come a text and fields, never the address or who it goes to, which are
- * written last. */
+ * A payload is untrusted: text and fields are taken from it, but never the URL or the recipient, which is written last. */
 #include "sink/chat/chat.h"
 
 #include "base/error.h"

@@ -1,7 +1,7 @@
 /* telegram.c - messages of a bot to Telegram: sendMessage of the Bot API. See chat.h.
  *
- * The token is part of the path. What decides is `ok`, the status and `parameters`; descriptions are for people, and
- * error_code is said to change. */
+ * The token is part of the path. `ok`, the status and `parameters` decide; descriptions are for humans, and error_code is
+ * documented as subject to change. */
 #include "base/error.h"
 #include "sink/chat/chat.h"
 

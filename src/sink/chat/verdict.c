@@ -1,5 +1,5 @@
-/* verdict.c - see chat.h: what the end of a call means. What a receiver says is data: it is shown as printable text,
- * without what we sent it in secret. */
+/* verdict.c - see chat.h: what the result of a call means. An answer is untrusted data: it is shown as printable text,
+ * without the secrets that we sent. */
 #include "sink/chat/chat.h"
 
 #include "sink/curl/excerpt.h"
@@ -95,8 +95,8 @@ void ob_chat_quote(struct ob_chat_call *call, const char *text)
 
 /* ---- the verdict ------------------------------------------------------------------------------------------------- */
 
-/* A receiver may answer before it has read all, and then close: libcurl calls that an error, though the answer is there
- * from its first to its last byte. */
+/* A receiver may answer before it has read the whole request, and then close: libcurl reports an error, although the answer
+ * is complete. */
 static bool answered_whole(const struct ob_chat_call *call, CURLcode result)
 {
     curl_off_t length = -1;

@@ -1,7 +1,7 @@
 /* whatsapp.c - messages to WhatsApp by the Cloud API of Meta. See chat.h.
  *
- * What decides is error.code; statuses, subcodes and titles differ from copy to copy. 200 means that Meta has it: that it
- * came to the phone, or did not, is told by a callback later, which has our id in biz_opaque_callback_data. */
+ * error.code decides; statuses, subcodes and titles vary. 200 means that Meta has the message: a later callback, with our
+ * id in biz_opaque_callback_data, reports whether it reached the phone. */
 #include "base/error.h"
 #include "base/value.h"
 #include "sink/chat/chat.h"

@@ -1,8 +1,8 @@
 /* flood.c - see flood.h.
  *
- * One mutex guards the list of users, their sockets and the thread. The watching thread holds it while it looks, so a
- * socket that is being shut down is not closed under its hands. A socket that the library closed without a word is known
- * by its inode, which is another one then. */
+ * One mutex guards the list of users, their sockets and the thread. The watching thread holds it while it checks, so a
+ * socket cannot be closed while it is being shut down. A socket that the library closed without notice is detected by its
+ * inode, which then differs. */
 #include "sink/curl/flood.h"
 
 #include <errno.h>
@@ -16,11 +16,11 @@
 #include <time.h>
 
 enum {
-    LOOK_NS = 10000000,        /* from one look to the next */
-    LOOK_SOON_NS = 1000000,    /* while there are floods: they come in crowds */
-    CROWD = 1000,              /* so many looks after the last flood */
-    LOOK_AT_ALL = 10,          /* so many looks from one at all sockets to the next */
-    LINGER = 100,              /* so many looks after the last answer: to be woken for each would cost the loop more */
+    LOOK_NS = 10000000,        /* interval between checks */
+    LOOK_SOON_NS = 1000000,    /* while there are floods: one is often followed by others */
+    CROWD = 1000,              /* for this many checks after the last flood */
+    LOOK_AT_ALL = 10,          /* all sockets are checked at every n-th check */
+    LINGER = 100,              /* checks after the last answer: waking the thread for each answer would cost more */
     RECEIVE_BUFFER = 64 * 1024 /* what has come is still read after a cut: that is little */
 };
 

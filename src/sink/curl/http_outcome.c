@@ -1,8 +1,8 @@
 /* http_outcome.c - see http_outcome.h.
  *
- * The rules. An answer counts by its status, unless it is a 2xx of which a part never came: then the receiver may have
- * stopped half-way, and the message may or may not be there. Without an answer, what counts is whether a request can
- * have left: if not, the message is certainly not there. */
+ * The rules: an answer is judged by its status, except for an incomplete 2xx: then the receiver may have stopped half-way,
+ * and may or may not have the message. Without an answer, it matters whether a request may have been sent: if not, the
+ * receiver certainly does not have the message. */
 #include "sink/curl/http_outcome.h"
 #include "sink/curl/loop.h"
 #include "sink/shortage.h"
@@ -94,7 +94,7 @@ static enum outbox_sink_outcome by_status(const struct ob_http_end *end)
     case 503: return end->retry_after_s ? OUTBOX_SINK_LIMITED : OUTBOX_SINK_RETRY;
     case 408:
     case 425: return OUTBOX_SINK_RETRY;
-    /* With an Idempotency-Key this says: the first one of that key is still being worked on. */
+    /* With an Idempotency-Key this means: the first request with that key is still being processed. */
     case 409: return end->keyed ? OUTBOX_SINK_RETRY : OUTBOX_SINK_TERMINAL;
     case 401:
     case 403:
@@ -115,7 +115,7 @@ static void judge_status(const struct ob_http_rules *rules, const struct ob_http
 {
     int rule = end->status < 600 ? rules->at[end->status] & ~CLASS : 0;
     verdict->outcome = rule ? (enum outbox_sink_outcome)(rule - 1) : by_status(end);
-    /* A gateway says so when what is behind it is gone; a 500 may be about this message alone. */
+    /* A gateway answers this if the server behind it is down; a 500 may be about this message alone. */
     verdict->unreachable =
         verdict->outcome == OUTBOX_SINK_RETRY && (end->status == 502 || end->status == 503 || end->status == 504);
     snprintf(code, 32, "http_%d", end->status);
@@ -188,7 +188,7 @@ static void judge_failure(const struct ob_http_end *end, char code[32], struct o
         else if (is_garbage(end))
             name = "http_garbage";
     } else if (end->refused) {
-        /* A sink that resolves to a forbidden address needs a person; a message that names one is at fault. */
+        /* A sink whose URL leads to a forbidden address must be fixed by an operator; a message that names one is wrong. */
         verdict->outcome = end->own_address ? OUTBOX_SINK_TERMINAL : OUTBOX_SINK_BLOCKED;
         verdict->local = true;
         name = "http_address_refused";

@@ -1,15 +1,14 @@
 /* loop.c - see loop.h.
  *
- * libcurl tells which sockets it waits for (watch.c), and we tell it when they are ready. When a connection did not come
- * about in time, libcurl 7.88 forgets to go on with the next address of the host, until the time for all of them is over: so
- * we remind it.
+ * libcurl says which sockets it waits for (watch.c), and we tell it when they are ready. If a connect times out, libcurl
+ * 7.88 does not continue with the next address of the host until the time for all of them is up: so we trigger it.
  *
- * A peer that floods keeps libcurl reading. Two things bound that: what an answer may have in all (flood.h), which also
- * ends a call that would not return; and the fair turn: when libcurl wants to go on at once, it goes on in the next turn of
- * the loop, after the others. A timer of 0 ms would be due again within the same turn, for as long as data comes.
+ * A peer that floods keeps libcurl reading. Two things bound that: the limit on the bytes of an answer (flood.h), which also
+ * ends a call that would not return; and fair turns: when libcurl wants to continue at once, it continues in the next turn
+ * of the loop, after the others. A timer of 0 ms would be due again within the same turn, as long as data comes.
  *
- * libcurl closes connections that were unused for too long when it makes or takes one, and else never: so when no call was
- * out for that long, all that are left are closed. */
+ * libcurl closes connections that were unused for too long only when it opens or reuses one: so if there was no call for
+ * that long, we close all that are left. */
 #include "sink/curl/loop_int.h"
 
 #include "base/alloc.h"
@@ -83,7 +82,7 @@ static void collect(ob_curl_loop *loop)
     }
 }
 
-/* Lets every call go on, whether its time has come or not: only this deprecated function does. */
+/* Lets every call continue, due or not: only this deprecated function does that. */
 static void remind(ob_curl_loop *loop)
 {
     int running;
@@ -151,8 +150,8 @@ static void on_turn(uv_idle_t *turn)
     ob_curl_act(turn->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* libcurl: call me in so many milliseconds. It does not ask twice for the same time, so the timer must not be early:
- * the event loop counts whole milliseconds, of which the present one is partly gone. */
+/* libcurl: call me in this many milliseconds. It does not request the same time twice, so the timer must not be early:
+ * the event loop counts whole milliseconds, and the current one is partly over. */
 static int on_timeout(CURLM *multi, long ms, void *data)
 {
     (void)multi;

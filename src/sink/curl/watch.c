@@ -1,13 +1,12 @@
 /* watch.c - the sockets of a curl_loop.
  *
- * When a transfer ends, its connection is kept, and libcurl stops waiting for it until the next one: to leave and enter the
- * poll set for each message would cost two system calls more than the message needs. So a socket that we opened stays
- * watched for reading until it is closed; if it becomes readable in between, which means that the peer closed it, the watch
- * is stopped. Sockets that libcurl makes for itself (the resolver's) are watched just as it says, for their closing is not
- * announced.
+ * When a transfer ends, its connection is kept, and libcurl stops waiting for it until the next one: leaving and entering
+ * the poll set for each message would cost two extra system calls. So a socket that we opened stays watched for reading
+ * until it is closed; if it becomes readable in between, which means that the peer closed it, the watch is stopped. Sockets
+ * that libcurl opens for itself (the resolver's) are watched exactly as it says, because it does not announce their closing.
  *
- * Nor is that of a socket whose connection did not come about in time (libcurl 7.88): it is gone when libcurl says that it
- * waits for it no more, and its number may be somebody else's. A watch knows its socket by the inode. */
+ * Nor does it announce the closing of a socket whose connect timed out (libcurl 7.88): the socket is already closed when
+ * libcurl says that it no longer waits for it, and its number may be reused. So a watch identifies its socket by the inode. */
 #include "sink/curl/loop_int.h"
 
 #include "base/alloc.h"

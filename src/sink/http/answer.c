@@ -1,5 +1,5 @@
-/* answer.c - see answer.h. What a receiver says is data: it is shown as printable text, without what we sent
- * it in secret, for some receivers repeat the request in their errors. */
+/* answer.c - see answer.h. An answer is untrusted data: it is shown as printable text, without the secrets that we sent,
+ * because some receivers repeat the request in their errors. */
 #include "sink/http/answer.h"
 
 #include "sink/curl/excerpt.h"

@@ -1,7 +1,7 @@
 /* http.c - the webhook sink: every message is one HTTP request, and the status of the answer decides.
  *
- * Calls are kept and used again, with their connections. At most one request of a key is out at a time: the host sees
- * to that, for requests on several connections overtake each other. A request is never repeated here.
+ * Calls are kept and reused, with their connections. The host sends at most one request of a key at a time, because
+ * requests on several connections may overtake each other. A request is never repeated here.
  *
  * Thread: the loop's. It must not know where messages come from, nor when they are tried again. */
 #include "base/alloc.h"
@@ -137,8 +137,8 @@ static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code c
     answer(sink, handle, &verdict);
 }
 
-/* A receiver may answer before it has read all, and then close: libcurl calls that an error, though the answer is there
- * from its first to its last byte. */
+/* A receiver may answer before it has read the whole request, and then close: libcurl reports an error, although the answer
+ * is complete. */
 static bool call_answered(const struct call *call, CURLcode result, long status)
 {
     curl_off_t length = -1;
@@ -161,8 +161,8 @@ static void call_end(const struct call *call, CURLcode result, struct ob_http_en
     end->patience_us = call->sink->config.curl.patience_us;
 }
 
-/* A redirect to the same origin, when that is wanted: the signature and what is secret in the headers stay where they
- * were meant for. Only those that keep the method. */
+/* Follows a redirect to the same origin, if configured: the signature and the secrets in the headers are not sent anywhere
+ * else. Only redirects that keep the method. */
 static bool call_follow(struct call *call, const struct ob_http_end *end)
 {
     const char *target = NULL, *here = NULL;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Headers of a message that stay here: what belongs to this hop, or speaks for somebody. */
+/* Headers of a message that are not sent: those of this hop only, and those that claim an identity. */
 static bool withheld(const struct ob_http_config *config, const char *name)
 {
     static const char *const names[] = {"accept-encoding",     "cookie", "host", "keep-alive", "proxy-connection",

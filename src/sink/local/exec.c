@@ -1,10 +1,10 @@
 /* exec.c - the sink that runs a program per message: payload on its standard input, metadata in its environment, and its
  * exit status says how it went.
  *
- * Nothing of a message becomes part of the command: the words are fixed by the configuration, and no shell reads them.
- * A program gets PATH, the variables configured, and OUTBOX_...; no other variable and no descriptor of the relay's. It
- * leads a process group of its own; what it leaves behind in that group is killed when it ends, is cancelled or the sink
- * is closed.
+ * Nothing from a message becomes part of the command: its words are fixed by the configuration, and no shell is involved.
+ * A program gets PATH, the configured variables, and OUTBOX_...; no other variable and no descriptor of the relay. It
+ * leads its own process group; processes that it leaves behind in that group are killed when it ends, is cancelled or the
+ * sink is closed.
  *
  * A run lives until libuv has closed all its handles, which may be after the sink is gone: then run->sink is NULL, and
  * so it is after a verdict or a cancel. On the loop's thread. */
@@ -181,7 +181,7 @@ static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buf)
     *buf = uv_buf_init(shared, sizeof shared);
 }
 
-/* Keeps what is within the limit and lets the rest go by: a program must not hang because it talks too much. */
+/* Keeps output up to the limit and discards the rest: a program must not hang because it writes too much. */
 static void keep(struct run *run, const uv_pipe_t *pipe, const char *data, size_t len)
 {
     struct ob_buf *into = pipe == &run->out ? &run->output : &run->errors;

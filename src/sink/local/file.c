@@ -4,9 +4,9 @@
  * the file if it must, writes every line with one write(2), and syncs once; then all of its lines are accepted. A file
  * that was moved away is noticed before a job, and the path is opened anew: so rotation needs no signal.
  *
- * Threads: the loop's, and a worker of libuv's for the job. From start to end of a job its entries belong to the worker,
- * but for `cancelled`. Lines go out in the order given.
- * A line that could not be written whole is cut off again; where that fails, the next line begins on a new one. */
+ * Threads: the loop's, and a worker of libuv for the job. During a job its entries belong to the worker, except for
+ * `cancelled`. Lines are written in the order given.
+ * A partly written line is truncated again; if that fails, the next message begins on a new line. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "sink/common/option.h"

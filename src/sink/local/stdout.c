@@ -1,8 +1,8 @@
 /* stdout.c - the sink that writes a line per message to standard output.
  *
- * The loop must not stand still because nobody reads the pipe: a piece is written only when poll(2) says that there is
- * room, and a piece is no longer than a pipe takes whole. So the descriptor's flags, which other processes share, stay
- * as they are. A line is accepted when all of it is written. Lines go out one after the other, in the order given.
+ * The loop must not block when nothing reads the pipe: a piece is written only when poll(2) says that there is room, and a
+ * piece is never longer than a pipe takes in one write. So the descriptor's flags, which other processes share, are not
+ * changed. A line is accepted when all of it is written. Lines are written one after another, in the order given.
  *
  * Thread: the loop's. */
 #include "base/alloc.h"

@@ -51,7 +51,7 @@ static int on_begin(void *ctx, char *peer, char *own, int peer_port, int own_por
     (void)own;
     (void)peer_port;
     (void)own_port;
-    /* libcurl goes on without a login when the server offers none. We were told to log in, and do not. */
+    /* libcurl continues without a login if the server offers none. The configuration requires a login, so we stop. */
     if (link->dialled && link->config->user && !link->reply.authenticated) {
         link->no_login = true;
         return CURL_PREREQFUNC_ABORT;
@@ -313,7 +313,7 @@ static void send_mail(struct ob_smtp_link *link, CURL *easy)
     curl_slist_free_all(recipient);
 }
 
-/* Connects, shakes hands, logs in, and asks for nothing. */
+/* Connects, does the TLS handshake, logs in, and sends nothing else. */
 static void ping(struct ob_smtp_link *link, CURL *easy)
 {
     curl_easy_setopt(easy, CURLOPT_UPLOAD, 0L);

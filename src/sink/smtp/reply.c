@@ -127,8 +127,8 @@ static void put_code(const struct ob_smtp_reply *reply, char code[OB_SMTP_CODE])
         snprintf(code, OB_SMTP_CODE, "smtp_%d", reply->code);
 }
 
-/* 4yz. A mail that is told to come back is told so by its sender and recipient: greylisting. A client that is told 421
- * with a policy code is one that is too busy. */
+/* 4yz. A temporary refusal that depends on sender and recipient is greylisting. A 421 with a policy code means that this
+ * client sends too much. */
 static void judge_transient(const struct ob_smtp_end *end, struct outbox_verdict *verdict)
 {
     const struct ob_smtp_reply *reply = end->reply;

@@ -1,8 +1,7 @@
 /* smtp.c - the email sink: every message is one mail to one recipient, and the server's reply decides.
  *
- * Mails are built here and sent by the threads of pool.c. At most one mail of a key is out at a time: the host sees
- * to that. A mail is never sent again here, but for one case: the connection was closed after the last mail, before
- * this one began.
+ * Mails are built here and sent by the threads of pool.c. The host sends at most one mail of a key at a time. A mail is
+ * never sent again here, with one exception: the connection was closed after the last mail, before this one began.
  *
  * Thread: the loop's. It must not know where messages come from, nor when they are tried again. */
 #include "base/alloc.h"

@@ -270,7 +270,7 @@ as $$
                ::bit(64)::bigint
 $$;
 
--- A name, or a pattern with * and ?, as a pattern of LIKE. No name has these two characters.
+-- Converts a name, or a pattern with * and ?, to a LIKE pattern. No name has these two characters.
 create function @schema@.like_of(pattern text) returns text
     language sql immutable
 as $$

@@ -186,11 +186,11 @@ begin
 end
 $$;
 
--- The others; the caller holds their locks. Those that go on get a due time; the ids to be buried come back in dying.
--- What is back at once (released, interrupted) keeps its place in the line: sent to the end of it, the first of a key would
--- have everything behind it walked over, and parked, before it is found again.
--- What is put off (limited, blocked, silent) spends nothing, so it is counted by itself: the delays of the policy go by that
--- count. Limited or blocked as its last attempt was, with the same code, it is not written down again.
+-- Settles the others; the caller holds their locks. Those that will be tried again get a due time; dying returns the
+-- ids to bury. A message that is due again at once (released, interrupted) keeps its place in the index: otherwise
+-- claims would read and park everything behind the first message of a key before they find it again. A deferred message
+-- (limited, blocked, silent) spends nothing, so deferrals are counted separately, and its delays follow that count. If
+-- it is limited or blocked as in its last attempt, with the same code, that is not recorded again.
 create function @schema@.settle_others(ids uuid[], tokens bigint[], outcomes int[], codes text[], errors text[],
     refs text[], delays bigint[], latencies bigint[], budgets int[], worker text, v_now timestamptz, out done uuid[],
     out dying uuid[])

@@ -19,8 +19,8 @@
 -- Time. A statement_timeout that ends a hook ends no settle. It comes only once in a statement, so after it no other hook
 -- is called: the events wait in hook_failure, with no tries. A claim calls no hook at all: its events wait there too.
 
--- What sinks returned, as JSON. What is none, or too deep or too large to be stored as such, is a JSON string: that one, and
--- no other.
+-- The sinks' outputs as JSON. An output that is not JSON, or too deep or too large to be stored as such, becomes a JSON
+-- string; the others are unchanged.
 create function @schema@.as_json(texts text[]) returns jsonb[]
     language plpgsql stable
     set search_path = pg_catalog, pg_temp
@@ -130,8 +130,8 @@ begin
 end
 $$;
 
--- Prepared statements do not go with a subtransaction. Those that a hook made, maybe under a name that the worker uses, go
--- now; those that it removed are for the worker to prepare again (26000).
+-- Prepared statements are not rolled back with a subtransaction. Those that a hook made, maybe under a name that the
+-- worker uses, are removed now; those that it removed, the worker must prepare again (26000).
 create function @schema@.remove_prepared(things text[]) returns void
     language plpgsql
 as $$
@@ -146,7 +146,7 @@ begin
 end
 $$;
 
--- The function of a hook, as it is now, unless it may not be called any more.
+-- The current function of a hook, unless it may no longer be called.
 create function @schema@.hook_function(h @schema@.hook) returns oid
     language plpgsql
 as $$

@@ -87,10 +87,11 @@ begin
 end
 $$;
 
--- Nobody purged for long, and rows fell into the default partitions. They are put aside as a whole, as parts of message_kept
--- and attempt_kept, and empty ones take their places: however many rows there are, none is read. From the locks on,
--- ACCESS EXCLUSIVE on the parents, only the catalog changes. They are kept to the end of the transaction, so that the period
--- can have its partitions before the next row comes. What is aside leaves with the left-overs. Runs as the owner.
+-- Purge did not run for a long time, and rows went to the default partitions. These are set aside as a whole, as
+-- children of message_kept and attempt_kept, and replaced by empty ones: however many rows there are, none is read.
+-- After the locks are taken, ACCESS EXCLUSIVE on the parents, only the catalog changes. The locks are held to the end
+-- of the transaction, so that the period gets its partitions before the next row arrives. Rows set aside are removed
+-- with the leftovers. Runs as the owner.
 create function @schema@.renew_defaults() returns void
     language plpgsql
 as $$
@@ -159,9 +160,9 @@ begin
 end
 $$;
 
--- Moves out of a period what must outlive its partition: what is in the queue or dead, and what was settled late. What is
--- left is none of these, and nothing can make it so again. Returns how many were moved. Runs as api, which sees all tenants'
--- rows.
+-- Moves rows that must outlive their partition out of a period: those in the queue or dead, and those settled late. The
+-- remaining rows are none of these, and can never become so again. Returns how many were moved. Runs as api, which sees
+-- all tenants' rows.
 create function @schema@.keep_messages(low uuid, high uuid, cutoff timestamptz, stubs boolean, most bigint) returns bigint
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -217,8 +218,8 @@ as $$
         on conflict do nothing
 $$;
 
--- Left-overs of retired periods: a bounded number of rows a call. attempt_kept and the default of attempt are emptied as a
--- whole, by the owner, once nothing in them is needed: see purge.
+-- Removes leftovers of retired periods: a bounded number of rows per call. attempt_kept and the default of attempt are
+-- emptied as a whole, by the owner, once nothing in them is needed: see purge.
 create function @schema@.sweep_leftovers(messages_before timestamptz, attempts_before timestamptz) returns bigint
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -362,8 +363,8 @@ begin
 end
 $$;
 
--- What is wanted of a leaf is moved before it is locked, some thousand rows a call. Under the lock there is only left to see
--- what an open transaction has added meanwhile.
+-- Rows of a leaf that are still needed are moved before it is locked, some thousand per call. Under the lock, only what
+-- an open transaction has added meanwhile remains to be checked.
 create function @schema@.purge_empty(messages_before timestamptz, attempts_before timestamptz, out action text, out leaf text,
     out removed bigint)
     language plpgsql
@@ -403,7 +404,8 @@ begin
 end
 $$;
 
--- Emptied leaves. What came into one since (an attempt of a message that is still under way) is kept like the rest.
+-- Drops emptied leaves. Rows added to one since (an attempt of a message that is still undelivered) are kept like the
+-- rest.
 create function @schema@.purge_drop(messages_before timestamptz, attempts_before timestamptz) returns text
     language plpgsql
 as $$
@@ -509,12 +511,13 @@ begin
 end
 $$;
 
--- Erases a tenant: messages, attempts, dead letters, keys. Runs as the owner, who is held by row security and so reaches
--- just this tenant's rows, and whom the append-only guard lets pass. Only this act remains, without its content.
+-- Erases a tenant: messages, attempts, dead letters, keys. Runs as the owner, which row security restricts to this
+-- tenant's rows, and which may pass the append-only guard. Only this act is kept, without content.
 --     create trigger ... after delete on tenants ... perform outbox.erase_tenant(old.id)
 --
--- Keys come first: there it waits for the tenant's producers, and what they commit is there for the statements that follow.
--- Whatever else it waits for (a settle, a retry) may have put something where it looked already; so it looks again.
+-- Keys come first: there it waits for the tenant's producers, and the following statements see what they commit.
+-- Anything else that it waits for (a settle, a retry) may add rows to a table that is already done; so it repeats until
+-- it finds nothing, at most ten times.
 create function @schema@.erase_tenant(tenant uuid, actor text default null, reason text default null) returns bigint
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp

@@ -200,8 +200,9 @@ begin
 end
 $$;
 
--- From here on only the owner makes objects in the schema, its partitions. The roles that run foreign code cannot even look
--- into it. A role needs the right to create in a schema to be given an object there, unless a superuser gives it.
+-- From here on only the owner creates objects in the schema: partitions. The roles that run foreign code have no access
+-- to it. A role needs the right to create in a schema to become the owner of an object there, unless a superuser
+-- transfers it.
 grant create on schema @schema@ to @owner@, @api@, @hooks@, @nobody@;
 do $$
 declare

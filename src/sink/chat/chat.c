@@ -80,7 +80,7 @@ static struct ob_chat_call *call_take(outbox_sink *sink, uint64_t handle)
     return call;
 }
 
-/* Back to the others, ready for the next message. A ping is made for the occasion. */
+/* Returns the call to the spare ones, ready for the next message. The call of a ping is not kept. */
 static void call_release(struct ob_chat_call *call)
 {
     ob_list_remove(&call->node);
@@ -135,7 +135,7 @@ static struct ob_chat_timer *timer_new(outbox_sink *sink)
     return timer;
 }
 
-/* The one that has waited for longest; NULL when nobody waits. */
+/* The held call that is due first; NULL if there is none. */
 static struct ob_chat_call *first_held(outbox_sink *sink)
 {
     struct ob_chat_call *first = NULL;
@@ -291,7 +291,7 @@ static void give_back(struct ob_chat_call *call, int64_t wait_us, enum outbox_si
     call_release(call);
 }
 
-/* A recipient that is known to have gone elsewhere, perhaps more than once. Its turns are counted there. */
+/* Follows a recipient that is known to have moved, perhaps more than once. Its turns are counted at the new id. */
 static bool redirect(struct ob_chat_call *call)
 {
     outbox_sink *sink = call->sink;
@@ -329,7 +329,7 @@ static void fail_unsent(struct ob_chat_call *call, enum outbox_code code, const 
     call_release(call);
 }
 
-/* Out, into the waiting room, or back. */
+/* Sends the message, holds it, or gives it back. */
 static void dispatch(struct ob_chat_call *call)
 {
     enum outbox_sink_scope scope;
@@ -349,7 +349,7 @@ static void dispatch(struct ob_chat_call *call)
 
 static void on_timer(uv_timer_t *uv);
 
-/* Begins what was started, and sets the clock for those who wait. */
+/* Begins the started calls, and sets the timer for those that wait. */
 static void start_all(outbox_sink *sink)
 {
     ob_curl_go(sink->loop);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TURN_MOST_US = 60 * 1000000 }; /* turns are promised so far ahead */
+enum { TURN_MOST_US = 60 * 1000000 }; /* turns are reserved at most this far ahead */
 
 void ob_chat_peers_init(struct ob_chat_peers *peers)
 {
@@ -80,7 +80,7 @@ int64_t ob_chat_peer_take(struct ob_chat_peer *peer, int64_t now_us, int64_t hol
         ob_rate_take(&peer->rate, ready_us);
         return ready_us - now_us;
     }
-    /* Everyone who is sent off gets a turn of its own: sent off for the same time, they would only meet here again. */
+    /* Each message that is given back gets its own turn: with the same time, they would all come back at once. */
     int64_t turn_us = peer->turn_us + peer->rate.interval_ns / 1000;
     if (turn_us > now_us + TURN_MOST_US)
         turn_us = now_us + TURN_MOST_US;

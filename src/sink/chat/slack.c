@@ -170,7 +170,7 @@ struct word {
     enum reach reach;
 };
 
-/* A channel that is not there ends a message that named it; the sink's own needs a person. */
+/* If the channel does not exist, a message that named it is dead; the sink's own must be fixed by an operator. */
 static const struct word words[] = {
     {"channel_not_found", OUTBOX_SINK_TERMINAL, CHANNEL},
     {"user_not_found", OUTBOX_SINK_TERMINAL, CHANNEL},
@@ -218,7 +218,7 @@ static const struct word words[] = {
     {"service_unavailable", OUTBOX_SINK_RETRY, MESSAGE},
     {"request_timeout", OUTBOX_SINK_RETRY, MESSAGE},
     {"team_added_to_org", OUTBOX_SINK_RETRY, MESSAGE},
-    /* Slack says of these that part of it may have been done. */
+    /* Slack documents that with these errors part of the request may have been done. */
     {"fatal_error", OUTBOX_SINK_UNKNOWN, MESSAGE},
     {"internal_error", OUTBOX_SINK_UNKNOWN, MESSAGE},
 };

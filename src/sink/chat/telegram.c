@@ -125,7 +125,7 @@ static bool telegram_address(const outbox_sink *sink, json_t *body, const char *
     return json_object_set_new(body, "chat_id", id) == 0;
 }
 
-/* The limit counts what is left when the markup is gone: only of plain text do we know that. */
+/* The limit applies to the text without markup: we know its length only for plain text. */
 static const char *telegram_check(const outbox_sink *sink, const json_t *body, const char **why)
 {
     (void)sink;

@@ -141,7 +141,7 @@ static void place_answer(struct ob_curl_names *names, struct ob_curl_place *plac
     names->answer(call, result);
 }
 
-/* Those who come back to wait, while the others are answered, wait for the next lookup. */
+/* Calls that start to wait again while the others are answered wait for the next lookup. */
 static void name_answer(struct ob_curl_names *names, struct ob_curl_name *name, const char *reason)
 {
     struct ob_list callers;

@@ -28,7 +28,7 @@ struct ob_net_range {
             len \
     }
 
-/* What the registries of special purposes name, and what leads into IPv4 by a detour. */
+/* The ranges of the special-purpose registries, and those that lead to IPv4 indirectly. */
 static const struct ob_net_range refused[] = {
     V4(0, 0, 0, 0, 8),                 /* this host */
     V4(10, 0, 0, 0, 8),                /* private */
@@ -80,7 +80,7 @@ static void map_v4(uint8_t bytes[16], const void *v4)
     memcpy(bytes + 12, v4, 4);
 }
 
-/* Returns how many bits stand before the part a CIDR counts; -1 when this is no address. */
+/* Returns how many bits precede the part that a CIDR counts; -1 if this is not an address. */
 static int parse(const char *text, uint8_t bytes[16])
 {
     struct in_addr v4;

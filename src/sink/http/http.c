@@ -123,7 +123,7 @@ static void answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdi
     sink->host->done(sink->host->ctx, handle, verdict);
 }
 
-/* A message that did not get as far as a request. */
+/* A message that failed before a request was made. */
 static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code code, const char *problem,
                           const char *text)
 {
@@ -180,7 +180,7 @@ static bool call_follow(struct call *call, const struct ob_http_end *end)
     return ob_curl_start(&call->curl);
 }
 
-/* Back to the others, ready for the next message. A ping is made for the occasion. */
+/* Returns the call to the spare ones, ready for the next message. The call of a ping is not kept. */
 static void call_release(struct call *call)
 {
     outbox_sink *sink = call->sink;
@@ -196,7 +196,7 @@ static void call_release(struct call *call)
     ob_list_push_front(&sink->spare, &call->node);
 }
 
-/* A ping asks whether messages would be taken: the status of a HEAD says little about that of a POST. */
+/* A ping checks whether messages would be accepted: the status of a HEAD says little about that of a POST. */
 static void judge_ping(const struct ob_http_config *config, const struct ob_http_end *end,
                        struct outbox_verdict *verdict)
 {

@@ -40,7 +40,7 @@ struct outbox_sink {
 
 struct run {
     struct ob_list node;
-    outbox_sink *sink; /* NULL: nobody wants to hear of it */
+    outbox_sink *sink; /* NULL: no verdict is to be reported */
     uint64_t handle;
     uv_process_t process;
     uv_pipe_t in, out, err;
@@ -252,7 +252,7 @@ static int spawn(outbox_sink *sink, struct run *run, char **env)
                                           .flags = UV_PROCESS_DETACHED,
                                           .stdio_count = 3,
                                           .stdio = stdio};
-    /* Some library may have opened a descriptor without O_CLOEXEC: none of them is the program's business. */
+    /* A library may have opened descriptors without O_CLOEXEC: the program must not inherit them. */
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     run->spawned = true;
     run->open_handles++;
@@ -271,7 +271,7 @@ static void could_not_run(struct run *run, int number)
     struct outbox_verdict verdict = OUTBOX_VERDICT_INIT;
     outbox_sink *sink = run->sink;
     run->sink = NULL;
-    /* A shortage of our own is no fault of the message: nothing was tried. */
+    /* A shortage in this process is not the message's fault: nothing was tried. */
     bool ours = number == EAGAIN || number == ENOMEM || number == EMFILE || number == ENFILE;
     verdict.outcome = number == E2BIG ? OUTBOX_SINK_TERMINAL : ours ? OUTBOX_SINK_NOT_SENT : OUTBOX_SINK_BLOCKED;
     verdict.scope = OUTBOX_SCOPE_SINK;

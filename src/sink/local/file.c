@@ -106,7 +106,7 @@ static int open_file(outbox_sink *sink)
         close_file(sink);
     if (sink->fd >= 0)
         return 0;
-    /* O_NONBLOCK: a named pipe without a reader must not hold the thread for ever. */
+    /* O_NONBLOCK: a named pipe without a reader must not block the thread forever. */
     sink->fd = open(sink->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | sink->nofollow,
                     sink->mode);
     if (sink->fd < 0)
@@ -117,7 +117,7 @@ static int open_file(outbox_sink *sink)
     return 0;
 }
 
-/* Takes half a line back, if nobody wrote behind it. */
+/* Removes a partly written line, if nothing was written after it. */
 static void cut(outbox_sink *sink, size_t written)
 {
     struct stat now;
@@ -222,7 +222,7 @@ static void file_deliver(outbox_sink *sink, const struct outbox_sink_item *items
     start_job(sink);
 }
 
-/* A line in a job is written all the same; nobody hears of it. */
+/* A line in a job is still written, but not reported. */
 static void file_cancel(outbox_sink *sink, uint64_t handle)
 {
     OB_LIST_EACH (it, &sink->job) {
@@ -286,7 +286,8 @@ static enum outbox_code file_open(const struct outbox_sink_option *options, size
     sink->work.data = sink;
     sink->sync = ob_option_bool(&get, "fsync");
     sink->path = ob_strdup(ob_option_string(&get, "path"));
-    /* Whoever may write to the folder could lead us to any file that we may write to. Into /dev only root puts links. */
+    /* With a link, anyone who may write to the folder could redirect us to any file that we may write to. In /dev only root
+ * creates links. */
     bool follow = ob_option_bool(&get, "symlinks") || (sink->path && strncmp(sink->path, "/dev/", 5) == 0);
     sink->nofollow = follow ? 0 : O_NOFOLLOW;
     sink->queue.host = host;

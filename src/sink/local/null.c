@@ -1,4 +1,4 @@
-/* null.c - the sink that takes everything at once and keeps nothing: for measuring, and for topics nobody wants.
+/* null.c - the sink that accepts everything at once and keeps nothing: for benchmarks, and for unwanted topics.
  *
  * It answers from within deliver, on the loop's thread. It keeps no state but its host. */
 #include "base/alloc.h"

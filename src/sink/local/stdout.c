@@ -32,7 +32,7 @@ struct outbox_sink {
 
 static const struct outbox_sink_setting settings[] = {OB_TEXT_LINE_SETTING, {0}};
 
-/* Nobody reads any more, or the disk behind it is full. What was begun may have been read. */
+/* The reader is gone, or the disk behind it is full. A partly written line may have been read. */
 static void fail(outbox_sink *sink, int number)
 {
     struct ob_list failed, *node;

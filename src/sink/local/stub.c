@@ -1,7 +1,7 @@
 /* stub.c - a sink that answers what a script says: for tests and for trying configurations out.
  *
- * It can be the receiver of a test of crashes: what it accepts is one line in its ledger, written with one write(2)
- * before the verdict is given. A line in the ledger means: the receiver has it.
+ * It can be the receiver in crash tests: each accepted message is one line in its ledger, written with one write(2) before
+ * the verdict is given. A line in the ledger means that the receiver has the message.
  *
  * Order: an item that follows waits until the one before it was answered. On the loop's thread; one timer, and a queue
  * in the order of its times, because all deliveries take the same time. */

@@ -107,7 +107,7 @@ static void drop_followers(struct ob_text_queue *queue, struct ob_list *node)
         ob_text_entry_end(queue, entry_at(lost.next), OUTBOX_SINK_NOT_SENT, 0);
 }
 
-/* A line that is begun must be ended, or it would run into the next. */
+/* A partly written line must be completed, or it would run into the next. */
 void ob_text_queue_cancel(struct ob_text_queue *queue, uint64_t handle)
 {
     OB_LIST_EACH (it, &queue->entries) {

@@ -62,7 +62,7 @@ const struct outbox_sink_setting ob_smtp_settings[] = {
     {NULL},
 };
 
-/* A server may think for long. When the host gives up first, the outcome is unknown and the mail is sent again. */
+/* A server may take long to answer. If the host gives up first, the outcome is unknown and the mail is sent again. */
 void ob_smtp_config_check(const struct outbox_sink_check *check)
 {
     const struct ob_options options = {check->options, check->count, ob_smtp_settings};
@@ -242,7 +242,7 @@ static enum outbox_code read_template(const struct ob_options *options, const ch
     return code ? ob_error_set(err, code, "%s: %s", name, why.text) : OUTBOX_OK;
 }
 
-/* What the sink writes itself, what would forge a sender or a path, and what would take a mail apart. */
+/* Fields that the sink writes itself, that would forge a sender or a path, or that would break the structure of a mail. */
 static bool field_reserved(const char *name)
 {
     static const char *const names[] = {"from",        "sender",   "to",   "cc",         "bcc",

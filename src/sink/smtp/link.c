@@ -20,7 +20,7 @@ static size_t on_line(char *data, size_t size, size_t count, void *ctx)
 {
     struct ob_smtp_link *link = ctx;
     ob_smtp_reply_line(&link->reply, data, size * count);
-    /* libcurl says QUIT to a server that refused a mail, and waits for the answer, before it tells of the refusal. */
+    /* libcurl sends QUIT to a server that refused a mail, and waits for the answer, before it reports the refusal. */
     if (link->reply.begun && ob_smtp_reply_refuses(&link->reply))
         curl_easy_setopt(link->easy, CURLOPT_SERVER_RESPONSE_TIMEOUT, GOODBYE_MS / 1000L);
     return size * count;
@@ -195,7 +195,7 @@ static CURLcode perform(struct ob_smtp_link *link)
     link->handed = 0;
     link->dialled = link->starved = link->no_login = false;
     link->error[0] = '\0';
-    /* libcurl waits 120 s for a reply; RFC 5321 wants more patience behind the end of a mail. */
+    /* libcurl waits 120 s for a reply; RFC 5321 requires a longer wait after the end of a mail. */
     curl_easy_setopt(link->easy, CURLOPT_SERVER_RESPONSE_TIMEOUT,
                      (long)((link->config->response_us + 999999) / 1000000));
     return curl_easy_perform(link->easy);
@@ -213,7 +213,7 @@ static bool is_connected(struct ob_smtp_link *link)
     return found;
 }
 
-/* QUIT as a request of its own: for the one that libcurl says when a handle is freed it waits two minutes. */
+/* QUIT as a separate request: libcurl would wait two minutes for the answer to the QUIT that it sends when freeing a handle. */
 static void say_goodbye(struct ob_smtp_link *link)
 {
     link->leaving = true;
@@ -245,8 +245,8 @@ void ob_smtp_link_fini(struct ob_smtp_link *link)
 
 /* ---- a mail ------------------------------------------------------------------------------------------------------ */
 
-/* The server closed the connection after the last mail, or says now that it does: nothing was lost, and a new one costs
- * the message nothing. */
+/* The server closed the connection after the last mail, or says so now: nothing was lost, and a new connection costs the
+ * message no attempt. */
 static bool was_stale(const struct ob_smtp_link *link)
 {
     const struct ob_smtp_reply *reply = &link->reply;

@@ -174,7 +174,7 @@ bool ob_mime_parameter(struct ob_buf *buf, const char *name, const char *value)
         ob_buf_printf(buf, ";\r\n %s=\"%s\"", name, value);
         return true;
     }
-    /* In pieces, for a line has an end: name*0*=UTF-8''..., name*1*=... */
+    /* In pieces, because lines are limited: name*0*=UTF-8''..., name*1*=... */
     for (size_t i = 0, piece = 0; i < len; piece++) {
         ob_buf_printf(buf, ";\r\n %s*%zu*=%s", name, piece, piece ? "" : "UTF-8''");
         for (size_t room = 16; i < len && room; i++, room--)

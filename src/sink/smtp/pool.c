@@ -83,7 +83,7 @@ static void time_after(struct timespec *at, int64_t us)
     }
 }
 
-/* With the lock: the next job; NULL when there was none for so long that the connection is not worth keeping. */
+/* With the lock: the next job; NULL if there was none for so long that the connection should be closed. */
 static struct ob_smtp_job *next_job(struct ob_smtp_pool *pool)
 {
     struct timespec until;
@@ -104,7 +104,7 @@ static struct ob_smtp_job *next_job(struct ob_smtp_pool *pool)
     return NULL;
 }
 
-/* With the lock: how the job went goes to the loop. */
+/* With the lock: passes the finished job to the loop. */
 static void job_report(struct ob_smtp_pool *pool, struct ob_smtp_job *job)
 {
     if (atomic_load(&job->cancelled) || pool->closing) {

@@ -55,7 +55,7 @@ void ob_smtp_reply_line(struct ob_smtp_reply *reply, const char *line, size_t le
         len--;
     if (len < 3 || !is_digit(line[0]) || !is_digit(line[1]) || !is_digit(line[2]))
         return;
-    /* Behind a refusal libcurl says QUIT, and the answer to that comes by here too. */
+    /* After a refusal libcurl sends QUIT, and the answer to that is passed here too. */
     if (strncmp(line, "221", 3) == 0 || (reply->begun && reply->replies && ob_smtp_reply_refuses(reply)))
         return;
     if (!reply->within) {
@@ -152,7 +152,7 @@ static bool is_about_login(const struct ob_smtp_reply *reply)
            is_enhanced(reply, 7, 8) || is_enhanced(reply, 7, 9);
 }
 
-/* 5yz. The sender comes from the configuration: when it is refused, no message will do better, and none is at fault. */
+/* 5yz. The sender comes from the configuration: if it is refused, every message would be, and none of them is wrong. */
 static void judge_permanent(const struct ob_smtp_end *end, struct outbox_verdict *verdict)
 {
     const struct ob_smtp_reply *reply = end->reply;
@@ -223,7 +223,7 @@ static void judge_failure(const struct ob_smtp_end *end, char code[OB_SMTP_CODE]
 void ob_smtp_judge(const struct ob_smtp_end *end, char code[OB_SMTP_CODE], struct outbox_verdict *verdict)
 {
     const struct ob_smtp_reply *reply = end->reply;
-    /* Any 2yz at the end is a yes, though libcurl knows one only. */
+    /* Any 2yz at the end means accepted, although libcurl accepts only one. */
     bool taken = end->stage == OB_SMTP_END && reply->replies == 4 && reply->code / 100 == 2;
     *verdict = (struct outbox_verdict)OUTBOX_VERDICT_INIT;
     if (end->curl == CURLE_OK || taken) {

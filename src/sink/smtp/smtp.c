@@ -45,7 +45,7 @@ static void answer(outbox_sink *sink, uint64_t handle, const struct outbox_verdi
     sink->host->done(sink->host->ctx, handle, verdict);
 }
 
-/* A message that did not get as far as a connection. */
+/* A message that failed before it got a connection. */
 static void answer_unsent(outbox_sink *sink, uint64_t handle, enum outbox_code code, const char *problem,
                           const char *text)
 {
@@ -100,7 +100,7 @@ static void answer_late(outbox_sink *sink, struct ob_smtp_job *job)
     ob_smtp_job_free(job);
 }
 
-/* The host would cancel them in the end, and could not know that nothing was sent. */
+/* Otherwise the host would cancel them later, without knowing that nothing was sent. */
 static void on_late(uv_timer_t *timer)
 {
     outbox_sink *sink = timer->data;

@@ -123,7 +123,7 @@ CREATE TABLE outbox_queue (
     holder       TEXT
 ) STRICT;
 CREATE INDEX outbox_queue_ready ON outbox_queue (lane, prio, due) WHERE state = 0;
--- For claims where there are many lanes: see pick.c.
+-- For claims where there are many lanes: see due_scan.c.
 CREATE INDEX outbox_queue_next ON outbox_queue (prio, due) WHERE state = 0;
 CREATE INDEX outbox_queue_tenant ON outbox_queue (tenant_id, lane, prio, due) WHERE state = 0 AND tenant_id IS NOT NULL;
 CREATE INDEX outbox_queue_lease ON outbox_queue (until) WHERE state = 1;
@@ -230,7 +230,7 @@ CREATE INDEX outbox_act_message ON outbox_act (message_id) WHERE message_id IS N
 CREATE TABLE outbox_pause (
     namespace   TEXT NOT NULL, -- '': all; may be a pattern with * and ?, as may the topic
     topic       TEXT NOT NULL, -- '': all of the namespace
-    sink TEXT NOT NULL, -- a sink by name, heeded by the relay; '': none
+    sink TEXT NOT NULL, -- a sink by name; relays obey it; '': none
     at          INTEGER NOT NULL,
     actor       TEXT NOT NULL,
     reason      TEXT,

@@ -145,7 +145,7 @@ def test_due_times_wake(outbox, waiter):
 
 def test_paused_work_does_not_spin(outbox, waiter):
     """S9 T4: due work that nobody may take wakes nobody, until it is resumed."""
-    outbox.cli("pause", "--namespace", "default", "--reason", "test")
+    outbox.cli("pause", "--namespace", "default", "--force", "--reason", "test")
     outbox.sql(SEND)
     waiting = waiter(700)
     for _ in range(2):

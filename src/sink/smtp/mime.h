@@ -17,7 +17,7 @@ bool ob_mime_mailbox(struct ob_buf *buf, const char *name, const char *display, 
     __attribute__((warn_unused_result));
 /* "Date: ..." in UTC. */
 void ob_mime_date(struct ob_buf *buf, int64_t unix_s);
-/* ; name="value", or in the form of RFC 2231 if the value is not plain ASCII. False as for ob_mime_field. */
+/* ; name="value", or in the form of RFC 2231 if the value is not ASCII, has quotes or backslashes, or is too long. False as for ob_mime_field. */
 bool ob_mime_parameter(struct ob_buf *buf, const char *name, const char *value) __attribute__((warn_unused_result));
 
 /* The text may have any line ends; the output ends with CRLF. */

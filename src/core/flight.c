@@ -11,24 +11,15 @@
 
 #define BIT(n) (1u << (n))
 
-static const struct {
-    const char *name;
-    unsigned to;
-} states[] = {
-    [OB_FLIGHT_FREE] = {"free",
-                        BIT(OB_FLIGHT_WAITING) | BIT(OB_FLIGHT_READY) | BIT(OB_FLIGHT_DONE) | BIT(OB_FLIGHT_FREE)},
-    [OB_FLIGHT_WAITING] = {"waiting", BIT(OB_FLIGHT_READY) | BIT(OB_FLIGHT_SENT) | BIT(OB_FLIGHT_DONE)},
-    [OB_FLIGHT_READY] = {"ready", BIT(OB_FLIGHT_WAITING) | BIT(OB_FLIGHT_SENT) | BIT(OB_FLIGHT_DONE)},
-    [OB_FLIGHT_SENT] = {"sent", BIT(OB_FLIGHT_DONE) | BIT(OB_FLIGHT_FREE)},
-    [OB_FLIGHT_DONE] = {"done", BIT(OB_FLIGHT_SETTLING) | BIT(OB_FLIGHT_FREE)},
-    [OB_FLIGHT_SETTLING] = {"settling", BIT(OB_FLIGHT_DONE) | BIT(OB_FLIGHT_FREE)},
+static const unsigned next_states[] = {
+    [OB_FLIGHT_FREE] = BIT(OB_FLIGHT_WAITING) | BIT(OB_FLIGHT_READY) | BIT(OB_FLIGHT_DONE) | BIT(OB_FLIGHT_FREE),
+    [OB_FLIGHT_WAITING] = BIT(OB_FLIGHT_READY) | BIT(OB_FLIGHT_SENT) | BIT(OB_FLIGHT_DONE),
+    [OB_FLIGHT_READY] = BIT(OB_FLIGHT_WAITING) | BIT(OB_FLIGHT_SENT) | BIT(OB_FLIGHT_DONE),
+    [OB_FLIGHT_SENT] = BIT(OB_FLIGHT_DONE) | BIT(OB_FLIGHT_FREE),
+    [OB_FLIGHT_DONE] = BIT(OB_FLIGHT_SETTLING) | BIT(OB_FLIGHT_FREE),
+    [OB_FLIGHT_SETTLING] = BIT(OB_FLIGHT_DONE) | BIT(OB_FLIGHT_FREE),
 };
-_Static_assert(sizeof states / sizeof states[0] == OB_FLIGHT_STATE_COUNT, "a state without a row");
-
-const char *ob_flight_state_name(enum ob_flight_state state)
-{
-    return states[state].name;
-}
+_Static_assert(sizeof next_states / sizeof next_states[0] == OB_FLIGHT_STATE_COUNT, "a state without a row");
 
 static bool sooner(const struct ob_heap_node *a, const struct ob_heap_node *b)
 {
@@ -116,7 +107,7 @@ static void give_back(struct ob_flights *flights, struct ob_flight *flight)
 
 void ob_flight_set(struct ob_flights *flights, struct ob_flight *flight, enum ob_flight_state state)
 {
-    assert(states[flight->state].to & BIT(state));
+    assert(next_states[flight->state] & BIT(state));
     flights->in_state[flight->state]--;
     flights->in_state[state]++;
     flight->state = state;

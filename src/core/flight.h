@@ -96,6 +96,5 @@ void ob_flight_texts(struct ob_flight *flight, const char *code, const char *err
 
 /* NULL, or the invariant that does not hold. */
 const char *ob_flights_check(const struct ob_flights *flights);
-const char *ob_flight_state_name(enum ob_flight_state state);
 
 #endif

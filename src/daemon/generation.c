@@ -283,11 +283,6 @@ int64_t ob_generation_due(const struct ob_generation *generation)
     return due;
 }
 
-const struct ob_config *ob_generation_config(const struct ob_generation *generation)
-{
-    return generation->set.config;
-}
-
 struct ob_store_loop *ob_generation_store_loop(struct ob_generation *generation, int store)
 {
     return generation->store_loops[store];

@@ -55,7 +55,6 @@ void ob_generation_count_out(struct ob_generation *generation, struct ob_generat
 void ob_generation_tick(struct ob_generation *generation);
 /* Makes the maintenance threads check and count their stores now. */
 void ob_generation_hurry(struct ob_generation *generation, bool unrouted);
-const struct ob_config *ob_generation_config(const struct ob_generation *generation);
 struct ob_store_loop *ob_generation_store_loop(struct ob_generation *generation,
                                                int store); /* NULL before it is started */
 

@@ -129,14 +129,6 @@ static bool stores_ready(const struct ob_health *health)
     return health->stores != NULL;
 }
 
-bool ob_health_ready(struct ob_health *health)
-{
-    pthread_mutex_lock(&health->lock);
-    bool ready = health->phase == OB_HEALTH_RUNNING && stores_ready(health);
-    pthread_mutex_unlock(&health->lock);
-    return ready && ob_health_live(health);
-}
-
 bool ob_health_ready_json(struct ob_health *health, struct ob_buf *buf)
 {
     struct ob_json json;

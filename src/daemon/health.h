@@ -28,8 +28,7 @@ void ob_health_set_store(struct ob_health *health, const char *name, bool ready,
 void ob_health_forget_stores(struct ob_health *health); /* at a reload */
 
 bool ob_health_live(struct ob_health *health);
-bool ob_health_ready(struct ob_health *health);
-/* The answers as JSON documents. Both return the same value as the functions above. */
+/* The answers as JSON documents. The first returns what ob_health_live does; the second whether it is ready. */
 bool ob_health_live_json(struct ob_health *health, struct ob_buf *buf);
 bool ob_health_ready_json(struct ob_health *health, struct ob_buf *buf);
 

@@ -55,7 +55,6 @@ static const struct ob_format formats[] = {
     {"uuid", "a UUID", format_uuid},
     {"json-pointer", "a JSON pointer", format_json_pointer},
     {"relative-json-pointer", "a relative JSON pointer", format_relative_pointer},
-    {"regex", "a regular expression", NULL},
 };
 
 const struct ob_format *ob_format_find(struct ob_text name)

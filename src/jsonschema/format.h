@@ -6,8 +6,8 @@
 
 struct ob_format {
     const char *name;
-    const char *what;                   /* "must be ..." */
-    bool (*check)(struct ob_text text); /* NULL: "regex", which allocates memory and may fail */
+    const char *what; /* "must be ..." */
+    bool (*check)(struct ob_text text);
 };
 
 /* NULL when the name is not known. */

@@ -336,14 +336,6 @@ void ob_regex_free(struct ob_regex *regex)
     ob_free(regex);
 }
 
-uint64_t ob_regex_toil(const struct ob_regex *regex)
-{
-    size_t size = 0;
-    if (regex)
-        pcre2_pattern_info(regex->code, PCRE2_INFO_SIZE, &size);
-    return size / 2;
-}
-
 /* "\\u{1f4e6}", "\\p{Lu}": these braces are not repetitions. */
 static bool is_braced(const char *item)
 {

@@ -16,8 +16,6 @@ enum ob_match { OB_MATCH_NO, OB_MATCH_YES, OB_MATCH_LIMIT, OB_MATCH_NOMEM };
 /* On OUTBOX_INVALID, why holds the reason. */
 enum outbox_code ob_regex_new(struct ob_text pattern, struct ob_regex **regex, char *why, size_t why_size);
 void ob_regex_free(struct ob_regex *regex);
-/* The cost of compiling it, in steps of a match; 0 for NULL. */
-uint64_t ob_regex_toil(const struct ob_regex *regex);
 
 /* Memory for matching, reused for many matches. */
 struct ob_matcher *ob_matcher_new(void);

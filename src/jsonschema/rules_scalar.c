@@ -88,26 +88,10 @@ static bool check_pattern(struct ob_check *check, const struct ob_rule *rule, co
            ob_check_fail(check, rule, step, "must match %s", rule->shown);
 }
 
-/* A short pattern with nested repetitions can compile to a large one, so compiling is paid from the budget. */
-static bool is_regex(struct ob_check *check, struct ob_text text, const struct ob_step *step)
-{
-    char why[128];
-    struct ob_regex *regex;
-    if (!ob_check_spend(check, REGEX_PER_BYTE * text.len, step))
-        return false;
-    enum outbox_code code = ob_regex_new(text, &regex, why, sizeof why);
-    bool spent = ob_check_spend(check, ob_regex_toil(regex), step);
-    ob_regex_free(regex);
-    if (code == OUTBOX_NOMEM)
-        return ob_check_stop(check, code, "", step, NULL);
-    return code == OUTBOX_OK && spent;
-}
-
 static bool check_format(struct ob_check *check, const struct ob_rule *rule, const struct ob_tree *value,
                          const struct ob_step *step)
 {
-    bool fits = rule->format->check ? rule->format->check(value->string) : is_regex(check, value->string, step);
-    return fits || ob_check_fail(check, rule, step, "must be %s", rule->format->what);
+    return rule->format->check(value->string) || ob_check_fail(check, rule, step, "must be %s", rule->format->what);
 }
 
 bool ob_compile_strings(struct ob_compiler *compiler, const struct ob_jsonschema_scope *scope)

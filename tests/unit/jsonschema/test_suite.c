@@ -23,9 +23,11 @@ static const struct {
     {"definitions.json", "invalid definition", "refers to the meta-schema, another document", 1},
     {"optional/content.json", NULL, "contentMediaType and contentEncoding are notes, as 2019-09 has it", 10},
     {"optional/format/idn-hostname.json", NULL, "needs the tables of IDNA", 4},
+    {"optional/format/regex.json", NULL, "patterns in payloads are not compiled", 2},
+    {"optional/ecmascript-regex.json", "ECMA 262 regex non-compliance", "patterns in payloads are not compiled", 1},
 };
 
-enum { LEFT_OUT = 33, LEAST_RUN = 533 };
+enum { LEFT_OUT = 36, LEAST_RUN = 530 };
 
 static struct {
     unsigned run, wrong, out[OB_COUNT(left_out)];

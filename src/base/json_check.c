@@ -1,6 +1,7 @@
 /* json_check.c - see json_check.h. No recursion: the open brackets are kept in an array. */
 #include "base/json_check.h"
 
+#include "base/json_scan.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -19,8 +20,7 @@ static int peek(const struct text *text)
 
 static void skip_space(struct text *text)
 {
-    while (text->at < text->end && (*text->at == ' ' || *text->at == '\n' || *text->at == '\r' || *text->at == '\t'))
-        text->at++;
+    text->at = ob_json_skip_space(text->at, text->end);
 }
 
 static bool take(struct text *text, char c)
@@ -42,30 +42,13 @@ static bool take_word(struct text *text, const char *word)
 
 /* ---- strings ---- */
 
-/* The value of the four digits after \u; -1 when they are not hex digits. */
-static int take_hex(struct text *text)
-{
-    int value = 0;
-    for (int i = 0; i < 4; i++) {
-        int c = peek(text);
-        if (c >= '0' && c <= '9')
-            value = value * 16 + c - '0';
-        else if ((c | 32) >= 'a' && (c | 32) <= 'f' && c > 0)
-            value = value * 16 + (c | 32) - 'a' + 10;
-        else
-            return -1;
-        text->at++;
-    }
-    return value;
-}
-
 static bool take_escape(struct text *text)
 {
     int c = peek(text);
     text->at++;
     if (c != 'u')
         return c > 0 && strchr("\"\\/bfnrt", c) != NULL;
-    int unit = take_hex(text);
+    long unit = ob_json_scan_hex(&text->at, text->end);
     if (!text->strict)
         return unit >= 0;
     if (unit <= 0 || (unit >= 0xdc00 && unit <= 0xdfff))
@@ -74,7 +57,7 @@ static bool take_escape(struct text *text)
         return true;
     if (!take_word(text, "\\u"))
         return false;
-    unit = take_hex(text);
+    unit = ob_json_scan_hex(&text->at, text->end);
     return unit >= 0xdc00 && unit <= 0xdfff;
 }
 
@@ -94,33 +77,12 @@ static bool take_string(struct text *text)
 
 /* ---- numbers ---- */
 
-static size_t take_digits(struct text *text)
-{
-    const char *start = text->at;
-    while (text->at < text->end && *text->at >= '0' && *text->at <= '9')
-        text->at++;
-    return (size_t)(text->at - start);
-}
-
 static bool take_number(struct text *text)
 {
-    take(text, '-');
-    bool zero = peek(text) == '0';
-    size_t digits = take_digits(text);
-    if (digits == 0 || (text->strict && digits > DIGITS) || (zero && digits > 1))
+    struct ob_json_digits digits;
+    if (ob_json_scan_number(&text->at, text->end, &digits) != OB_JSON_NUMBER_OK)
         return false;
-    if (take(text, '.')) {
-        digits = take_digits(text);
-        if (digits == 0 || (text->strict && digits > DIGITS))
-            return false;
-    }
-    if (take(text, 'e') || take(text, 'E')) {
-        if (!take(text, '-'))
-            take(text, '+');
-        digits = take_digits(text);
-        return digits > 0 && (!text->strict || digits <= EXPONENT);
-    }
-    return true;
+    return !text->strict || (digits.whole <= DIGITS && digits.fraction <= DIGITS && digits.exponent <= EXPONENT);
 }
 
 /* ---- values ---- */

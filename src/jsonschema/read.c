@@ -2,6 +2,7 @@
  *
  * The values of an open array or object are kept on a stack of bytes until it is closed, and then move to the arena in
  * one piece. */
+#include "base/json_scan.h"
 #include "base/utf8.h"
 #include "jsonschema/tree.h"
 
@@ -49,12 +50,9 @@ static int peek(const struct reader *reader)
 
 static int next_token(struct reader *reader)
 {
-    int c = peek(reader);
-    while (c == ' ' || c == '\n' || c == '\r' || c == '\t') {
-        reader->at++;
-        c = peek(reader);
-    }
-    return c;
+    const char *at = ob_json_skip_space(reader->text + reader->at, reader->text + reader->len);
+    reader->at = (size_t)(at - reader->text);
+    return peek(reader);
 }
 
 static bool read_word(struct reader *reader, const char *word)
@@ -66,44 +64,16 @@ static bool read_word(struct reader *reader, const char *word)
     return true;
 }
 
-static bool is_digit(int c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool read_digits(struct reader *reader)
-{
-    if (!is_digit(peek(reader)))
-        return fail(reader, "a number is missing a digit");
-    while (is_digit(peek(reader)))
-        reader->at++;
-    return true;
-}
-
 static bool read_number(struct reader *reader, struct ob_tree *value)
 {
     size_t start = reader->at;
-    if (peek(reader) == '-')
-        reader->at++;
-    if (peek(reader) == '0') {
-        reader->at++;
-        if (is_digit(peek(reader)))
-            return fail(reader, "a number has a leading zero");
-    } else if (!read_digits(reader)) {
-        return false;
-    }
-    if (peek(reader) == '.') {
-        reader->at++;
-        if (!read_digits(reader))
-            return false;
-    }
-    if (peek(reader) == 'e' || peek(reader) == 'E') {
-        reader->at++;
-        if (peek(reader) == '-' || peek(reader) == '+')
-            reader->at++;
-        if (!read_digits(reader))
-            return false;
-    }
+    struct ob_json_digits digits;
+    const char *at = reader->text + start;
+    enum ob_json_number scanned = ob_json_scan_number(&at, reader->text + reader->len, &digits);
+    reader->at = (size_t)(at - reader->text);
+    if (scanned != OB_JSON_NUMBER_OK)
+        return fail(reader,
+                    scanned == OB_JSON_NUMBER_NO_DIGIT ? "a number is missing a digit" : "a number has a leading zero");
     value->type = OB_NUMBER;
     switch (ob_number_read(&value->number, reader->text + start, reader->at - start, reader->arena)) {
     case OB_NUMBER_OK: return true;
@@ -113,27 +83,12 @@ static bool read_number(struct reader *reader, struct ob_tree *value)
     return fail_at(reader, start, "a number has too many digits or too large an exponent");
 }
 
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Four hexadecimal digits after \u; -1 when they are invalid. */
 static long read_unit(struct reader *reader)
 {
-    long unit = 0;
-    if (reader->len - reader->at < 4)
-        return -1;
-    for (int i = 0; i < 4; i++) {
-        int digit = hex_digit(reader->text[reader->at + (size_t)i]);
-        if (digit < 0)
-            return -1;
-        unit = unit * 16 + digit;
-    }
-    reader->at += 4;
+    const char *at = reader->text + reader->at;
+    long unit = ob_json_scan_hex(&at, reader->text + reader->len);
+    reader->at = (size_t)(at - reader->text);
     return unit;
 }
 
@@ -384,7 +339,7 @@ static bool read_kind(struct reader *reader, struct ob_tree *value, int c)
         reader->depth--;
         return ok;
     }
-    default: return c == '-' || is_digit(c) ? read_number(reader, value) : fail(reader, "not a JSON value");
+    default: return c == '-' || (c >= '0' && c <= '9') ? read_number(reader, value) : fail(reader, "not a JSON value");
     }
 }
 

@@ -91,7 +91,7 @@ def test_full_for_the_command_line(outbox):
     outbox.sql("PRAGMA wal_checkpoint(TRUNCATE)")
     done = subprocess.run([CLI, "send", "t", "-", "--store", "sqlite:" + outbox.path], input=json.dumps(os.urandom(45000).hex()),
                           text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit_files(32768))
-    assert done.returncode == FULL and "no room" in done.stderr, done
+    assert done.returncode == FULL and "no space left" in done.stderr, done
     assert outbox.value("SELECT count(*) FROM outbox_messages") == 1
     outbox.check_sound()
 

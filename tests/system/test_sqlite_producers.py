@@ -452,7 +452,7 @@ def test_views_have_the_columns_of_postgresql(outbox, conn):
                for view in ("outbox_messages", "outbox_attempts", "outbox_dead_letters", "outbox_status", "outbox_acts")}
     assert columns == {
         "outbox_messages": "id namespace topic tenant_id key seq dedupe_key subject recipient correlation_id status attempts"
-                           " spent max_attempts deferred priority next_attempt_at locked_by locked_until parked redriven last_code"
+                           " spent max_attempts max_attempts_from deferred priority next_attempt_at locked_by locked_until parked redriven last_code"
                            " last_error dead_reason created_at updated_at delivered_at expires_at headers content_type"
                            " payload body encoding".split(),
         "outbox_attempts": "attempt_id message_id attempt_no namespace topic tenant_id key seq subject dedupe_key"

@@ -2,6 +2,7 @@
 #include "base/nearest.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum { LONGEST = 60, FAR = 1000 };
 
@@ -45,4 +46,16 @@ void ob_nearest_try(struct ob_nearest *near, const char *candidate)
         near->least = steps;
         near->best = candidate;
     }
+}
+
+bool ob_word_listed(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *at = list; at && *at; at += strspn(at, " ")) {
+        size_t here = strcspn(at, " ");
+        if (here == len && strncasecmp(at, word, len) == 0)
+            return true;
+        at += here;
+    }
+    return false;
 }

@@ -7,6 +7,7 @@
 #ifndef OB_BASE_NEAREST_H
 #define OB_BASE_NEAREST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct ob_nearest {
@@ -16,5 +17,8 @@ struct ob_nearest {
 
 void ob_nearest_init(struct ob_nearest *near, const char *word);
 void ob_nearest_try(struct ob_nearest *near, const char *candidate);
+
+/* Whether the word is in a list separated by spaces, in any case; list may be NULL. */
+bool ob_word_listed(const char *list, const char *word);
 
 #endif

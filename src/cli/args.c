@@ -51,52 +51,42 @@ const struct ob_command *ob_command_find(const char *name)
 
 bool ob_command_takes(const struct ob_command *command, const struct ob_option *option)
 {
-    if (option->global)
-        return true;
-    if (!command)
-        return false;
-    size_t len = strlen(option->field);
-    for (const char *at = command->options; (at = strstr(at, option->field)); at += len)
-        if ((at == command->options || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
-            return true;
-    return false;
+    return option->global || (command && ob_word_listed(command->options, option->field));
 }
 
 /* ---- the nearest word -------------------------------------------------------------------------------------------- */
 
 /* Words that other software uses, and ours. */
 struct word {
-    const char *others, *ours; /* others: separated by spaces, one at each end */
+    const char *others, *ours; /* others: separated by spaces */
 };
 
 static const char *translate(const struct word *words, size_t count, const char *word)
 {
-    size_t len = strlen(word);
     for (size_t i = 0; i < count; i++)
-        for (const char *at = words[i].others; len && (at = strstr(at, word)); at++)
-            if (at > words[i].others && at[-1] == ' ' && at[len] == ' ')
-                return words[i].ours;
+        if (ob_word_listed(words[i].others, word))
+            return words[i].ours;
     return NULL;
 }
 
 const char *ob_nearest_command(const char *name)
 {
     static const struct word words[] = {
-        {" enqueue publish put push emit add ", "send"},
-        {" serve start relay worker dispatch daemon deliver ", "run"},
-        {" ls messages find search query ", "list"},
-        {" get inspect describe view explain ", "show"},
-        {" requeue redrive replay resend revive ", "retry"},
-        {" delete drop remove forget ", "discard"},
-        {" stop hold disable ", "pause"},
-        {" unpause continue enable ", "resume"},
-        {" check lint verify ", "validate"},
-        {" create setup install new ", "init"},
-        {" upgrade schema ddl ", "migrate"},
-        {" stats info queue top ", "status"},
-        {" set ", "configure"},
-        {" clean cleanup vacuum prune ", "purge"},
-        {" diagnose health ping test ", "doctor"},
+        {"enqueue publish put push emit add", "send"},
+        {"serve start relay worker dispatch daemon deliver", "run"},
+        {"ls messages find search query", "list"},
+        {"get inspect describe view explain", "show"},
+        {"requeue redrive replay resend revive", "retry"},
+        {"delete drop remove forget", "discard"},
+        {"stop hold disable", "pause"},
+        {"unpause continue enable", "resume"},
+        {"check lint verify", "validate"},
+        {"create setup install new", "init"},
+        {"upgrade schema ddl", "migrate"},
+        {"stats info queue top", "status"},
+        {"set", "configure"},
+        {"clean cleanup vacuum prune", "purge"},
+        {"diagnose health ping test", "doctor"},
     };
     const char *ours = translate(words, sizeof words / sizeof words[0], name);
     struct ob_nearest near;
@@ -111,27 +101,27 @@ const char *ob_nearest_command(const char *name)
 const char *ob_nearest_option(const struct ob_command *command, const char *name)
 {
     static const struct word words[] = {
-        {" destination dest outlet target ", "sink"},
-        {" url uri dsn database db connection file ", "store"},
-        {" ns ", "namespace"},
-        {" event type ", "topic"},
-        {" state ", "status"},
-        {" count max number top n ", "limit"},
-        {" since offset page ", "after"},
-        {" until older-than ", "before"},
-        {" delay at in ", "deliver-after"},
-        {" ttl expire expires ", "expires-at"},
-        {" idempotency-key idempotency_key ", "dedupe-key"},
-        {" order-key partition-key ", "key"},
-        {" format output ", "json"},
-        {" silent ", "quiet"},
-        {" confirm assume-yes no-confirm ", "yes"},
-        {" who user ", "actor"},
-        {" why message comment ", "reason"},
-        {" once drain exit-when-empty ", "until-empty"},
-        {" example template ", "sample"},
-        {" secrets show-secrets ", "reveal"},
-        {" default unset ", "reset"},
+        {"destination dest outlet target", "sink"},
+        {"url uri dsn database db connection file", "store"},
+        {"ns", "namespace"},
+        {"event type", "topic"},
+        {"state", "status"},
+        {"count max number top n", "limit"},
+        {"since offset page", "after"},
+        {"until older-than", "before"},
+        {"delay at in", "deliver-after"},
+        {"ttl expire expires", "expires-at"},
+        {"idempotency-key idempotency_key", "dedupe-key"},
+        {"order-key partition-key", "key"},
+        {"format output", "json"},
+        {"silent", "quiet"},
+        {"confirm assume-yes no-confirm", "yes"},
+        {"who user", "actor"},
+        {"why message comment", "reason"},
+        {"once drain exit-when-empty", "until-empty"},
+        {"example template", "sample"},
+        {"secrets show-secrets", "reveal"},
+        {"default unset", "reset"},
     };
     const char *ours = translate(words, sizeof words / sizeof words[0], name);
     struct ob_nearest near;

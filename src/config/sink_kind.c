@@ -14,25 +14,12 @@
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-/* Whether word is in a list separated by spaces. */
-static bool listed(const char *list, const char *word)
-{
-    size_t len = strlen(word);
-    for (const char *at = list; at && *at; at += strspn(at, " ")) {
-        size_t here = strcspn(at, " ");
-        if (here == len && strncasecmp(at, word, len) == 0)
-            return true;
-        at += here;
-    }
-    return false;
-}
-
 /* The kind that another common name such as "webhook" means; NULL: none. */
 static const char *kind_meant(const struct ob_loader *ld, const char *word)
 {
     const struct outbox_sink_ops *ops;
     for (size_t i = 0; ld->in->at && (ops = ld->in->at(i)); i++)
-        if (strcasecmp(ops->kind, word) == 0 || listed(ops->also, word))
+        if (strcasecmp(ops->kind, word) == 0 || ob_word_listed(ops->also, word))
             return ops->kind;
     return NULL;
 }
@@ -44,7 +31,7 @@ void ob_sink_kind_words(struct ob_loader *ld, const struct ob_config_sink *sink,
         for (size_t i = 0; i < scope->count; i++) {
             struct ob_entry *entry = &scope->items[i];
             struct ob_config_place place = OB_PLACE_FILE(ld, entry->line);
-            if (entry->used || !listed(at->also, entry->name))
+            if (entry->used || !ob_word_listed(at->also, entry->name))
                 continue;
             entry->used = true;
             ob_loader_problem(ld, true, &place, ob_loader_printf(ld, "%s.%s", scope->path, entry->name), NULL, at->name,

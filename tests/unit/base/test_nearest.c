@@ -31,8 +31,19 @@ static void words(void **state)
     assert_string_equal(nearest(far), "");
 }
 
+/* V11 */
+static void lists(void **state)
+{
+    (void)state;
+    assert_true(ob_word_listed("webhook https", "webhook") && ob_word_listed("webhook https", "HTTPS"));
+    assert_true(ob_word_listed("a  b ", "b"));
+    assert_false(ob_word_listed("webhook https", "http") || ob_word_listed("webhook https", "hook"));
+    assert_false(ob_word_listed("a b", "") || ob_word_listed("", "a") || ob_word_listed(NULL, "a") ||
+                 ob_word_listed("a b", "a b"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(words), cmocka_unit_test(lists)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* tuning.c - reads names and values of run-time settings. The function tune in sql/postgres/011_relay.sql accepts the same. */
+/* tuning.c - reads names and values of run-time settings. The function tune in sql/postgres/012_relay.sql accepts the same. */
 #include "core/tuning.h"
 
 #include "base/error.h"

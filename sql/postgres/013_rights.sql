@@ -48,7 +48,7 @@ create function @schema@.wanted_owner(kind text, name text) returns text
     set search_path = pg_catalog, pg_temp
 as $$
     select case when kind in ('schema', 'table', 'sequence') then 'owner'
-                when kind = 'view' and name in ('messages', 'queued', 'dead_letters', 'acts', 'outbox') then 'owner' -- 010_views.sql
+                when kind = 'view' and name in ('messages', 'queued', 'dead_letters', 'acts', 'outbox') then 'owner' -- 011_views.sql
                 when kind <> 'function' then 'api'
                 when name in ('make_period', 'strip_rights', 'purge', 'purge_create', 'purge_empty', 'purge_drop', 'purge_rest',
                     'patiently', 'renew_defaults', 'drop_aside', 'erase_tenant') then 'owner'

@@ -1,7 +1,9 @@
 -- Tables.
 --
---   message   immutable; written once, never updated; partitioned by its time-ordered id, so retention is a DROP
---   queue     hot and narrow; one row per message that is neither delivered nor dead
+--   message   immutable; written once, never updated; partitioned by its time-ordered id, so retention is a DROP.
+--             Read by the index message_log it is the log: messages in the order of their commits, see 007_log.sql
+--   log_window  a piece of the log that a relay has taken under a lease, or has settled
+--   queue     hot and narrow; one row per message that is neither delivered nor dead, and not in the log any more
 --   attempt   append-only; one row per finished attempt; partitioned like message
 --   dead      dead letters, each with a copy of its message
 --   dedupe    dedupe keys, kept forever; stream: the last seq of every key
@@ -27,13 +29,14 @@ create table @schema@.namespace (
     max_attempts      int check (max_attempts between @max_attempts_min@ and @max_attempts_max@),
     retry_base        interval check (retry_base between '@retry_base_min@ us' and '@retry_base_max@ us'),
     retry_cap         interval check (retry_cap between '@retry_cap_min@ us' and '@retry_cap_max@ us'),
+    lane              text check (lane in ('log', 'queue')), -- where messages wait for their first attempt
     doorbell          boolean,
     retention         interval check (name = '*' or retention is null),
     attempt_retention interval check (name = '*' or attempt_retention is null),
     partition_width   interval check ((name = '*' or partition_width is null) and partition_width between '1 hour' and '10 years')
 );
 insert into @schema@.namespace
-values ('*', 'topic', 'topic', true, 'continue', 1048576, 15, '1 s', '30 min', true, '7 days', null, '1 day');
+values ('*', 'topic', 'topic', true, 'continue', 1048576, 15, '1 s', '30 min', 'queue', true, '7 days', null, '1 day');
 
 -- Not unique on purpose: a unique index would make the first producers of a topic wait for each other's commit. The id
 -- is a digest of the pair, so concurrent producers write identical rows, and readers take any of them.
@@ -51,10 +54,19 @@ create index lane_topic on @schema@.lane (topic);
 create table @schema@.message (
     id             uuid not null,
     created_at     timestamptz not null,
-    tenant_id      uuid,
+    ord            xid8,        -- its place in the log is (ord, pos): its transaction, or that of its key's last message if later
+    pos            bigint,
+    lane           bigint,
     seq            bigint,
+    sid            bigint,      -- the key's stream; null: no order to keep
+    xid            xid8,        -- its transaction, where that is not ord
+    due            timestamptz, -- null: at once
+    expires_at     timestamptz,
+    tenant_id      uuid,
+    bytes          int,         -- of the payload, as it is delivered
+    shard          smallint,    -- of the log: -1 without a key; null: never in the log, it began in the queue
     priority       smallint not null,
-    max_attempts   smallint, -- null: its producer did not say
+    max_attempts   smallint,    -- null: its producer did not say
     namespace      text not null,
     topic          text not null,
     key            text,
@@ -63,7 +75,6 @@ create table @schema@.message (
     recipient      text,
     correlation_id text,
     content_type   text,
-    expires_at     timestamptz,
     headers        jsonb,
     payload        jsonb,
     body           bytea,
@@ -72,10 +83,48 @@ create table @schema@.message (
 ) partition by range (id);
 create index message_tenant on @schema@.message (tenant_id, id) where tenant_id is not null;
 create index message_subject on @schema@.message (subject, id) where subject is not null;
+create index message_log on @schema@.message (shard, ord, pos) where shard is not null;
+create index message_late on @schema@.message (shard, xid) where xid is not null; -- nearly always empty
+create sequence @schema@.pos;
 -- For rows that no partition covers: a producer must never fail because purge did not run.
 create table @schema@.message_default partition of @schema@.message default;
 -- Rows of retired partitions that are still needed: undelivered and dead messages, and those settled late.
 create table @schema@.message_kept (like @schema@.message, primary key (id));
+
+-- Who takes from a shard of the log locks its row here: not an advisory lock, which any login can take.
+create table @schema@.log_shard (
+    shard smallint primary key
+);
+insert into @schema@.log_shard select generate_series(-1, 7);
+
+-- The windows of the log, the newest of each shard being its state; see 007_log.sql.
+create table @schema@.log_window (
+    shard     smallint not null,
+    open      boolean not null,
+    complete  boolean not null,     -- the range between the two snapshots ends with this window
+    size      int not null,         -- messages handed out,
+    remaining int not null,         -- and of those not settled
+    id        bigint not null,      -- per shard, counts up
+    nonce     bigint not null,      -- the worker's; with the id it is the token
+    cluster   bigint not null,      -- whose transaction numbers these are
+    base      bigint not null,      -- messages up to this pos are of the time before a rebase
+    high      bigint not null,      -- no pos that upto sees is higher
+    from_ord  xid8 not null,        -- it has what is after this,
+    from_pos  bigint not null,
+    to_ord    xid8 not null,        -- up to this,
+    to_pos    bigint not null,
+    before    pg_snapshot not null, -- is not visible here,
+    upto      pg_snapshot not null, -- but here,
+    denied    bigint[],             -- is not in these lanes,
+    keys      bigint[],             -- and not of these streams
+    floor     bigint not null,      -- no window before this id is open
+    purged    bigint not null,      -- windows before this id are deleted
+    taken_at  timestamptz not null,
+    until     timestamptz,
+    swept     timestamptz not null, -- when the last look for windows whose lease has ended was
+    holder    text,
+    primary key (shard, id)
+) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
 create table @schema@.queue (
     id           uuid not null primary key,
@@ -173,6 +222,7 @@ create table @schema@.stream (
     digest    uuid primary key,
     sid       bigint not null generated always as identity,
     seq       bigint not null,
+    ord       xid8, -- the place in the log of the key's last message; null: it was never there
     tenant_id uuid,
     namespace text not null,
     topic     text not null, -- '' where the namespace's order_scope is 'namespace'

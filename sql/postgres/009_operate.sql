@@ -244,7 +244,7 @@ create function @schema@.configure(namespace text, name text, value text, actor 
 as $$
 #variable_conflict use_column
 declare
-    known constant text[] := '{dedupe_scope,order_scope,tenant_prefix,on_dead,max_payload,max_attempts,retry_base,retry_cap,doorbell}';
+    known constant text[] := '{dedupe_scope,order_scope,tenant_prefix,on_dead,max_payload,max_attempts,retry_base,retry_cap,lane,doorbell}';
     global constant text[] := '{retention,attempt_retention,partition_width}';
     r @schema@.namespace;
 begin
@@ -280,6 +280,7 @@ begin
             when 'max_attempts' then r.max_attempts := configure.value;
             when 'retry_base' then r.retry_base := configure.value;
             when 'retry_cap' then r.retry_cap := configure.value;
+            when 'lane' then r.lane := configure.value;
             when 'doorbell' then r.doorbell := configure.value;
             when 'retention' then r.retention := replace(configure.value, 'forever', '4000 years');
             when 'attempt_retention' then r.attempt_retention := replace(configure.value, 'forever', '4000 years');
@@ -292,9 +293,9 @@ begin
         r.attempt_retention := case when r.attempt_retention > '4000 years' then '4000 years' else r.attempt_retention end;
         update @schema@.namespace n
            set (dedupe_scope, order_scope, tenant_prefix, on_dead, max_payload, max_attempts, retry_base, retry_cap,
-                doorbell, retention, attempt_retention, partition_width)
+                lane, doorbell, retention, attempt_retention, partition_width)
              = (r.dedupe_scope, r.order_scope, r.tenant_prefix, r.on_dead, r.max_payload, r.max_attempts, r.retry_base,
-                r.retry_cap, r.doorbell, r.retention, r.attempt_retention, r.partition_width)
+                r.retry_cap, r.lane, r.doorbell, r.retention, r.attempt_retention, r.partition_width)
          where n.name = configure.namespace;
     exception when check_violation or data_exception then
         raise exception 'the setting "%" does not take "%"', configure.name, configure.value using errcode = 'OB001',

@@ -16,11 +16,11 @@ as $$
         -- api: what its functions need, and no more. It cannot rewrite an attempt or an act.
         ('relation', 'attempt attempt_kept act', 'api', 'SELECT INSERT'),
         ('relation', 'message archived', 'api', 'SELECT INSERT DELETE'),
-        ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning', 'api',
+        ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning log_window log_shard', 'api',
             'SELECT INSERT UPDATE DELETE'),
         ('relation', 'message_default', 'api', 'SELECT DELETE'),
         ('relation', 'attempt_default period', 'api', 'SELECT'),
-        ('relation', 'repair', 'api', 'USAGE SELECT'),
+        ('relation', 'repair pos', 'api', 'USAGE SELECT'),
         ('function', 'call_hook fire_deferred', 'api', 'EXECUTE'),
         -- owner: what retention and erasure call.
         ('function', 'uuid_at default_in_the_way aside_is_over keep_messages count_messages keep_attempts check_isolation '
@@ -37,7 +37,7 @@ as $$
         ('relation', 'messages queued attempts dead_letters acts', 'relay operator auditor tenant', 'SELECT'),
         ('relation', 'status outbox pause namespace lane relay tuning relays tunings migration', 'relay operator auditor',
             'SELECT'),
-        ('relation', 'message queue attempt dead dedupe act hook hook_failure period', 'operator auditor', 'SELECT'),
+        ('relation', 'message queue attempt dead dedupe act hook hook_failure period log_window', 'operator auditor', 'SELECT'),
         ('relation', 'stream', 'operator', 'SELECT')) w(kind, names, roles, privileges),
         unnest(case w.kind when 'schema' then array[w.names] else string_to_array(w.names, ' ') end) n(name),
         unnest(string_to_array(w.roles, ' ')) r(role), unnest(string_to_array(w.privileges, ' ')) p(privilege)

@@ -13,10 +13,11 @@ cross join lateral (values
     (6, 'dedupe_scope', n.dedupe_scope, null),
     (7, 'tenant_prefix', case when n.tenant_prefix then 'on' when not n.tenant_prefix then 'off' end, null),
     (8, 'max_payload', n.max_payload::pg_catalog.text, null),
-    (9, 'doorbell', case when n.doorbell then 'on' when not n.doorbell then 'off' end, null),
-    (10, 'retention', null, n.retention),
-    (11, 'attempt_retention', null, n.attempt_retention),
-    (12, 'partition_width', null, n.partition_width)
+    (9, 'lane', n.lane, null),
+    (10, 'doorbell', case when n.doorbell then 'on' when not n.doorbell then 'off' end, null),
+    (11, 'retention', null, n.retention),
+    (12, 'attempt_retention', null, n.attempt_retention),
+    (13, 'partition_width', null, n.partition_width)
 ) s(place, name, value, span)
 where n.name operator(pg_catalog.=) '*' or s.value is not null or s.span is not null
 order by n.name operator(pg_catalog.<>) '*', n.name, s.place

@@ -98,7 +98,8 @@ static ob_code check(struct change *change, struct outbox_error *err)
     const char *space = change->name_space ? change->name_space : "";
     size_t len = strlen(space);
     const struct setting *setting = find(change->name);
-    if (strcmp(change->name, "doorbell") == 0 || strcmp(change->name, "partition_width") == 0)
+    if (strcmp(change->name, "doorbell") == 0 || strcmp(change->name, "lane") == 0 ||
+        strcmp(change->name, "partition_width") == 0)
         return ob_error_set(err, OUTBOX_UNSUPPORTED, "the setting \"%s\" has no effect on SQLite", change->name);
     if (!setting)
         return ob_error_set(

@@ -340,6 +340,9 @@ declare
     v_sid bigint;
     v_seq bigint;
     v_first uuid;
+    v_log boolean;
+    v_xid xid8;
+    v_ord xid8; -- null: to the queue
 begin
     if not @schema@.plausible(p_topic, p_namespace, p_key, p_dedupe_key, p_subject, p_recipient, p_correlation_id,
             p_content_type, p_headers, p_priority, p_max_attempts, p_payload is not null or p_body is not null) then
@@ -354,8 +357,9 @@ begin
     select l.id, l.doorbell, coalesce(n.doorbell, s.doorbell), coalesce(n.tenant_prefix, s.tenant_prefix),
            case coalesce(n.dedupe_scope, s.dedupe_scope) when 'topic' then p_topic else '' end,
            case coalesce(n.order_scope, s.order_scope) when 'topic' then p_topic else '' end,
-           coalesce(n.max_payload, s.max_payload), coalesce(p_max_attempts, n.max_attempts, s.max_attempts)
-      into v_lane, v_doorbell, v_ring, v_prefix, v_dedupe_topic, v_order_topic, v_max_payload, v_max_attempts
+           coalesce(n.max_payload, s.max_payload), coalesce(p_max_attempts, n.max_attempts, s.max_attempts),
+           coalesce(n.lane, s.lane) = 'log'
+      into v_lane, v_doorbell, v_ring, v_prefix, v_dedupe_topic, v_order_topic, v_max_payload, v_max_attempts, v_log
       from @schema@.namespace s
       left join @schema@.namespace n on n.name = p_namespace
       left join @schema@.lane l on l.namespace = p_namespace and l.topic = p_topic
@@ -393,31 +397,44 @@ begin
         end if;
     end if;
 
+    v_xid := pg_current_xact_id();
     if p_key is not null then
-        -- The row stays locked until commit: that is what makes seq order commit order.
+        -- The row stays locked until commit: that is what makes seq order commit order. ord is the key's clock: a transaction
+        -- that is older than the last one that used the key takes its place behind that one. A key that used the log
+        -- once stays there, or a switch of the setting would break its order.
         v_stream := @schema@.digest(p_namespace || chr(31) || v_order_topic || chr(31) || coalesce(v_tenant::text, '')
             || chr(31) || p_key);
-        update @schema@.stream s set seq = s.seq + 1 where s.digest = v_stream
-        returning s.sid, s.seq into v_sid, v_seq;
+        update @schema@.stream s
+           set seq = s.seq + 1, ord = case when v_log or s.ord is not null then greatest(s.ord, v_xid) end
+         where s.digest = v_stream
+        returning s.sid, s.seq, s.ord into v_sid, v_seq, v_ord;
         if not found then
-            insert into @schema@.stream as s (digest, seq, tenant_id, namespace, topic, key)
-            values (v_stream, 1, v_tenant, p_namespace, v_order_topic, p_key)
-                on conflict (digest) do update set seq = s.seq + 1
-            returning s.sid, s.seq into v_sid, v_seq;
+            insert into @schema@.stream as s (digest, seq, ord, tenant_id, namespace, topic, key)
+            values (v_stream, 1, case when v_log then v_xid end, v_tenant, p_namespace, v_order_topic, p_key)
+                on conflict (digest) do update
+                   set seq = s.seq + 1, ord = case when v_log or s.ord is not null then greatest(s.ord, v_xid) end
+            returning s.sid, s.seq, s.ord into v_sid, v_seq, v_ord;
         end if;
         if v_digest is not null then
             update @schema@.dedupe d set seq = v_seq where d.digest = v_digest;
         end if;
+    elsif v_log and p_priority = 4 and p_deliver_after is null then
+        v_ord := v_xid;
     end if;
 
-    insert into @schema@.message (id, created_at, tenant_id, seq, priority, max_attempts, namespace, topic, key,
-        dedupe_key, subject, recipient, correlation_id, content_type, expires_at, headers, payload, body, encoding)
-    values (v_id, v_now, v_tenant, v_seq, p_priority, p_max_attempts, p_namespace, p_topic, p_key, p_dedupe_key,
-        p_subject, p_recipient, p_correlation_id, p_content_type, p_expires_at, p_headers, p_payload, p_body,
-        p_encoding);
-    insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard)
-    values (v_id, v_lane, least(coalesce(p_deliver_after, v_now), p_expires_at), v_sid, v_seq, p_expires_at, v_tenant,
-        v_bytes, v_max_attempts, p_priority, coalesce(v_sid % 16, -1));
+    -- pos is drawn after the transaction got its number: see rebase in 007_log.sql.
+    insert into @schema@.message (id, created_at, ord, pos, lane, seq, sid, xid, due, expires_at, tenant_id, bytes, shard,
+        priority, max_attempts, namespace, topic, key, dedupe_key, subject, recipient, correlation_id, content_type, headers,
+        payload, body, encoding)
+    values (v_id, v_now, v_ord, case when v_ord is not null then nextval('@schema@.pos') end, v_lane, v_seq, v_sid,
+        case when v_ord <> v_xid then v_xid end, p_deliver_after, p_expires_at, v_tenant, v_bytes,
+        case when v_ord is not null then coalesce(v_sid % 8, -1) end, p_priority, p_max_attempts, p_namespace, p_topic, p_key,
+        p_dedupe_key, p_subject, p_recipient, p_correlation_id, p_content_type, p_headers, p_payload, p_body, p_encoding);
+    if v_ord is null then
+        insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard)
+        values (v_id, v_lane, least(coalesce(p_deliver_after, v_now), p_expires_at), v_sid, v_seq, p_expires_at, v_tenant,
+            v_bytes, v_max_attempts, p_priority, coalesce(v_sid % 16, -1));
+    end if;
 
     -- The doorbell, last and after the writes: ring only when nobody is busy. See docs/doorbell.md.
     if v_ring and pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, v_doorbell) then
@@ -486,7 +503,8 @@ $$;
 create type @schema@.item as (ord int, id uuid, topic text, payload jsonb, body bytea, content_type text, key text,
     dedupe_key text, tenant_id uuid, namespace text, subject text, recipient text, headers jsonb, priority int,
     deliver_after timestamptz, expires_at timestamptz, max_attempts int, correlation_id text, dedupe_digest uuid,
-    stream_digest uuid, order_topic text, lane bigint, doorbell int, prefix boolean, max_payload int, encoding text, budget int);
+    stream_digest uuid, order_topic text, lane bigint, doorbell int, prefix boolean, max_payload int, encoding text,
+    budget int, log boolean);
 
 -- Reads the array; the settings of each namespace and the lanes known so far come along.
 create function @schema@.read_items(messages jsonb, v_now timestamptz) returns @schema@.item[]
@@ -503,7 +521,8 @@ as $$
                t.order_topic, l.id, case when coalesce(n.doorbell, s.doorbell) then coalesce(l.doorbell, 0) end,
                coalesce(n.tenant_prefix, s.tenant_prefix),
                coalesce(n.max_payload, s.max_payload), m.encoding,
-               coalesce(m.max_attempts, n.max_attempts, s.max_attempts))::@schema@.item order by o.ordinality)
+               coalesce(m.max_attempts, n.max_attempts, s.max_attempts),
+               coalesce(n.lane, s.lane) = 'log')::@schema@.item order by o.ordinality)
       from jsonb_array_elements(messages) with ordinality o(value, ordinality)
      cross join lateral (select r.*, coalesce(r.name_space, 'default') as namespace, @schema@.tenant_for(r.tenant_id) as tenant
               from (select x.*, o.value ->> 'namespace' as name_space,
@@ -593,8 +612,11 @@ declare
     v_items @schema@.item[];
     v_dedupes boolean;
     v_doorbell int;
+    v_xid xid8;
     v_sids bigint[] := '{}';
     v_seqs bigint[] := '{}';
+    v_ords xid8[]; -- null: to the queue
+    v_bytes int[];
 begin
     if jsonb_typeof(messages) is distinct from 'array' or exists (select from jsonb_array_elements(messages) e
             where jsonb_typeof(e) <> 'object') then
@@ -629,40 +651,51 @@ begin
         -- From here on only the new ones have an id; the others are looked up at the end.
         v_items := array(select case when d.id <> i.id then row (i.ord, null, i.topic, null, null, null, i.key, null, null,
                    null, null, null, null, null, null, null, null, null, i.dedupe_digest, null, null, null, null, null,
-                   null, null, null)::@schema@.item else i end
+                   null, null, null, null)::@schema@.item else i end
               from unnest(v_items) i left join @schema@.dedupe d on d.digest = i.dedupe_digest order by i.ord);
     end if;
 
-    if exists (select from unnest(v_items) i where i.stream_digest is not null) then
-        with bumped as (
-            insert into @schema@.stream as s (digest, seq, tenant_id, namespace, topic, key)
-            select i.stream_digest, count(*), (array_agg(i.tenant_id))[1], min(i.namespace), min(i.order_topic), min(i.key)
+    if exists (select from unnest(v_items) i where i.id is not null) then
+        v_xid := pg_current_xact_id();
+        with bumped as ( -- as in put
+            insert into @schema@.stream as s (digest, seq, ord, tenant_id, namespace, topic, key)
+            select i.stream_digest, count(*), case when bool_or(i.log) then v_xid end, (array_agg(i.tenant_id))[1],
+                   min(i.namespace), min(i.order_topic), min(i.key)
               from unnest(v_items) i where i.stream_digest is not null
              group by i.stream_digest order by i.stream_digest
-                on conflict (digest) do update set seq = s.seq + excluded.seq
-            returning s.digest, s.sid, s.seq
+                on conflict (digest) do update
+                   set seq = s.seq + excluded.seq,
+                       ord = case when coalesce(excluded.ord, s.ord) is not null then greatest(s.ord, v_xid) end
+            returning s.digest, s.sid, s.seq, s.ord
         )
-        select array_agg(b.sid order by i.ord), array_agg(b.seq - i.after order by i.ord) into v_sids, v_seqs
-          from (select i.ord, i.stream_digest,
-                       count(*) over (partition by i.stream_digest order by i.ord desc) - 1 as after
+        select array_agg(b.sid order by i.ord), array_agg(b.seq - i.after order by i.ord),
+               array_agg(case when i.stream_digest is not null then b.ord when i.keyless then v_xid end order by i.ord),
+               array_agg(i.bytes order by i.ord)
+          into v_sids, v_seqs, v_ords, v_bytes
+          from (select i.ord, i.stream_digest, i.log and i.priority = 4 and i.deliver_after is null as keyless,
+                       count(*) over (partition by i.stream_digest order by i.ord desc) - 1 as after,
+                       case when i.encoding is null then coalesce(octet_length(i.body), octet_length(i.payload::text))
+                            else @schema@.content_size(i.ord, i.body, i.encoding) end as bytes
                   from unnest(v_items) i) i
           left join bumped b on b.digest = i.stream_digest;
-    end if;
 
-    insert into @schema@.message (id, created_at, tenant_id, seq, priority, max_attempts, namespace, topic, key,
-        dedupe_key, subject, recipient, correlation_id, content_type, expires_at, headers, payload, body, encoding)
-    select i.id, v_now, i.tenant_id, v_seqs[i.ord], i.priority, i.max_attempts, i.namespace, i.topic, i.key, i.dedupe_key,
-           i.subject, i.recipient, i.correlation_id, i.content_type, i.expires_at, i.headers, i.payload, i.body,
-           i.encoding
-      from unnest(v_items) i where i.id is not null;
-    insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard)
-    select i.id, i.lane, least(coalesce(i.deliver_after, v_now), i.expires_at), v_sids[i.ord], v_seqs[i.ord], i.expires_at,
-           i.tenant_id, case when i.encoding is null then coalesce(octet_length(i.body), octet_length(i.payload::text))
-               else @schema@.content_size(i.ord, i.body, i.encoding) end, i.budget, i.priority, coalesce(v_sids[i.ord] % 16, -1)
-      from unnest(v_items) i where i.id is not null;
-    if v_dedupes and cardinality(v_seqs) > 0 then
-        update @schema@.dedupe d set seq = v_seqs[i.ord]
-          from unnest(v_items) i where d.digest = i.dedupe_digest and i.id is not null;
+        insert into @schema@.message (id, created_at, ord, pos, lane, seq, sid, xid, due, expires_at, tenant_id, bytes, shard,
+            priority, max_attempts, namespace, topic, key, dedupe_key, subject, recipient, correlation_id, content_type,
+            headers, payload, body, encoding)
+        select i.id, v_now, v_ords[i.ord], case when v_ords[i.ord] is not null then nextval('@schema@.pos') end, i.lane,
+               v_seqs[i.ord], v_sids[i.ord], case when v_ords[i.ord] <> v_xid then v_xid end, i.deliver_after, i.expires_at,
+               i.tenant_id, v_bytes[i.ord], case when v_ords[i.ord] is not null then coalesce(v_sids[i.ord] % 8, -1) end,
+               i.priority, i.max_attempts, i.namespace, i.topic, i.key, i.dedupe_key, i.subject, i.recipient,
+               i.correlation_id, i.content_type, i.headers, i.payload, i.body, i.encoding
+          from unnest(v_items) i where i.id is not null;
+        insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard)
+        select i.id, i.lane, least(coalesce(i.deliver_after, v_now), i.expires_at), v_sids[i.ord], v_seqs[i.ord],
+               i.expires_at, i.tenant_id, v_bytes[i.ord], i.budget, i.priority, coalesce(v_sids[i.ord] % 16, -1)
+          from unnest(v_items) i where i.id is not null and v_ords[i.ord] is null;
+        if v_dedupes then
+            update @schema@.dedupe d set seq = v_seqs[i.ord]
+              from unnest(v_items) i where d.digest = i.dedupe_digest and i.stream_digest is not null;
+        end if;
     end if;
 
     for v_doorbell in select distinct i.doorbell from unnest(v_items) i where i.id is not null and i.doorbell is not null loop

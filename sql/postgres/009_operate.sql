@@ -301,7 +301,8 @@ begin
         raise exception 'the setting "%" does not take "%"', configure.name, configure.value using errcode = 'OB001',
             hint = 'It takes ' || case configure.name
                 when 'dedupe_scope' then 'topic or namespace' when 'order_scope' then 'topic or namespace'
-                when 'on_dead' then 'continue or hold' when 'tenant_prefix' then 'on or off' when 'doorbell' then 'on or off'
+                when 'on_dead' then 'continue or hold' when 'lane' then 'log or queue'
+                when 'tenant_prefix' then 'on or off' when 'doorbell' then 'on or off'
                 when 'max_payload' then '@max_payload_range@' when 'max_attempts' then '@max_attempts_range@'
                 when 'retry_base' then 'an interval of @retry_base_range@, e.g. 1 s'
                 when 'retry_cap' then 'an interval of @retry_cap_range@, e.g. 30 min'

@@ -132,4 +132,4 @@ def test_the_setting_takes_two_words(conn):
     """N14: and an error names both."""
     from support.roles import error_of
     error = error_of(conn, "SELECT outbox.configure('*', 'lane', 'fast')")
-    assert error.sqlstate == "OB001" and error.diag.message_hint == "It takes log or queue."
+    assert error.sqlstate == "OB001" and error.message_hint == "It takes log or queue."

@@ -38,7 +38,7 @@ void ledger_accept(struct world *world, int index, int number)
 {
     struct msg *msg = &world->msgs[index];
     struct attempt *attempt = attempt_of(world, index, number);
-    bool current = msg->status == MSG_LEASED && msg->attempt_count == number;
+    bool current = msg->status == MSG_LEASED && msg->attempt == number;
     sim_say(world, "accepted m%d attempt %d%s", index, number, current ? "" : ", late");
     if (msg->status == MSG_UNBORN || msg->status == MSG_ROLLED_BACK)
         sim_fail(world, "m%d was rolled back, and is delivered (M1)", index);
@@ -191,10 +191,10 @@ static void check_fault(struct world *world, const struct life *life, const stru
 static void check_settle(struct world *world, struct life *life, const struct outbox_settle *item)
 {
     int index = msg_of(&item->id);
-    const struct attempt *attempt = attempt_of(world, index, (int)item->token);
+    const struct attempt *attempt = attempt_of(world, index, attempt_of_token(item->token));
     bool spends = item->outcome == OUTBOX_RETRY || item->outcome == OUTBOX_UNKNOWN || item->outcome == OUTBOX_FAILED;
     bool unrouted = world->msgs[index].sink < 0 && item->outcome == OUTBOX_FAILED;
-    sim_say(world, "r%d settles m%d attempt %d as %d, delay %d", life->slot, index, (int)item->token,
+    sim_say(world, "r%d settles m%d attempt %d as %d, delay %d", life->slot, index, attempt_of_token(item->token),
             (int)item->outcome, (int)item->delay_us);
     if (!attempt || attempt->machine != life->uid) {
         sim_fail(world, "m%d is settled by a stranger", index);
@@ -244,7 +244,7 @@ void ledger_stopped(struct world *world, const struct life *life)
 {
     for (int i = 0; i < world->plan.messages; i++) {
         const struct msg *msg = &world->msgs[i];
-        const struct attempt *attempt = msg->attempt_count ? &msg->attempts[msg->attempt_count - 1] : NULL;
+        const struct attempt *attempt = msg->attempt ? &msg->attempts[msg->attempt - 1] : NULL;
         if (msg->status == MSG_LEASED && attempt->machine == life->uid && !attempt->excused &&
             !left_to_lease(world, msg, attempt) && life->failures == life->stop_failures)
             sim_fail(world, "r%d stopped and left m%d behind (M15)", life->slot, i);
@@ -255,13 +255,13 @@ void ledger_stopped(struct world *world, const struct life *life)
 void ledger_lost(struct world *world, int index)
 {
     const struct msg *msg = &world->msgs[index];
-    const struct attempt *attempt = &msg->attempts[msg->attempt_count - 1];
+    const struct attempt *attempt = &msg->attempts[msg->attempt - 1];
     const struct life *owner = NULL;
     world->lost_attempts++;
     for (int i = 0; i < RELAYS; i++)
         owner = world->lives[i].uid == attempt->machine ? &world->lives[i] : owner;
     if (!attempt->excused && !left_to_lease(world, msg, attempt) && owner && owner->failures - attempt->failures < 2)
-        sim_fail(world, "m%d attempt %d is lost, and nothing had happened to its relay", index, msg->attempt_count);
+        sim_fail(world, "m%d attempt %d is lost, and nothing had happened to its relay", index, msg->attempt);
 }
 
 /* ---- the sum ---- */
@@ -303,4 +303,5 @@ void ledger_close(struct world *world)
             sim_fail(world, "m%d is delivered %d times in the calm", i, msg->accepted);
         check_attempts(world, msg);
     }
+    log_close(world);
 }

@@ -1,5 +1,6 @@
 /* model_store.c - the contract of a store in memory: leases, tokens, keys, runs, prefetch, attempts and their record. Its
- * rules are those of sql/postgres/005_claim.sql and 006_settle.sql; the contract suite holds the real stores to them. */
+ * rules are those of sql/postgres/005_claim.sql and 006_settle.sql; the contract suite holds the real stores to them. This is
+ * the queue; model_log.c is the log. */
 #include "core/mutant.h"
 #include "sim.h"
 
@@ -12,40 +13,6 @@ struct attempt *attempt_of(struct world *world, int index, int number)
     return number >= 1 && number <= msg->attempt_count ? &msg->attempts[number - 1] : NULL;
 }
 
-void store_enqueue(struct world *world, int index)
-{
-    struct msg *msg = &world->msgs[index];
-    const struct plan *plan = &world->plan;
-    msg->index = index;
-    msg->prev = msg->key = -1;
-    if (sim_chance(world, 5)) {
-        msg->status = MSG_ROLLED_BACK;
-        sim_say(world, "enqueue m%d rolled back", index);
-        return;
-    }
-    msg->status = MSG_PENDING;
-    msg->sink = sim_chance(world, plan->unrouted_percent) ? -1 : (int)sim_between(world, 0, plan->sinks - 1);
-    msg->blind = sim_chance(world, plan->blind_percent);
-    msg->poison = sim_chance(world, plan->poison_percent);
-    msg->local = sim_chance(world, 50);
-    msg->refused = sim_chance(world, plan->refused_percent);
-    msg->max_attempts = msg->asked = (int)sim_between(world, 1, 6);
-    msg->own = sim_chance(world, 40);
-    msg->due_us = sim_store_now(world) + (sim_chance(world, 10) ? sim_between(world, 0, 2 * SECOND) : 0);
-    if (sim_chance(world, plan->keyed_percent)) {
-        msg->key = (int)sim_between(world, 0, plan->keys - 1);
-        msg->seq = ++world->seqs[msg->key];
-        msg->prev = world->last_of_key[msg->key];
-        world->last_of_key[msg->key] = index;
-    }
-    sim_say(world, "enqueue m%d dest %d key %d seq %d", index, msg->sink, msg->key, (int)msg->seq);
-}
-
-static bool over(const struct msg *msg)
-{
-    return msg->status == MSG_DELIVERED || msg->status == MSG_DEAD;
-}
-
 static void bury(struct world *world, struct msg *msg)
 {
     msg->status = MSG_DEAD;
@@ -53,13 +20,18 @@ static void bury(struct world *world, struct msg *msg)
     sim_say(world, "store: m%d is dead, %d spent", msg->index, msg->spent);
 }
 
-/* Whether the message before it lets it go: it is over, taken by this claim, or out under this very name. */
+bool store_has_row(const struct msg *msg)
+{
+    return msg->status == MSG_PENDING || (msg->status == MSG_LEASED && !msg->windowed);
+}
+
+/* Whether the message before it lets it go: it has left the queue, is taken by this claim, or out under this very name. */
 static bool turn(const struct world *world, const struct sim_event *call, const struct msg *msg, const bool *taken)
 {
     if (msg->prev < 0 || OB_MUTANT(STORE_FORGETS_KEY))
         return true;
     const struct msg *prev = &world->msgs[msg->prev];
-    if (over(prev) || taken[msg->prev])
+    if (!store_has_row(prev) || taken[msg->prev])
         return true;
     return call->prefetch && prev->status == MSG_LEASED && prev->holder == call->worker &&
            prev->until_us > sim_store_now(world);
@@ -76,10 +48,10 @@ static bool asked_for(const struct world *world, const struct sim_event *call, c
 static bool due(const struct world *world, const struct msg *msg)
 {
     int64_t now = sim_store_now(world);
-    return (msg->status == MSG_PENDING && msg->due_us <= now) || (msg->status == MSG_LEASED && msg->until_us <= now);
+    return store_has_row(msg) && (msg->status == MSG_PENDING ? msg->due_us : msg->until_us) <= now;
 }
 
-static void lease(struct world *world, struct sim_event *call, struct msg *msg)
+void store_lease(struct world *world, const struct sim_event *call, struct msg *msg)
 {
     if (msg->attempt_count == msg->attempt_room) {
         msg->attempt_room = msg->attempt_room ? msg->attempt_room * 2 : 4;
@@ -96,20 +68,27 @@ static void lease(struct world *world, struct sim_event *call, struct msg *msg)
                          .deferred = msg->deferred,
                          .excused = call->failed || life->uid != call->machine ||
                                     world->now_us < world->outage_until_us || world->now_us < life->paused_until_us};
+    msg->attempt = msg->attempt_count;
     msg->status = MSG_LEASED;
     msg->holder = call->worker;
     msg->until_us = sim_store_now(world) + call->lease_us;
     msg->spent++;
     if (msg->spent > msg->max_attempts)
         sim_fail(world, "m%d: %d attempts spent of %d (M7)", msg->index, msg->spent, msg->max_attempts);
+}
+
+void store_hand_out(const struct world *world, struct sim_event *call, const struct msg *msg)
+{
+    (void)world;
     call->claimed[call->count].msg = msg->index;
     call->claimed[call->count].spent = msg->spent;
     call->claimed[call->count].deferred = msg->deferred;
     call->claimed[call->count].lost = msg->lost;
-    call->claimed[call->count++].attempt = msg->attempt_count;
+    call->claimed[call->count].token = msg->attempt;
+    call->claimed[call->count++].attempt = msg->attempt;
 }
 
-static void claim(struct world *world, struct sim_event *call)
+void store_claim(struct world *world, struct sim_event *call)
 {
     int runs[KEYS] = {0};
     bool *taken = calloc((size_t)world->plan.messages, sizeof *taken);
@@ -122,7 +101,7 @@ static void claim(struct world *world, struct sim_event *call)
         if (msg->key >= 0 && runs[msg->key] >= (msg->spent > 0 ? 1 : call->run))
             continue;
         bool dying = msg->spent >= msg->max_attempts;
-        if (dying && msg->prev >= 0 && !over(&world->msgs[msg->prev]))
+        if (dying && msg->prev >= 0 && store_has_row(&world->msgs[msg->prev]))
             continue; /* dies in its turn, or the next one would go too early */
         bool alone = msg->spent > 0 && msg->spent == msg->max_attempts - 1 &&
                      msg->lost + (msg->status == MSG_LEASED) >= msg->spent;
@@ -131,7 +110,7 @@ static void claim(struct world *world, struct sim_event *call)
             continue;
         }
         if (msg->status == MSG_LEASED) {
-            msg->attempts[msg->attempt_count - 1].outcome = OUTBOX_LOST;
+            msg->attempts[msg->attempt - 1].outcome = OUTBOX_LOST;
             msg->lost++;
             ledger_lost(world, i);
         }
@@ -142,7 +121,8 @@ static void claim(struct world *world, struct sim_event *call)
         if (msg->key >= 0)
             runs[msg->key] += msg->spent > 0 ? call->run : 1;
         taken[i] = true;
-        lease(world, call, msg);
+        store_lease(world, call, msg);
+        store_hand_out(world, call, msg);
         if (OB_MUTANT(STORE_DROPS_ROW) && sim_chance(world, 3)) {
             call->count--;
             msg->status = MSG_DELIVERED;
@@ -155,19 +135,19 @@ static void claim(struct world *world, struct sim_event *call)
     free(taken);
 }
 
-static void settle_one(struct world *world, struct sim_event *call, struct outbox_settle *item)
+void store_settle(struct world *world, struct sim_event *call, struct outbox_settle *item)
 {
     int index = msg_of(&item->id);
     struct msg *msg = &world->msgs[index];
     item->result = OUTBOX_SETTLED;
-    bool held = msg->status == MSG_LEASED && msg->attempt_count == item->token;
+    bool held = msg->status == MSG_LEASED && !msg->windowed && msg->attempt == attempt_of_token(item->token);
     if (OB_MUTANT(NO_FENCING))
-        held = msg->status == MSG_LEASED;
+        held = msg->status == MSG_LEASED && !msg->windowed;
     if (!held) {
         item->result = OUTBOX_SETTLE_LOST;
         return;
     }
-    struct attempt *attempt = &msg->attempts[msg->attempt_count - 1];
+    struct attempt *attempt = &msg->attempts[msg->attempt - 1];
     if (call->call == CALL_EXTEND) {
         msg->until_us = sim_store_now(world) + call->lease_us;
         if (call->asked_us + call->lease_us > attempt->lease_until_us) /* a late one may come after a newer one */
@@ -205,15 +185,48 @@ static void settle_one(struct world *world, struct sim_event *call, struct outbo
     msg->due_us = sim_store_now(world) + item->delay_us;
 }
 
-void store_execute(struct world *world, struct sim_event *call)
+/* ---- a crash of the server ---- */
+
+/* Commits of producers are on disk at once, and with them all before; those of relays some time later. */
+void store_flush(struct world *world)
 {
-    if (call->call == CALL_CLAIM) {
-        claim(world, call);
-        sim_say(world, "store: claim of r%d/%u brings %d", call->slot, (unsigned)call->machine, call->count);
+    size_t count = (size_t)world->plan.messages;
+    if (world->plan.undo == 0 || world->healed)
         return;
+    if (!world->image.msgs)
+        world->image.msgs = calloc(count, sizeof *world->image.msgs);
+    memcpy(world->image.msgs, world->msgs, count * sizeof *world->msgs);
+    for (size_t i = 0; i < count; i++)
+        world->image.msgs[i].flushed =
+            world->msgs[i].attempt ? world->msgs[i].attempts[world->msgs[i].attempt - 1].outcome : 0;
+    log_copy(&world->image.log, &world->log);
+}
+
+void store_undo(struct world *world)
+{
+    if (!world->image.msgs)
+        return;
+    for (int i = 0; i < world->plan.messages; i++) {
+        struct msg *msg = &world->msgs[i], was = *msg;
+        if (was.status == MSG_UNBORN || was.status == MSG_ROLLED_BACK)
+            continue;
+        *msg = world->image.msgs[i];
+        msg->accepted = was.accepted;
+        msg->attempts = was.attempts, msg->attempt_room = was.attempt_room, msg->attempt_count = was.attempt_count;
+        if (msg->attempt)
+            msg->attempts[msg->attempt - 1].outcome = msg->flushed;
+        for (int number = msg->attempt + 1; number <= msg->attempt_count; number++)
+            msg->attempts[number - 1].outcome = OUTBOX_LOST; /* forgotten */
     }
-    for (int i = 0; i < call->count; i++)
-        settle_one(world, call, &call->items[i]);
-    sim_say(world, "store: %s of r%d/%u, %d items", call->call == CALL_SETTLE ? "settle" : "extend", call->slot,
-            (unsigned)call->machine, call->count);
+    log_copy(&world->log, &world->image.log);
+}
+
+void store_free(struct world *world)
+{
+    for (int i = 0; i < world->plan.messages; i++)
+        free(world->msgs[i].attempts);
+    free(world->msgs);
+    free(world->image.msgs);
+    log_free(&world->log);
+    log_free(&world->image.log);
 }

@@ -58,6 +58,21 @@ static const struct {
     ROW(NO_FENCING, "the store takes a settle whatever its token"),
     ROW(STORE_DROPS_ROW, "the store loses a message it was to hand out"),
     ROW(STORE_FORGETS_KEY, "the store hands out messages of a key at will"),
+    ROW(PREFETCH_RELAXED, "the name is trusted though a crash of the store may have undone settles"),
+    ROW(LOG_NO_CLOCK, "a message's place in the log is its own transaction's number"),
+    ROW(LOG_NO_STRAGGLERS, "transactions that ran when the last piece was taken are forgotten"),
+    ROW(LOG_NO_LATE, "of those transactions, rows placed behind their key's last are forgotten"),
+    ROW(LOG_BLOCKED_GO, "a key with rows in the queue is taken from the log"),
+    ROW(LOG_TWO_WINDOWS, "a keyed shard has two open windows"),
+    ROW(LOG_REPAIRS_ONE, "the repair of a window puts back one row"),
+    ROW(LOG_NO_FENCE, "a window is settled whoever holds it"),
+    ROW(LOG_COUNTS_TWICE, "a settle that is repeated counts twice"),
+    ROW(LOG_AGAIN_DROPS, "a settle that is repeated is dropped where an eject without an answer came before it"),
+    ROW(LOG_EJECTS_ALL, "what is settled already becomes a row of the queue when the rest does"),
+    ROW(LOG_CLOSES_EARLY, "a window is closed while rows of it are unsettled"),
+    ROW(LOG_OVERTAKES, "a row goes to the queue while one of its key before it is in the window"),
+    ROW(LOG_CLOCKS_STAY, "keys keep their clocks in another cluster"),
+    ROW(LOG_NO_BASE, "rows from before the rebase come back"),
 #undef ROW
 };
 

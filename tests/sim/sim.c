@@ -9,12 +9,12 @@ enum { DRAIN_S = 600 };
 
 /* ---- faults ---- */
 
-static void excuse(struct world *world, uint32_t machine)
+void sim_excuse(struct world *world, uint32_t machine)
 {
     for (int i = 0; i < world->plan.messages; i++) {
         struct msg *msg = &world->msgs[i];
-        if (msg->status == MSG_LEASED && (machine == 0 || msg->attempts[msg->attempt_count - 1].machine == machine))
-            msg->attempts[msg->attempt_count - 1].excused = true;
+        if (msg->status == MSG_LEASED && (machine == 0 || msg->attempts[msg->attempt - 1].machine == machine))
+            msg->attempts[msg->attempt - 1].excused = true;
     }
 }
 
@@ -26,6 +26,7 @@ static void start_later(struct world *world, int slot, int64_t delay_us)
 static void end_life(struct world *world, struct life *life)
 {
     sink_orphan(world, life);
+    async_forget(life);
     ob_machine_free(life->core);
     life->core = NULL;
     life->paused_until_us = 0;
@@ -36,78 +37,31 @@ static void end_life(struct world *world, struct life *life)
 static void crash(struct world *world, struct life *life)
 {
     sim_say(world, "r%d crashes", life->slot);
-    excuse(world, life->uid);
+    sim_excuse(world, life->uid);
     end_life(world, life);
 }
 
 /* ---- carrying out actions ---- */
-
-static struct sim_event *call_store(struct world *world, struct life *life, const struct ob_action *action)
-{
-    const struct plan *plan = &world->plan;
-    struct sim_event proto = {
-        .slot = life->slot, .machine = life->uid, .lease_us = action->lease_us, .asked_us = life_now(world, life)};
-    bool bad = !world->healed;
-    int64_t way = sim_between(world, 1 * MS, 20 * MS);
-    bool lost = bad && sim_chance(world, plan->lost_request_percent);
-    bool late = bad && !lost && sim_chance(world, plan->late_percent);
-    proto.failed = lost || late || (bad && sim_chance(world, plan->lost_reply_percent));
-    struct sim_event *event = sim_post(world,
-                                       lost   ? 200 * MS
-                                       : late ? sim_between(world, 300 * MS, 3 * SECOND)
-                                              : way,
-                                       lost ? SIM_REPLY : SIM_STORE);
-    if (late) { /* the machine has given up long before the store does it */
-        struct sim_event *gone = sim_post(world, 200 * MS, SIM_REPLY);
-        gone->slot = life->slot, gone->machine = life->uid, gone->failed = true;
-        gone->call = action->kind == OB_ACTION_CLAIM    ? CALL_CLAIM
-                     : action->kind == OB_ACTION_SETTLE ? CALL_SETTLE
-                                                        : CALL_EXTEND;
-    }
-    event->slot = proto.slot, event->machine = proto.machine, event->lease_us = proto.lease_us;
-    event->asked_us = proto.asked_us, event->failed = proto.failed, event->mute = late;
-    return event;
-}
-
-static void do_claim(struct world *world, struct life *life, const struct ob_action *action)
-{
-    ledger_claim(world, life, action);
-    life->claiming = true;
-    struct sim_event *call = call_store(world, life, action);
-    call->call = CALL_CLAIM;
-    call->worker = (uint64_t)life->uid << 32 | action->incarnation;
-    call->limit = action->limit;
-    call->run = action->run;
-    call->prefetch = action->prefetch;
-    call->only = action->only;
-    memcpy(call->shut, action->shut, sizeof *call->shut * (size_t)world->plan.sinks);
-}
-
-static void do_settle(struct world *world, struct life *life, const struct ob_action *action)
-{
-    bool settle = action->kind == OB_ACTION_SETTLE;
-    ledger_settle(world, life, action);
-    struct sim_event *call = call_store(world, life, action);
-    call->call = settle ? CALL_SETTLE : CALL_EXTEND;
-    call->count = action->count;
-    call->items = calloc((size_t)action->count, sizeof *call->items);
-    memcpy(call->items, action->settles, (size_t)action->count * sizeof *call->items);
-    *(settle ? &life->settles : &life->extends) = action->settles;
-}
 
 static void act(struct world *world, struct life *life, const struct ob_action *action)
 {
     sim_say(world, "r%d: %s %d", life->slot, ob_action_name(action->kind),
             action->kind == OB_ACTION_CLAIM ? action->limit : action->count);
     switch (action->kind) {
-    case OB_ACTION_CLAIM: do_claim(world, life, action); break;
+    case OB_ACTION_CLAIM:
+        ledger_claim(world, life, action);
+        async_claim(world, life, action);
+        break;
     case OB_ACTION_DELIVER:
         ledger_deliver(world, life, action);
         sink_deliver(world, life, action);
         break;
     case OB_ACTION_CANCEL: sink_cancel(world, life, action->handle); break;
     case OB_ACTION_SETTLE:
-    case OB_ACTION_EXTEND: do_settle(world, life, action); break;
+    case OB_ACTION_EXTEND:
+        ledger_settle(world, life, action);
+        async_settle(world, life, action);
+        break;
     default:
         ledger_stopped(world, life);
         end_life(world, life);
@@ -170,7 +124,7 @@ static void pump(struct world *world, struct life *life)
     life->tick_us = due;
 }
 
-static void tell(struct world *world, struct life *life, const struct ob_event *event)
+void sim_tell(struct world *world, struct life *life, const struct ob_event *event)
 {
     if (!life->core)
         return;
@@ -201,77 +155,13 @@ static void start(struct world *world, int slot)
     sim_say(world, "r%d begins its life %u", slot, (unsigned)life->uid);
     for (int i = 0; i < world->plan.sinks; i++) {
         if (world->op_paused[i])
-            tell(world, life, &(struct ob_event){.kind = OB_EVENT_PAUSE, .sink = i});
+            sim_tell(world, life, &(struct ob_event){.kind = OB_EVENT_PAUSE, .sink = i});
     }
     if (life->core)
-        tell(world, life, &(struct ob_event){.kind = OB_EVENT_TICK});
+        sim_tell(world, life, &(struct ob_event){.kind = OB_EVENT_TICK});
 }
 
 /* ---- answers ---- */
-
-static void claimed(struct world *world, struct life *life, struct sim_event *reply)
-{
-    struct outbox_delivery *msgs = calloc((size_t)reply->count + 1, sizeof *msgs);
-    char keys[KEYS][16];
-    for (int i = 0; i < KEYS; i++)
-        snprintf(keys[i], sizeof keys[i], "k%d", i / 2); /* of two tenants */
-    for (int i = 0; i < reply->count; i++) {
-        const struct msg *msg = &world->msgs[reply->claimed[i].msg];
-        msgs[i] = (struct outbox_delivery){.size = sizeof msgs[i],
-                                           .token = reply->claimed[i].attempt,
-                                           .name_space = "sim",
-                                           .topic = "t",
-                                           .key = msg->key >= 0 ? keys[msg->key] : NULL,
-                                           .seq = msg->seq,
-                                           .payload = msg->key >= 0 ? "{\"keyed\":1}" : "{\"keyed\":0}",
-                                           .payload_len = 11,
-                                           .attempt = reply->claimed[i].attempt,
-                                           .spent = reply->claimed[i].spent,
-                                           .max_attempts = msg->max_attempts,
-                                           .own_attempts = msg->own,
-                                           .stream = msg->key + 1,
-                                           .deferred = reply->claimed[i].deferred,
-                                           .lost = reply->claimed[i].lost};
-        memcpy(msgs[i].id.bytes, &msg->index, sizeof msg->index);
-    }
-    tell(world, life,
-         &(struct ob_event){.kind = OB_EVENT_CLAIMED, .msgs = msgs, .count = reply->count, .more = reply->more});
-    free(msgs);
-}
-
-static void replied(struct world *world, struct life *life, struct sim_event *reply)
-{
-    static const enum ob_event_kind kinds[][2] = {{OB_EVENT_CLAIMED, OB_EVENT_CLAIM_FAILED},
-                                                  {OB_EVENT_SETTLED, OB_EVENT_SETTLE_FAILED},
-                                                  {OB_EVENT_EXTENDED, OB_EVENT_EXTEND_FAILED}};
-    sim_say(world, "r%d hears: %s", life->slot, ob_event_name(kinds[reply->call][reply->failed]));
-    life->failures += reply->failed;
-    if (reply->call == CALL_CLAIM)
-        life->claiming = false;
-    if (!reply->failed && reply->call == CALL_CLAIM) {
-        claimed(world, life, reply);
-        return;
-    }
-    struct outbox_settle *items = reply->call == CALL_SETTLE ? life->settles : life->extends;
-    for (int i = 0; i < reply->count && !reply->failed; i++)
-        items[i].result = reply->items[i].result;
-    tell(world, life, &(struct ob_event){.kind = kinds[reply->call][reply->failed]});
-}
-
-static void execute(struct world *world, struct sim_event *call)
-{
-    bool down = world->now_us < world->outage_until_us;
-    if (!down)
-        store_execute(world, call);
-    if (call->mute)
-        return;
-    struct sim_event *reply = sim_post(world, call->failed ? 200 * MS : sim_between(world, 1 * MS, 30 * MS), SIM_REPLY);
-    reply->slot = call->slot, reply->machine = call->machine, reply->call = call->call;
-    reply->failed = call->failed || down;
-    reply->count = down ? 0 : call->count;
-    reply->claimed = call->claimed, reply->items = call->items;
-    call->claimed = NULL, call->items = NULL;
-}
 
 /* What the machine can know of a sink that refuses: whether it accepts others. */
 static void judge(struct life *life, int sink, const struct outbox_verdict *verdict, struct attempt *attempt,
@@ -339,7 +229,7 @@ static void stop(struct world *world, struct life *life, int64_t grace_us)
     if (!life->core || life->stop_failures >= 0)
         return;
     life->stop_failures = life->failures;
-    tell(world, life, &(struct ob_event){.kind = OB_EVENT_STOP, .grace_us = grace_us});
+    sim_tell(world, life, &(struct ob_event){.kind = OB_EVENT_STOP, .grace_us = grace_us});
 }
 
 static void heal(struct world *world)
@@ -372,19 +262,35 @@ static void fault(struct world *world, const struct sim_event *event)
             life->crash_in = (int)sim_between(world, 1, 12);
         break;
     case FAULT_PAUSE:
-        excuse(world, life->uid);
+        sim_excuse(world, life->uid);
         if (world->now_us + while_us > life->paused_until_us)
             life->paused_until_us = world->now_us + while_us;
         break;
     case FAULT_RESTART: stop(world, life, sim_between(world, 0, world->plan.machine.lease_us)); break;
     case FAULT_JUMP:
-        excuse(world, 0);
+        sim_excuse(world, 0);
         world->jump_us += sim_between(world, -10 * SECOND, 10 * SECOND);
         break;
     case FAULT_OUTAGE:
-        excuse(world, 0);
+        sim_excuse(world, 0);
         world->outage_until_us = world->now_us + while_us;
         break;
+    case FAULT_UNDO:
+        sim_excuse(world, 0);
+        tx_abort_all(world);
+        store_undo(world);
+        sim_excuse(world, 0);
+        world->outage_until_us = world->now_us + sim_between(world, 10 * MS, SECOND);
+        break;
+    case FAULT_RESTORE:
+        sim_excuse(world, 0);
+        tx_abort_all(world);
+        world->log.cluster++;
+        world->next_xid = sim_chance(world, 50) ? world->next_xid + 1000 : 3;
+        world->last_xid = world->next_xid - 1;
+        store_flush(world);
+        break;
+    case FAULT_LANE: world->queue_lane[event->slot % NAMESPACES] ^= true; break;
     case FAULT_DOWN: world->down_until_us[sink] = world->now_us + while_us; break;
     case FAULT_FREEZE: world->frozen_until_us[sink] = world->now_us + while_us; break;
     case FAULT_BROKEN: world->broken_until_us[sink] = world->now_us + while_us; break;
@@ -405,8 +311,8 @@ static void fault(struct world *world, const struct sim_event *event)
 static void post_faults(struct world *world)
 {
     const struct plan *plan = &world->plan;
-    const int counts[] = {plan->crash,  plan->pause, plan->restart, plan->jump,
-                          plan->outage, plan->down,  plan->freeze,  plan->broken};
+    const int counts[] = {plan->crash,  plan->pause,  plan->restart, plan->jump,    plan->outage, plan->down,
+                          plan->freeze, plan->broken, plan->undo,    plan->restore, plan->lane};
     for (int kind = 0; kind < (int)(sizeof counts / sizeof counts[0]); kind++) {
         for (int i = 0; i < counts[kind]; i++) {
             struct sim_event *event = sim_post(world, sim_between(world, 0, plan->chaos_us), SIM_FAULT);
@@ -425,7 +331,7 @@ static bool drained(const struct world *world)
 {
     for (int i = 0; i < world->plan.messages; i++) {
         enum msg_status status = world->msgs[i].status;
-        if (status == MSG_UNBORN || status == MSG_PENDING || status == MSG_LEASED)
+        if (status < MSG_DELIVERED)
             return false;
     }
     return true;
@@ -436,33 +342,31 @@ static void dispatch(struct world *world, struct sim_event *event)
     struct life *life = &world->lives[event->slot];
     bool mine = life->core && life->uid == event->machine;
     switch (event->kind) {
-    case SIM_ENQUEUE:
-        store_enqueue(world, world->enqueued++);
-        for (int i = 0; i < world->plan.relays; i++) {
-            if (sim_chance(world, 50)) {
-                struct sim_event *wake = sim_post(world, sim_between(world, 1 * MS, 5 * MS), SIM_WAKE);
-                wake->slot = i, wake->machine = world->lives[i].uid;
-            }
-        }
+    case SIM_BEGIN: tx_begin(world, event->index); break;
+    case SIM_ENQUEUE: tx_enqueue(world, event->index); break;
+    case SIM_COMMIT: tx_commit(world, event->index); break;
+    case SIM_EJECT:
+        if (mine)
+            async_eject(world, life, event->index);
         break;
     case SIM_TICK:
         if (mine)
-            tell(world, life, &(struct ob_event){.kind = OB_EVENT_TICK});
+            sim_tell(world, life, &(struct ob_event){.kind = OB_EVENT_TICK});
         break;
     case SIM_WAKE:
         if (mine)
-            tell(world, life, &(struct ob_event){.kind = OB_EVENT_WAKE});
+            sim_tell(world, life, &(struct ob_event){.kind = OB_EVENT_WAKE});
         break;
     case SIM_OPERATOR:
         if (mine)
-            tell(world, life,
-                 &(struct ob_event){.kind = world->op_paused[event->index] ? OB_EVENT_PAUSE : OB_EVENT_RESUME,
-                                    .sink = event->index});
+            sim_tell(world, life,
+                     &(struct ob_event){.kind = world->op_paused[event->index] ? OB_EVENT_PAUSE : OB_EVENT_RESUME,
+                                        .sink = event->index});
         break;
-    case SIM_STORE: execute(world, event); break;
+    case SIM_STORE: async_execute(world, event); break;
     case SIM_REPLY:
         if (mine)
-            replied(world, life, event);
+            async_reply(world, life, event);
         break;
     case SIM_SINK: sink_step(world, event); break;
     case SIM_VERDICT:
@@ -479,8 +383,8 @@ static void dispatch(struct world *world, struct sim_event *event)
 static bool put_off(struct world *world, struct sim_event *event)
 {
     const struct life *life = &world->lives[event->slot];
-    bool for_relay = event->kind == SIM_TICK || event->kind == SIM_WAKE || event->kind == SIM_OPERATOR ||
-                     event->kind == SIM_REPLY || event->kind == SIM_VERDICT;
+    bool for_relay = event->kind == SIM_TICK || event->kind == SIM_EJECT || event->kind == SIM_WAKE ||
+                     event->kind == SIM_OPERATOR || event->kind == SIM_REPLY || event->kind == SIM_VERDICT;
     if (!for_relay || !life->core || life->uid != event->machine || world->now_us >= life->paused_until_us)
         return false;
     event->at_us = life->paused_until_us;
@@ -493,6 +397,7 @@ static bool put_off(struct world *world, struct sim_event *event)
 static void event_free(struct sim_event *event)
 {
     free(event->items);
+    free(event->parts);
     free(event->claimed);
     free(event);
 }
@@ -511,10 +416,9 @@ static void begin(struct world *world, uint64_t seed, bool trace)
     ob_list_init(&world->parcels);
     sim_plan(world);
     world->msgs = calloc((size_t)world->plan.messages, sizeof *world->msgs);
-    for (int i = 0; i < KEYS; i++)
-        world->last_of_key[i] = -1;
-    for (int i = 0; i < world->plan.messages; i++)
-        sim_post(world, sim_between(world, 0, world->plan.chaos_us), SIM_ENQUEUE);
+    memcpy(world->queue_lane, world->plan.queue_lane, sizeof world->queue_lane);
+    tx_plan(world);
+    log_begin(world);
     for (int i = 0; i < world->plan.relays; i++)
         start_later(world, i, sim_between(world, 0, 500 * MS));
     post_faults(world);
@@ -555,11 +459,10 @@ void sim_free(struct world *world)
         event_free(OB_CONTAINER(node, struct sim_event, node));
     ob_heap_fini(&world->events);
     for (int i = 0; i < RELAYS; i++)
-        ob_machine_free(world->lives[i].core);
+        ob_machine_free(world->lives[i].core), async_forget(&world->lives[i]);
     OB_LIST_EACH_SAFE (it, &world->parcels)
         free(OB_CONTAINER(it, struct parcel, node));
-    for (int i = 0; i < world->plan.messages; i++)
-        free(world->msgs[i].attempts);
-    free(world->msgs);
+    store_free(world);
+    free(world->txs);
     outbox_set_allocator(NULL, NULL);
 }

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MS = 1000, SECOND = 1000000, DESTS = 4, RELAYS = 3, KEYS = 12, SENT_RING = 64, RESULTS = 64 };
+enum { MS = 1000, SECOND = 1000000, DESTS = 4, RELAYS = 3, KEYS = 12, MESSAGES = 90, SENT_RING = 64, RESULTS = 64 };
+enum { SHARDS = 3, RUNNING = 12, TX_MESSAGES = 4, NAMESPACES = 2 }; /* shard 0: without a key; transactions at once */
 
 /* ---- what a seed decides ---- */
 
@@ -31,13 +32,26 @@ struct plan {
     int lost_request_percent, lost_reply_percent, late_percent; /* of calls to the store */
     int no_memory_per_mille;
     bool pipelined[DESTS]; /* a sink that sends a run without waiting for the answers */
-    int crash, pause, restart, jump, outage, down, freeze, broken; /* how many of each */
-    int64_t chaos_us;                                              /* how long all this goes on */
+    int crash, pause, restart, jump, outage, down, freeze, broken, undo, restore, lane; /* how many of each */
+    int64_t chaos_us;                                                                   /* how long all this goes on */
+    /* the log */
+    bool queue_lane[NAMESPACES]; /* where its messages go at first: the queue, or the log */
+    bool plain[RELAYS];          /* takes no windows, as a worker in another language */
+    int slow_tx_percent;
+    int64_t burst_us; /* all transactions begin within this time */
 };
 
 /* ---- the store ---- */
 
-enum msg_status { MSG_UNBORN, MSG_PENDING, MSG_LEASED, MSG_DELIVERED, MSG_DEAD, MSG_ROLLED_BACK };
+enum msg_status {
+    MSG_UNBORN, /* not committed */
+    MSG_LOGGED, /* in the log */
+    MSG_PENDING,
+    MSG_LEASED, /* in the queue, or in an open window */
+    MSG_DELIVERED,
+    MSG_DEAD,
+    MSG_ROLLED_BACK
+};
 
 struct attempt {
     uint32_t machine;            /* which life of which relay claimed it */
@@ -70,9 +84,72 @@ struct msg {
     enum msg_status status;
     int64_t due_us, until_us;
     uint64_t holder;
+    bool windowed; /* leased as a part of an open window: it has no row in the queue */
+    int attempt;   /* the newest that the store knows: it may have forgotten some in a restart */
+    int shard;     /* of the log; -1: its transaction put it into the queue */
+    int64_t ord, pos, xid;
+    enum outbox_outcome flushed; /* of its newest attempt, in an image of the store */
+    /* not of the store */
     int accepted;
     struct attempt *attempts; /* number n at n - 1 */
     int attempt_room;
+};
+
+/* ---- the log: see sql/postgres/007_log.sql, whose words these are ---- */
+
+struct tx {
+    int64_t xid;      /* 0: it has none yet */
+    int count, first; /* its messages; the first of them, -1 before they are enqueued */
+};
+
+struct place {
+    int64_t ord, pos;
+};
+
+struct snapshot {
+    int64_t xmax;
+    int count;
+    int64_t running[RUNNING];
+};
+
+struct window {
+    int shard, size, remaining, cluster;
+    int64_t id, base, high, until_us;
+    uint64_t nonce;
+    bool open, complete;
+    struct place from, to;
+    struct snapshot before, upto;
+    bool keys[KEYS], shut[DESTS], denied[NAMESPACES]; /* left out: they went to the queue */
+};
+
+struct log {
+    struct {
+        struct window *windows; /* the one with id n at n - 1 */
+        int count, room;
+    } shards[SHARDS];
+    int cluster;
+};
+
+/* How an item of a settle or an extend goes to the store: as a row of the queue, or as a part of a window. */
+struct part {
+    bool window, again, under_way; /* under way: becomes a leased row of the queue */
+    int serial, shard;
+    int64_t id;
+    uint64_t nonce;
+    struct window *found; /* while it is carried out */
+};
+
+/* A window as its relay knows it. */
+struct held {
+    struct held *next;
+    int serial, shard, count, left, calls;
+    int64_t id;
+    uint64_t nonce;
+    bool ejected, doubt;
+    struct {
+        int msg, attempt;
+        bool done;
+    } items[];
 };
 
 /* ---- a relay, and what is between it and the world ---- */
@@ -88,6 +165,10 @@ struct life {
     int failures;      /* of calls to the store */
     int stop_failures; /* when it was told to stop; -1: it was not */
     bool claiming;
+    struct held *held;
+    int serials, claims;
+    bool queued, busy;                       /* what the last take said */
+    int64_t line_us;                         /* calls that settle are carried out in order: the last one then */
     struct outbox_settle *settles, *extends; /* of the calls that are out, in the core's memory */
     int out[DESTS], out_all;
     int64_t sent[DESTS][SENT_RING];
@@ -121,7 +202,10 @@ struct parcel {
 };
 
 enum sim_kind {
+    SIM_BEGIN,
     SIM_ENQUEUE,
+    SIM_COMMIT,
+    SIM_EJECT,
     SIM_TICK,
     SIM_STORE,
     SIM_REPLY,
@@ -132,7 +216,8 @@ enum sim_kind {
     SIM_WAKE,
     SIM_OPERATOR
 };
-enum call_kind { CALL_CLAIM, CALL_SETTLE, CALL_EXTEND };
+enum call_kind { CALL_CLAIM, CALL_SETTLE, CALL_EXTEND, CALL_EJECT, CALL_PAGE };
+enum claim_mode { CLAIM_ADMITS, CLAIM_QUEUE, CLAIM_TAKES };
 enum fault_kind {
     FAULT_CRASH,
     FAULT_PAUSE,
@@ -142,6 +227,9 @@ enum fault_kind {
     FAULT_DOWN,
     FAULT_FREEZE,
     FAULT_BROKEN,
+    FAULT_UNDO,
+    FAULT_RESTORE,
+    FAULT_LANE,
     FAULT_OP_PAUSE,
     FAULT_OP_RESUME,
     FAULT_HEAL,
@@ -162,13 +250,20 @@ struct sim_event {
     int limit, run;
     bool only, prefetch, shut[DESTS];
     int64_t lease_us;
-    int count;
+    int count, extra; /* extra: items after those of the machine */
     struct outbox_settle *items;
-    int64_t asked_us; /* by the clock of the machine */
+    struct part *parts; /* like items */
+    int64_t asked_us;   /* by the clock of the machine */
     struct {
+        int64_t token;
         int msg, attempt, spent, deferred, lost;
     } * claimed;
     bool more; /* something was left for a batch of its own */
+    enum claim_mode mode;
+    int shard; /* the window taken; id 0: none */
+    int64_t id;
+    uint64_t nonce;
+    bool queued, busy;
     /* sinks */
     struct parcel *parcel;
     struct outbox_verdict verdict;
@@ -183,6 +278,16 @@ struct world {
     struct msg *msgs;
     int enqueued, last_of_key[KEYS];
     int64_t seqs[KEYS];
+    struct tx *txs;
+    int tx_count, key_locked[KEYS]; /* by the transaction of this number; -1: none */
+    int64_t next_xid, last_xid;     /* the last that ended */
+    int64_t clocks[KEYS];           /* ord of the key's last message; 0: it never was in the log */
+    bool queue_lane[NAMESPACES];
+    struct log log;
+    struct image {
+        struct msg *msgs; /* NULL: none yet */
+        struct log log;
+    } image; /* what a crash of the store leaves */
     struct life lives[RELAYS];
     uint32_t uids;
     struct ob_list parcels;
@@ -199,6 +304,9 @@ struct world {
 void sim_run(struct world *world, uint64_t seed, bool trace);
 void sim_free(struct world *world);
 
+void sim_tell(struct world *world, struct life *life, const struct ob_event *event);
+void sim_excuse(struct world *world, uint32_t machine); /* what it has claimed may be lost; 0: what anybody has */
+
 /* ---- world.c: the queue of events, chance, trouble ---- */
 
 uint64_t sim_random(struct world *world);
@@ -212,11 +320,54 @@ int64_t life_now(const struct world *world, const struct life *life);
 void sim_plan(struct world *world);
 void sim_memory(struct world *world, bool short_of_it); /* whether allocations may fail from here on */
 
-/* ---- model_store.c ---- */
+/* ---- model_tx.c: producers ---- */
 
-void store_enqueue(struct world *world, int index);
-void store_execute(struct world *world, struct sim_event *call);
+void tx_plan(struct world *world);
+void tx_begin(struct world *world, int number);
+void tx_enqueue(struct world *world, int number);
+void tx_commit(struct world *world, int number);
+void tx_abort_all(struct world *world);
+struct snapshot tx_snapshot(const struct world *world);
+
+/* ---- model_store.c: the queue ---- */
+
+void store_claim(struct world *world, struct sim_event *call);
+void store_settle(struct world *world, struct sim_event *call, struct outbox_settle *item);
+void store_lease(struct world *world, const struct sim_event *call, struct msg *msg);
+void store_hand_out(const struct world *world, struct sim_event *call, const struct msg *msg);
+bool store_has_row(const struct msg *msg); /* in the queue */
+void store_flush(struct world *world);     /* all commits so far are on disk */
+void store_undo(struct world *world);      /* a crash of the server: what is not on disk is gone */
+void store_free(struct world *world);
 struct attempt *attempt_of(struct world *world, int msg, int number);
+
+/* ---- model_log.c ---- */
+
+void log_begin(struct world *world);
+bool log_take(struct world *world, struct sim_event *call); /* false: the log is of another cluster */
+bool log_admit(struct world *world, int most);              /* the same */
+int log_rows(struct world *world, const struct window *window, struct msg **rows); /* how many it has, in order */
+bool log_left_out(const struct window *window, const struct msg *msg);
+bool log_unsettled(const struct msg *msg); /* in an open window */
+void log_rebase(struct world *world);
+void log_copy(struct log *to, const struct log *from);
+void log_free(struct log *log);
+void log_close(struct world *world); /* no window may be left open */
+
+/* ---- model_window.c ---- */
+
+void window_page(struct world *world, struct sim_event *call);
+bool window_settle(struct world *world, struct sim_event *call); /* false: the transaction failed */
+
+/* ---- model_async.c: the relay's side of the store ---- */
+
+void async_claim(struct world *world, struct life *life, const struct ob_action *action);
+void async_settle(struct world *world, struct life *life, const struct ob_action *action);
+void async_eject(struct world *world, struct life *life, int serial);
+void async_execute(struct world *world, struct sim_event *call);
+void async_reply(struct world *world, struct life *life, struct sim_event *reply);
+void async_forget(struct life *life); /* the process is gone */
+int attempt_of_token(int64_t token);
 
 /* ---- model_sink.c ---- */
 

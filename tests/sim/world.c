@@ -155,10 +155,24 @@ static void plan_faults(struct world *world, struct plan *plan)
         plan->late_percent = (int)sim_between(world, 1, 10);
     if (sim_chance(world, 15))
         plan->no_memory_per_mille = (int)sim_between(world, 1, 50);
-    int *counts[] = {&plan->crash,  &plan->pause, &plan->restart, &plan->jump,
-                     &plan->outage, &plan->down,  &plan->freeze,  &plan->broken};
+    int *counts[] = {&plan->crash,  &plan->pause,  &plan->restart, &plan->jump,    &plan->outage, &plan->down,
+                     &plan->freeze, &plan->broken, &plan->undo,    &plan->restore, &plan->lane};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         *counts[i] = sim_chance(world, 30) ? (int)sim_between(world, 1, 4) : 0;
+}
+
+/* One world in three has only the queue, one only the log, one both. */
+static void plan_lanes(struct world *world, struct plan *plan)
+{
+    int which = (int)(world->seed % 3);
+    for (int i = 0; i < NAMESPACES; i++)
+        plan->queue_lane[i] = which == 0 || (which == 2 && i == 0);
+    for (int i = 0; i < RELAYS; i++)
+        plan->plain[i] = sim_chance(world, 15);
+    plan->slow_tx_percent = sim_chance(world, 60) ? (int)sim_between(world, 5, 40) : 0;
+    plan->burst_us = sim_chance(world, 50) ? plan->chaos_us : sim_between(world, 10 * MS, 2 * SECOND);
+    plan->lane = which == 2 ? plan->lane : 0;
+    plan->restore = which ? plan->restore : 0;
 }
 
 void sim_plan(struct world *world)
@@ -166,7 +180,7 @@ void sim_plan(struct world *world)
     struct plan *plan = &world->plan;
     int64_t lease = sim_between(world, 2, 5) * SECOND;
     plan->calm = world->seed % 6 == 0;
-    plan->messages = (int)sim_between(world, 5, 90);
+    plan->messages = (int)sim_between(world, 5, MESSAGES);
     plan->relays = (int)sim_between(world, 1, RELAYS);
     plan->sinks = (int)sim_between(world, 1, DESTS);
     plan->keys = (int)sim_between(world, 1, KEYS);
@@ -175,6 +189,7 @@ void sim_plan(struct world *world)
     plan->unrouted_percent = sim_chance(world, 15) ? 10 : 0;
     plan->chaos_us = sim_between(world, 3, 20) * SECOND;
     plan_faults(world, plan);
+    plan_lanes(world, plan);
     for (int i = 0; i < plan->sinks; i++) {
         plan_sink(world, &plan->sink[i], lease);
         plan->pipelined[i] = sim_chance(world, 50);

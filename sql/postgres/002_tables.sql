@@ -105,7 +105,7 @@ create table @schema@.log_window (
     size      int not null,         -- messages handed out,
     remaining int not null,         -- and of those not settled
     id        bigint not null,      -- per shard, counts up
-    nonce     bigint not null,      -- the worker's; with the id it is the token
+    nonce     bigint,               -- the worker's; with the id it is the token. Null: nothing was handed out
     cluster   bigint not null,      -- whose transaction numbers these are
     base      bigint not null,      -- messages up to this pos are of the time before a rebase
     high      bigint not null,      -- no pos that upto sees is higher
@@ -125,6 +125,7 @@ create table @schema@.log_window (
     holder    text,
     primary key (shard, id)
 ) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
+create unique index log_window_nonce on @schema@.log_window (nonce) where nonce is not null;
 
 create table @schema@.queue (
     id           uuid not null primary key,

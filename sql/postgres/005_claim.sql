@@ -421,7 +421,8 @@ create function @schema@.claim(worker text, "limit" int default 100, lease inter
     run int default 1, prefetch boolean default false, retry_base interval default null,
     retry_cap interval default null, only_namespaces text[] default null, only_topics text[] default null,
     skip_namespaces text[] default null, skip_topics text[] default null, max_bytes bigint default null,
-    rule_namespaces text[] default null, rule_topics text[] default null, rule_skips boolean[] default null)
+    rule_namespaces text[] default null, rule_topics text[] default null, rule_skips boolean[] default null,
+    admit boolean default true)
     returns setof @schema@.delivery
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -525,6 +526,11 @@ begin
                       from unnest(v_memory.marks) with ordinality m) m,
                    lateral (select coalesce(@schema@.allows(v_scope, m.lane), false) as allowed offset 0) x;
         end if;
+    end if;
+    -- What is in the log comes into the queue first, unless the caller takes it from there. It is due since it was enqueued: before
+    -- the marks.
+    if claim.admit and @schema@.admit(greatest("limit", 500)) > 0 then
+        v_memory.swept_at := null;
     end if;
     v_depth := least(coalesce(v_memory.depth, 1), run, "limit");
     v_width := "limit" / v_depth;

@@ -27,7 +27,10 @@ as $$
             'period_width repair_times sweep_leftovers attempts_needed record append_only current_tenant sees_all', 'owner', 'EXECUTE'),
 
         ('function', 'enqueue enqueue_bytes enqueue_many', 'producer', 'EXECUTE'),
-        ('function', 'claim settle ack nack release extend as_json beat doorbell_class', 'relay', 'EXECUTE'),
+        ('function', 'claim take settle settle_window ack nack release extend as_json beat doorbell_class', 'relay', 'EXECUTE'),
+        ('function', 'rebase', 'relay operator', 'EXECUTE'),
+        ('relation', 'window_messages', 'relay', 'SELECT'),
+        ('function', 'log_range handed_out', 'relay', 'EXECUTE'),
         ('function', 'purge run_failed_hooks doorbell_channel', 'relay operator', 'EXECUTE'),
         ('function', 'retry discard pause resume configure assign_doorbell erase_tenant erase_subject hook unhook tune', 'operator',
             'EXECUTE'),
@@ -178,7 +181,8 @@ $$;
 
 -- What a function depends on is fixed with its search_path: settings that change the meaning of texts, and row security.
 -- Each costs a call more than a microsecond. enqueue and enqueue_bytes, which are called once a message, turn no time, bytes,
--- float or array into text or back, and compare nothing with a null that is written out: they need the first two only.
+-- float or array into text or back, and compare nothing with a null that is written out: they need the first two only. So
+-- do those of the log, which call others for that.
 do $$
 declare
     f regprocedure;
@@ -188,7 +192,7 @@ begin
                 and exists (select from unnest(p.proconfig) c where c like 'search_path=%') loop
         execute format('alter function %s set row_security = on', f);
         execute format('alter function %s set standard_conforming_strings = on', f);
-        continue when v_name in ('enqueue', 'enqueue_bytes');
+        continue when v_name in ('enqueue', 'enqueue_bytes', 'take', 'settle_window', 'log_range');
         execute format('alter function %s set datestyle = ''ISO, YMD''', f);
         execute format('alter function %s set intervalstyle = postgres', f);
         execute format('alter function %s set timezone = ''UTC''', f);

@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 60
 percent = $(shell n=$$(($(1) * $(2) / 100)); echo $$((n > 1 ? n : 1)))
 
 .DEFAULT_GOAL := build-gcc
-.PHONY: help build-gcc build-clang build-asan build-tsan build-fuzz fuzz check test lint format asan tsan bench demo prove matrix docs install uninstall clean
+.PHONY: help build-gcc build-clang build-asan build-tsan build-fuzz fuzz check test lint format asan tsan bench bench-peers demo prove matrix docs install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,10 @@ tsan: ## the tests of what has threads under the thread sanitizer
 bench: build-gcc ## measurements; results go to bench/results
 	@tools/deps bench
 	@bench/run
+
+bench-peers: build-gcc ## beside other queues and outboxes, 25 minutes; ARGS='--budget 90', ARGS='--only drain', ARGS=--quick
+	@tools/deps bench peers
+	@bench/run-peers $(ARGS)
 
 prove: build-gcc ## the long proof: thousands of kills, a ledger of every message, valgrind; KILLS=50 SECONDS=20: a short one
 	@tools/deps test

@@ -32,7 +32,7 @@ select 'orders', jsonb_build_object('i', i, 'pad', repeat('x', 181 - length(i::t
 """
 
 
-def _calls(conn, sql, count, after=0, call=CALL, **params):
+def calls(conn, sql, count, after=0, call=CALL, **params):
     for first in range(after + 1, after + count + 1, call):
         conn.execute(sql, {"first": first, "last": min(first + call - 1, after + count), **params})
 
@@ -41,7 +41,7 @@ def ours(bench, database, count, keys=0, tenants=0, priorities=False, prefix="k"
     """count messages, the i-th of key i mod keys (0: no key), of tenant i mod tenants, in one or three priorities.
     after: so many are there already."""
     with bench.connect(database) as conn:
-        _calls(conn, OURS, count, after=after, keys=keys, tenants=tenants, priorities=priorities, prefix=prefix)
+        calls(conn, OURS, count, after=after, keys=keys, tenants=tenants, priorities=priorities, prefix=prefix)
 
 
 def floor_table(bench, database):
@@ -52,4 +52,4 @@ def floor_table(bench, database):
 def floor(bench, database, count):
     floor_table(bench, database)
     with bench.connect(database) as conn:
-        _calls(conn, FLOOR, count)
+        calls(conn, FLOOR, count)

@@ -37,7 +37,7 @@ select outbox.uuid7(at), at, 4, 5, 'default', 'orders', '{"old": true}'
 class Bench:
     """with Bench(build, quick) as bench: every sample gets a database of its own from bench.fresh()."""
 
-    def __init__(self, build, quick, rounds=0):
+    def __init__(self, build, quick, rounds=0, settings=None):
         self.build = build
         self.quick = quick
         self.asked_rounds = rounds
@@ -45,7 +45,8 @@ class Bench:
         for name in ("src/cli/outbox", "bench/pg_bench"):
             if not os.path.exists(os.path.join(build, name)):
                 raise SystemExit("bench/run: %s is not built: run make" % os.path.join(build, name))
-        self.server = PgServer(fsync=True, settings=SETTINGS)
+        self.asked_settings = settings or SETTINGS
+        self.server = PgServer(fsync=True, settings=self.asked_settings)
 
     def size(self, full, quick):
         return quick if self.quick else full
@@ -123,7 +124,7 @@ class Bench:
         return json.loads(done.stdout)
 
     def settings(self):
-        names = list(SETTINGS) + ["fsync", "full_page_writes", "synchronous_commit", "wal_level", "jit"]
+        names = list(self.asked_settings) + ["fsync", "full_page_writes", "synchronous_commit", "wal_level", "jit"]
         return {name: self.admin.execute("select current_setting(%s)", (name,)).fetchone()[0] for name in names}
 
     def version(self):

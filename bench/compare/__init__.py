@@ -1,0 +1,1 @@
+"""Outbox beside other queues and outboxes in PostgreSQL: bench/run-peers."""

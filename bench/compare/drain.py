@@ -1,0 +1,59 @@
+"""A backlog with a no-op delivery: how fast it goes, and what server and worker pay for a message."""
+from compare.lab import Meter
+from compare.worker import Failed
+
+NAME, TITLE, SHARE = "drain", "drain of a backlog, no-op delivery", 0.34
+LEAST_SECONDS = 120  # a drain may take
+
+
+def drain(lab, system, place, count, **options):
+    """Works a filled database until it is empty; returns what that took."""
+    worker = system.worker(lab, place, count=count, **options)
+    worker.start()
+    try:
+        worker.ready()
+        meter = Meter(place, worker).start()
+        worker.go()
+        done = worker.done(LEAST_SECONDS + count / 200)
+        values = meter.stop(done)
+    finally:
+        worker.stop()
+    if done < count:
+        raise Failed("%d of %d were handled" % (done, count))
+    left = system.left(place, count)
+    if left:
+        raise Failed("%d of %d are left" % (left, count))
+    return values
+
+
+def one(lab, system, filled, count):
+    with lab.fresh(system, filled(system, count)) as place:
+        values = drain(lab, system, place, count)
+    return without_start(lab, system, values) if system.ours else values
+
+
+def without_start(lab, system, values):
+    """Peers were connected before the clock ran. A relay that drains starts with it: what the same command takes when
+    there is nothing to do is taken off."""
+    with lab.fresh(system) as place:
+        worker = system.worker(lab, place, count=1)
+        meter = Meter(place, worker).start()
+        worker.start()
+        worker.go()
+        worker.done(LEAST_SECONDS)
+        idle = meter.stop(1)
+    count = values["count"]
+    seconds = max(0.001, values["seconds"] - idle["seconds"])
+    return {**values, "start_seconds": idle["seconds"], "seconds": seconds, "rate": count / seconds,
+            **{key: values[key] - idle[key] / count for key in ("server_us", "worker_us")}}
+
+
+def run(lab, systems):
+    count = lab.options.messages or (2000 if lab.quick else 200000)
+    seconds = 1 if lab.quick else 8
+    lab.results["sizes"] = {"messages": count, "payload": 200}
+    with lab.stock() as filled:
+        for _ in lab.rounds():
+            for system in systems:
+                size = system.size(count, seconds)
+                lab.take(system, "%d" % size, lambda: one(lab, system, filled, size))

@@ -1,0 +1,229 @@
+"""Where samples are taken: one private server, a fresh database for each, a quiet machine, and a budget of minutes.
+
+    with Lab(options) as lab:
+        for _ in lab.rounds():                       # as many as the budget allows, in turns
+            for system in systems:
+                lab.take(label, lambda: ...)         # once more when others were busy meanwhile
+"""
+import contextlib
+import datetime
+import itertools
+import json
+import os
+import time
+
+import psycopg
+
+from compare import machine
+from harness import facts
+from harness.server import TEMPLATE, Bench
+from tests.support.pgserver import PgServer
+
+SETTINGS = {
+    "shared_buffers": "2GB",
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "30min",
+    "max_connections": "300",
+    "autovacuum_naptime": "15s",
+    "track_wal_io_timing": "off",
+}
+ORDERS = "create table orders (id bigint generated always as identity primary key, customer bigint, total int)"
+LSN = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8"
+
+
+class Place:
+    """A database on one of the servers."""
+
+    def __init__(self, server, name):
+        self.server, self.name = server, name
+
+    def conninfo(self, user="postgres"):
+        return self.server.conninfo(self.name, user=user)
+
+    def connect(self, user="postgres"):
+        return psycopg.connect(self.conninfo(user), autocommit=True)
+
+    def env(self, user="postgres"):
+        """libpq's variables, which the drivers of all languages heed."""
+        return {"PGHOST": self.server.folder, "PGPORT": str(self.server.port), "PGUSER": user, "PGDATABASE": self.name}
+
+
+class Meter:
+    """What the server, a worker and the clock did between start and stop."""
+
+    def __init__(self, place, worker=None):
+        self.place, self.worker = place, worker
+
+    def start(self):
+        self.conn = self.place.connect()
+        self.first = self._read()
+        return self
+
+    def _read(self):
+        return (time.monotonic(), machine.server_cpu(self.place.server.process.pid),
+                self.conn.execute(LSN).fetchone()[0], self.worker.cpu() if self.worker else 0.0)
+
+    def stop(self, count):
+        """Per message: rate, microseconds of CPU, bytes of WAL."""
+        last = self._read()
+        self.conn.close()
+        seconds, server, wal, worker = (b - a for a, b in zip(self.first, last))
+        values = {"count": count, "seconds": seconds, "rate": count / seconds, "server_us": server / count * 1e6,
+                  "wal": wal / count}
+        if self.worker:
+            values.update(worker_us=worker / count * 1e6, peak_mb=self.worker.peak())
+        return values
+
+
+class Lab:
+    """options: build, quick, rounds, budget (minutes), retries (of a noisy sample), folder (of results)."""
+
+    def __init__(self, options):
+        self.options, self.quick = options, options.quick
+        self.bench = Bench(options.build, options.quick, settings=SETTINGS)
+        self.numbers = itertools.count(1)
+        self.templates, self.logical = {}, None
+        self.skipped = {}  # of which peer, why
+        self.results = None
+        self.end = time.monotonic() + 60 * options.budget
+        self.scenario_end = self.end
+
+    def __enter__(self):
+        self.bench.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        if self.logical:
+            self.logical.close()
+        self.bench.__exit__()
+
+    def log(self, text):
+        print(text, flush=True)
+
+    # ---- databases -------------------------------------------------------------------------------------------------
+
+    def server(self, logical=False):
+        """The one server, or its twin for those who read the WAL: wal_level=logical makes others write more of it."""
+        if logical and not self.logical:
+            self.logical = PgServer(fsync=True, settings={**SETTINGS, "wal_level": "logical", "max_wal_senders": "20",
+                                                          "max_replication_slots": "20"})
+            self.logical.start()
+        return self.logical if logical else self.bench.server
+
+    def admin(self, server, *statements):
+        with psycopg.connect(server.conninfo(), autocommit=True) as conn:
+            for statement in statements:
+                conn.execute(statement)
+
+    def template(self, system):
+        """The database with a system's tables and the business table, made once."""
+        if system.family not in self.templates:
+            server = self.server(system.logical)
+            place = Place(server, "peer_" + system.family.replace("-", "_"))
+            self.admin(server, "create database %s template %s" % (place.name,
+                                                                   TEMPLATE if system.ours else "template0"))
+            with place.connect() as conn:
+                conn.execute(ORDERS)
+                if system.ours:
+                    conn.execute("grant all on orders to bench")
+                system.prepare(self, place, conn)
+            self.templates[system.family] = place
+        return self.templates[system.family]
+
+    def copy(self, source):
+        """Page by page through the WAL: then the first change of a page writes no image of it into what is measured."""
+        place = Place(source.server, "peer_%d" % next(self.numbers))
+        self.admin(source.server, "checkpoint",
+                   "create database %s template %s strategy wal_log" % (place.name, source.name))
+        return place
+
+    def drop(self, place):
+        self.admin(place.server, "drop database if exists %s with (force)" % place.name)
+
+    @contextlib.contextmanager
+    def fresh(self, system, filled=None):
+        place = self.copy(filled or self.template(system))
+        try:
+            yield place
+        finally:
+            system.clean_up(self, place)
+            self.drop(place)
+
+    @contextlib.contextmanager
+    def stock(self):
+        """filled(system, count): a database with so many messages in it, made at the first call and kept for copies."""
+        made = {}
+
+        def filled(system, count):
+            if (system.name, count) not in made:
+                place = made[system.name, count] = self.copy(self.template(system))
+                system.fill(self, place, count)
+                with place.connect() as conn:
+                    conn.execute("vacuum analyze")
+            return made[system.name, count]
+        try:
+            yield filled
+        finally:
+            for place in made.values():
+                self.drop(place)
+
+    # ---- samples ---------------------------------------------------------------------------------------------------
+
+    def scenario(self, name, title, seconds):
+        """Opens a file of results; the scenario has so many seconds."""
+        self.scenario_end = time.monotonic() + seconds
+        self.results = {
+            "name": name, "title": title, "quick": self.quick, "budget_minutes": self.options.budget,
+            "started_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "machine": facts.machine(), "load_before": facts.load(), "postgresql": self.bench.version(),
+            "settings": {**self.bench.settings(), **{key: SETTINGS[key] for key in SETTINGS}},
+            "skipped": self.skipped, "systems": {}, "samples": [], "thrown_away": [], "failed": {}, "sizes": {},
+        }
+
+    def seconds_left(self):
+        return max(0.0, self.scenario_end - time.monotonic())
+
+    def write(self):
+        os.makedirs(self.options.folder, exist_ok=True)
+        self.results["load_after"] = facts.load()
+        path = os.path.join(self.options.folder, "peers-%s.json" % self.results["name"])
+        with open(path + ".new", "w") as file:
+            json.dump(self.results, file, indent=1)
+            file.write("\n")
+        os.rename(path + ".new", path)
+
+    def rounds(self, most=5):
+        """One round always; another one while the longest so far would still fit."""
+        longest = 0.0
+        for number in range(self.options.rounds or most):
+            start = time.monotonic()
+            if number and not self.options.rounds and (self.quick or start + longest > self.scenario_end):
+                return
+            yield number
+            longest = max(longest, time.monotonic() - start)
+
+    def take(self, system, label, measure, **facts_of):
+        """One sample, kept with the share of the cores that others used. A noisy one is thrown away and taken again, as
+        often as --retries says; then it stays, marked. None: the system failed, which is on record."""
+        self.results["systems"][system.name] = system.describe()
+        for attempt in range(self.options.retries + 1):
+            before = machine.wait_until_quiet(0 if self.quick else machine.WAIT_SECONDS)
+            try:
+                with machine.Noise() as noise:
+                    values = measure()
+            except (RuntimeError, OSError, psycopg.Error) as problem:
+                self.results["failed"]["%s, %s" % (system.label, label)] = str(problem)[:500]
+                self.log("  %-28s %-16s failed: %s" % (system.label, label, str(problem)[:300]))
+                self.write()
+                return None
+            noisy = noise.share > machine.NOISE_LIMIT
+            row = {"system": system.name, "label": label, **facts_of, **values, "others_before": before,
+                   "others": noise.share, "noisy": noisy}
+            again = noisy and attempt < self.options.retries
+            self.results["thrown_away" if again else "samples"].append(row)
+            self.write()
+            self.log("  %-28s %-16s %s  others %d %%%s" % (
+                system.label, label, system.short(values), round(100 * noise.share),
+                ": thrown away" if again else ": noisy" if noisy else ""))
+            if not again:
+                return row

@@ -1,0 +1,57 @@
+"""What the database pays over a message's life: enqueued one a transaction, delivered, vacuumed; and what stays on disk."""
+from compare import load
+from compare.drain import drain
+from compare.lab import Meter
+
+NAME, TITLE, SHARE = "life", "what the database pays over a message's life", 0.08
+SIZES = """
+select sum(pg_table_size(c.oid))::float8, sum(pg_indexes_size(c.oid))::float8
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+ where c.relkind = 'r' and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast') and c.relname <> 'orders'
+"""
+
+
+def sizes(place):
+    with place.connect() as conn:
+        return conn.execute(SIZES).fetchone()
+
+
+def one(lab, system, count, business):
+    """business: server CPU and WAL of the transaction without a message, which are taken off."""
+    with lab.fresh(system) as place:
+        empty = sizes(place)
+        meter = Meter(place).start()
+        made = load.produce(load.command(lab, system, place, count=count, clients=8))
+        enqueue = meter.stop(made["produced"])
+        full = sizes(place)
+        system.ready_to_drain(place)
+        deliver = drain(lab, system, place, count)
+        meter = Meter(place).start()
+        with place.connect() as conn:
+            conn.execute("vacuum")
+        vacuum = meter.stop(count)
+        after = sizes(place)
+    values = {"count": count, "enqueue_us": enqueue["server_us"] - business["server_us"],
+              "enqueue_wal": enqueue["wal"] - business["wal"], "deliver_us": deliver["server_us"],
+              "deliver_wal": deliver["wal"], "vacuum_us": vacuum["server_us"], "vacuum_wal": vacuum["wal"],
+              "table_bytes": (after[0] - empty[0]) / count, "index_bytes": (after[1] - empty[1]) / count,
+              "peak_table_bytes": (full[0] - empty[0]) / count, "peak_index_bytes": (full[1] - empty[1]) / count}
+    values["server_us"] = values["enqueue_us"] + values["deliver_us"] + values["vacuum_us"]
+    values["wal"] = values["enqueue_wal"] + values["deliver_wal"] + values["vacuum_wal"]
+    return values
+
+
+def alone(lab, system, count):
+    with lab.fresh(system) as place:
+        meter = Meter(place).start()
+        made = load.produce(load.command(lab, system, place, enqueue=False, count=count, clients=8))
+        return meter.stop(made["produced"])
+
+
+def run(lab, systems):
+    count = lab.options.messages or (1000 if lab.quick else 50000)
+    lab.results["sizes"] = {"messages": count}
+    for _ in lab.rounds(3):
+        for system in systems:
+            size = system.size(count, 1 if lab.quick else 8)
+            lab.take(system, "%d" % size, lambda: one(lab, system, size, alone(lab, system, min(size, 20000))))

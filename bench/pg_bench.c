@@ -1,6 +1,6 @@
 /* pg_bench.c - the hot loops of bench/run: drains, claims and enqueues against PostgreSQL.
  *
- *   pg_bench drain        --side ours|floor|pgmq-delete|pgmq-archive --count N --batch B [--run R] [--workers W]
+ *   pg_bench drain        --side ours|floor --count N --batch B [--run R] [--workers W]
  *                         [--parts P] [--one-tx]
  *   pg_bench claims       --place A [--place B] --count CALLS --batch B [--run R] [--ack]
  *   pg_bench enqueue-cost --count TRANSACTIONS --rounds R [--keys K]

@@ -13,7 +13,7 @@ enum { PLACES_MAX = 4, WORKERS_MAX = 64, PARTS_MAX = 16, PAYLOAD = 200 };
 struct bench_options {
     const char *places[PLACES_MAX]; /* conninfos; most commands use the first */
     int place_count;
-    const char *side; /* ours, floor, pgmq-delete, pgmq-archive */
+    const char *side; /* ours, floor */
     int count;        /* messages, or calls */
     int batch;
     int run; /* of one key at once; 1: the head only */

@@ -182,25 +182,11 @@ static struct side *floor_open(const struct bench_options *options)
                       "delete from floor where id = any ($1::bigint[])");
 }
 
-#define PGMQ_READ "select msg_id, read_ct, enqueued_at, vt, message from pgmq.read('bench', 600, $1::int)"
-
-static struct side *pgmq_delete_open(const struct bench_options *options)
-{
-    return plain_open(options, PGMQ_READ, "select pgmq.delete('bench', $1::bigint[])");
-}
-
-static struct side *pgmq_archive_open(const struct bench_options *options)
-{
-    return plain_open(options, PGMQ_READ, "select pgmq.archive('bench', $1::bigint[])");
-}
-
 #define PLAIN plain_take, plain_settle, plain_begin, plain_commit, plain_close
 
 static const struct side_ops sides[] = {
     {"ours", ours_open, ours_take, ours_settle, ours_begin, ours_commit, ours_close},
     {"floor", floor_open, PLAIN},
-    {"pgmq-delete", pgmq_delete_open, PLAIN},
-    {"pgmq-archive", pgmq_archive_open, PLAIN},
 };
 
 const struct side_ops *side_find(const char *name)
@@ -208,5 +194,5 @@ const struct side_ops *side_find(const char *name)
     for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++)
         if (strcmp(sides[i].name, name) == 0)
             return &sides[i];
-    die("--side", "is not one of ours, floor, pgmq-delete, pgmq-archive");
+    die("--side", "is not one of ours, floor");
 }

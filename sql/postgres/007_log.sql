@@ -303,7 +303,8 @@ as $$
                               having (array_agg(n.lane order by n.name = '*') filter (where n.lane is not null))[1] = 'queue')
 $$;
 
--- Keys of a window's range that are left out: those with rows in the queue, and those with a message that is not due or expired.
+-- Keys of a window's range that are left out: those with rows in the queue, and those with a message that is not due, or expired,
+-- or of a lane that is left out (a key may have messages of several topics).
 create function @schema@.left_keys(w @schema@.log_window, sids bigint[], special boolean) returns bigint[]
     language plpgsql
 as $$
@@ -313,9 +314,9 @@ begin
     select array_agg(k.sid) into v_keys
       from (select distinct s.sid from unnest(sids) s(sid)) k
      where exists (select from @schema@.queue q where q.sid = k.sid);
-    if special then
+    if special or w.denied is not null then
         v_keys := v_keys || array(select distinct m.sid from @schema@.log_range(w) m
-                                   where m.due > w.taken_at or m.expires_at <= w.taken_at);
+                                   where m.due > w.taken_at or m.expires_at <= w.taken_at or m.lane = any (w.denied));
     end if;
     return v_keys;
 end
@@ -615,7 +616,10 @@ begin
         raise exception 'the arrays have different lengths, or more than @settle_max@ elements' using errcode = 'OB001',
             hint = 'Give one window, id and outcome per message; optional arrays are as long, or null.';
     end if;
-    if again then
+    if again then -- the earlier call may still run
+        perform from @schema@.log_window k, generate_series(1, cardinality(shards)) n(n)
+          where k.shard = shards[n.n] and k.id = windows[n.n] and k.nonce = nonces[n.n]
+          order by k.shard, k.id for update of k;
         v_settled := @schema@.settled_of(ids);
     end if;
     v_since := array_fill(null::timestamptz, array[cardinality(shards)]);

@@ -1,0 +1,65 @@
+"""Order per key in windows of the log, and settles that meet.
+
+Proves: N2 S2 (order per key), N7 V8 (nothing twice on record).
+"""
+import threading
+
+import pytest
+
+from support.relay import wait_for
+
+
+@pytest.fixture
+def conn(db):
+    with db.connect(autocommit=True) as conn:
+        conn.execute("select outbox.configure('*', 'lane', 'log')")
+        yield conn
+
+
+def take(conn, nonce, limit=100):
+    """A window: (shard, id, nonce) and the ids of its messages."""
+    shard, ident, size = conn.execute("select shard, id, size from outbox.take('w', %s, '30 s', %s)", (limit, nonce)).fetchone()
+    ids = [row[0] for row in conn.execute("select id from outbox.window_messages where nonce = %s", (nonce,))]
+    assert len(ids) == size
+    return (shard, ident, nonce), ids
+
+
+def settle(conn, window, ids, outcomes, again=False):
+    return conn.execute("select ord, result from outbox.settle_window(array[%s::int], array[%s::bigint], array[%s::bigint], array[0], %s::int[], "
+                        "%s::uuid[], %s::int[], again => %s)", (*window, [1] * len(ids), ids, outcomes, again)).fetchall()
+
+
+def test_a_key_waits_behind_its_message_of_a_paused_topic(conn):
+    """N2: where a key has messages of several topics, one that is left out of the window keeps the others of its key out."""
+    conn.execute("select outbox.configure('across', 'order_scope', 'namespace')")
+    for topic, key in (("a", "k"), ("b", "k"), ("a", "k"), ("b", "other")):
+        conn.execute("select outbox.enqueue(%s, '1', key => %s, namespace => 'across')", (topic, key))
+    conn.execute("select outbox.pause('across', 'a')")
+    taken = []
+    for nonce in (1, 2):
+        taken += take(conn, nonce)[1]
+    assert conn.execute("select key from outbox.message where id = any (%s)", (taken,)).fetchall() == [("other",)]
+    assert conn.execute("select seq from outbox.queue order by seq").fetchall() == [(1,), (2,), (3,)]
+    assert conn.execute("select count(*) from outbox.claim('w', 10, run => 10)").fetchone() == (0,)
+    conn.execute("select outbox.resume('across', 'a')")
+    assert conn.execute("select seq from outbox.claim('w', 10, run => 10)").fetchall() == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("outcome", [1, 2, None])
+def test_a_repeated_settle_waits_for_the_first(db, conn, outcome):
+    """V8: the connection of the first was cut, but it still runs. What it settles counts once."""
+    conn.execute("select outbox.enqueue('t', '1'), outbox.enqueue('t', '2'), outbox.enqueue('t', '3')")
+    window, ids = take(conn, 1)
+    answers = []
+    with db.connect() as first, db.connect(autocommit=True, application_name="repeats") as second:
+        settle(first, window, ids[:2], [outcome] * 2)
+        repeats = threading.Thread(target=lambda: answers.append(settle(second, window, ids, [outcome] * 3, again=True)))
+        repeats.start()
+        wait_for(lambda: conn.execute("select count(*) from pg_stat_activity where application_name = 'repeats' "
+                                      "and wait_event_type = 'Lock'").fetchone() == (1,), what="the second to wait")
+        first.commit()
+        repeats.join()
+    assert [answer for answer in answers[0] if answer[1] != "ok"] == []
+    assert conn.execute("select open, remaining from outbox.log_window where nonce = 1").fetchone() == (False, 0)
+    assert conn.execute("select count(*) from outbox.queue").fetchone() == (0 if outcome == 1 else 3,)
+    assert conn.execute("select count(*) from outbox.attempt").fetchone() == (0 if outcome is None else 3,)

@@ -102,6 +102,7 @@ create table @schema@.log_window (
     shard     smallint not null,
     open      boolean not null,
     complete  boolean not null,     -- the range between the two snapshots ends with this window
+    plain     boolean not null,     -- nothing was left out
     size      int not null,         -- messages handed out,
     remaining int not null,         -- and of those not settled
     id        bigint not null,      -- per shard, counts up

@@ -13,10 +13,91 @@ as $$
     select pg_has_role(current_user, @schema_text@ || '_operator', 'usage')
         or pg_has_role(current_user, @schema_text@ || '_auditor', 'usage')
         or pg_has_role(current_user, @schema_text@ || '_relay', 'usage')
+        or current_user = @schema_text@ || '_api' -- a function of ours, not a reader: no view runs as api
 $$;
 
 create view @schema@.attempt_stored as
     select * from @schema@.attempt union all select * from @schema@.attempt_kept;
+
+-- The log. A message that is only there has no row of its own in queue, dead or attempt; where it stands follows from its place and the
+-- windows of its shard (007_log.sql). It waits if the newest window does not count it as consumed. Otherwise it is out for
+-- delivery if it is in an open window. These views are of the owner of the tables too.
+--
+-- What the planner expects is far too much for conditions like these, and then it reads all messages. So bounds come in pairs (of a
+-- range it expects a two-hundredth of the table, of half a range a third), and messages from subselects with OFFSET 0, which it
+-- plans for themselves.
+
+-- The newest window of each shard. Past (next_ord, next_pos) everything waits; before that, what transactions have written that were
+-- running.
+create view @schema@.log_head as
+select s.shard::smallint as shard, w.*
+  from generate_series(-1, 7) s(shard)
+ cross join lateral (
+    select k.base, k.to_ord, k.to_pos, k.before, k.upto, k.floor, 9223372036854775807 as last_pos,
+           case when k.complete then pg_snapshot_xmax(k.upto) else greatest(k.to_ord, pg_snapshot_xmax(k.before)) end as next_ord,
+           case when k.complete or k.to_ord < pg_snapshot_xmax(k.before) then 0 else k.to_pos end as next_pos,
+           array(select pg_snapshot_xip(k.upto) union select pg_snapshot_xip(k.before) where not k.complete) as running
+      from @schema@.log_window k where k.shard = s.shard order by k.shard desc, k.id desc limit 1) w;
+
+-- Messages that wait in the log.
+create view @schema@.log_waiting as
+select m.id, h.shard, m.pos, m.lane, m.sid, m.tenant_id, least(coalesce(m.due, m.created_at), m.expires_at) as due, m.leaf
+  from @schema@.log_head h
+ cross join lateral (
+    select m.* from (
+        select m.*, m.tableoid as leaf from @schema@.message m
+         where m.shard = h.shard and m.ord = any (h.running) and m.xid is null
+        union all
+        select m.*, m.tableoid from @schema@.message m
+         where m.shard = h.shard and m.xid = any (h.running)) m
+     where m.pos > h.base and m.pos <= h.last_pos and (m.ord, m.pos) <= (h.next_ord, h.next_pos)
+       and not (pg_visible_in_snapshot(coalesce(m.xid, m.ord), h.before)
+             or pg_visible_in_snapshot(coalesce(m.xid, m.ord), h.upto) and (m.ord, m.pos) <= (h.to_ord, h.to_pos))
+    union all
+    select m.*, m.tableoid from @schema@.message m
+     where m.shard = h.shard and (m.ord, m.pos) > (h.next_ord, h.next_pos) and m.pos > h.base and m.pos <= h.last_pos
+    offset 0) m;
+
+-- The first 10,000 that wait in each shard. weight: for how many messages one stands, 1 unless there are more: then the sequence of
+-- positions tells how many there may be.
+create view @schema@.log_sample as
+select w.lane, w.due, w.pos, w.estimated,
+       w.weight * least(1, (p.last_value + 1 - min(w.pos) over ()) / sum(w.weight) over ()) as weight
+  from @schema@.pos p
+ cross join generate_series(-1, 7) s(shard)
+ cross join lateral (
+    select x.lane, x.due, x.pos, count(*) over () > 10000 as estimated,
+           case when count(*) over () > 10000 then greatest(1, (p.last_value - min(x.pos) over ())::double precision
+                                                               / greatest(1, max(x.pos) over () - min(x.pos) over ()))
+                else 1 end as weight
+      from (select l.lane, l.due, l.pos from @schema@.log_waiting l where l.shard = s.shard limit 10001) x) w;
+
+-- Messages of open windows that are not settled.
+create view @schema@.log_taken as
+select m.id, h.shard, m.pos, m.lane, m.sid, m.tenant_id, w.taken_at, w.until, w.holder, m.leaf
+  from @schema@.log_head h
+ cross join lateral (
+    select k.*, pg_snapshot_xmax(k.before) as first_ord, least(k.to_ord, pg_snapshot_xmax(k.upto)) as last_ord,
+           array(select pg_snapshot_xip(k.before)) as running
+      from @schema@.log_window k where k.shard = h.shard and k.id >= h.floor and k.open offset 0) w
+ cross join lateral (
+    select x.* from (
+        select m.*, m.tableoid as leaf from @schema@.message m
+         where w.from_ord >= w.first_ord and m.shard = w.shard and m.ord >= w.from_ord and m.ord <= w.last_ord
+        union all
+        select m.*, m.tableoid from @schema@.message m
+         where w.from_ord < w.first_ord and m.shard = w.shard and m.ord = any (w.running) and m.xid is null
+        union all
+        select m.*, m.tableoid from @schema@.message m
+         where w.from_ord < w.first_ord and m.shard = w.shard and m.xid = any (w.running) and m.ord < w.first_ord) x
+     where (x.ord, x.pos) > (w.from_ord, w.from_pos) and (x.ord, x.pos) <= (w.to_ord, w.to_pos) and x.pos > w.base and x.pos <= w.high
+       and pg_visible_in_snapshot(coalesce(x.xid, x.ord), w.upto)
+       and @schema@.handed_out(x.lane, x.sid, x.due, x.expires_at, w.denied, w.keys, w.taken_at)
+       and not exists (select from @schema@.queue q where q.id = x.id)
+       and not exists (select from @schema@.dead d where d.id = x.id)
+       and not exists (select from @schema@.attempt a where a.message_id = x.id)
+       and not exists (select from @schema@.attempt_kept a where a.message_id = x.id)
+    offset 0) m;
 
 create view @schema@.messages as
 select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
@@ -24,45 +105,69 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
             when q.until is not null then 'processing'
             when q.id is not null then 'pending'
             when a.outcome = 1 then 'delivered'
+            when l.waits then 'pending'
+            when w.until is not null then 'processing'
             else 'discarded' end as status,
-       coalesce(q.attempts, d.attempts, a.attempt_no, 0) as attempts,
-       coalesce(q.spent, d.spent, a.spent, 0)::int as spent,
-       coalesce(m.max_attempts, q.max_attempts, case d.reason when 'attempts' then d.spent end, d.budget, n.max_attempts, s.max_attempts)::int
-           as max_attempts,
+       coalesce(q.attempts, d.attempts, a.attempt_no, (w.until is not null)::int) as attempts,
+       coalesce(q.spent, d.spent, a.spent, (w.until is not null)::int)::int as spent,
+       coalesce(m.max_attempts, q.max_attempts, case d.reason when 'attempts' then d.spent end, d.budget,
+           (select n.max_attempts from @schema@.namespace n where n.name = m.namespace),
+           (select n.max_attempts from @schema@.namespace n where n.name = '*'))::int as max_attempts,
        case when m.max_attempts is not null then 'message' when coalesce(q.by_sink, d.by_sink) then 'sink' else 'namespace' end as max_attempts_from,
        coalesce(q.deferred, 0)::int as deferred,
        m.priority::int as priority,
-       case when d.id is null and q.until is null then q.due end as next_attempt_at,
-       case when d.id is null then q.holder end as locked_by,
-       case when d.id is null then q.until end as locked_until,
+       case when l.waits then least(coalesce(m.due, m.created_at), m.expires_at)
+            when d.id is null and q.until is null then q.due end as next_attempt_at,
+       case when d.id is null then coalesce(q.holder, w.holder) end as locked_by,
+       case when d.id is null then coalesce(q.until, w.until) end as locked_until,
        coalesce(q.parked, false) and d.id is null as parked,
        coalesce(q.redriven, false) as redriven,
        case when a.outcome <> 1 then coalesce(d.code, a.code) else d.code end as last_code,
        case when a.outcome <> 1 then coalesce(d.error, a.error) else d.error end as last_error,
        d.reason as dead_reason,
        m.created_at,
-       greatest(m.created_at, q.since, a.completed_at, d.died_at,
+       greatest(m.created_at, q.since, a.completed_at, d.died_at, w.taken_at,
                 (select max(t.at) from @schema@.act t where t.message_id = m.id)) as updated_at,
        case when a.outcome = 1 and q.id is null and d.id is null then a.completed_at end as delivered_at,
        m.expires_at, m.headers, m.content_type, m.payload, m.body, m.encoding
   from (select * from @schema@.message union all select * from @schema@.message_kept) m
-  join @schema@.namespace s on s.name = '*'
-  left join @schema@.namespace n on n.name = m.namespace
+  -- No more than seven of these: together with one table beside the view, the planner still tries all orders (join_collapse_limit).
   left join @schema@.queue q on q.id = m.id
   left join @schema@.dead d on d.id = m.id
   left join lateral (select a.outcome, a.attempt_no, a.spent, a.code, a.error, a.completed_at
                        from (select * from @schema@.attempt union all select * from @schema@.attempt_kept) a
-                      where a.message_id = m.id order by a.attempt_no desc limit 1) a on true;
+                      where a.message_id = m.id order by a.attempt_no desc limit 1) a on true
+  -- Asked only of the few that are neither in the queue nor dead and have no attempt; the same as in log_waiting and log_taken.
+  left join lateral (select k.floor, m.pos > k.base and not (m.pos <= k.high
+                                and (pg_visible_in_snapshot(coalesce(m.xid, m.ord), k.before)
+                                  or pg_visible_in_snapshot(coalesce(m.xid, m.ord), k.upto)
+                                     and (m.ord, m.pos) <= (k.to_ord, k.to_pos))) as waits
+                       from @schema@.log_window k
+                      where k.shard = m.shard and q.id is null and d.id is null and a.outcome is null
+                      order by k.shard desc, k.id desc limit 1) l on true
+  left join lateral (select k.holder, k.until, k.taken_at
+                       from @schema@.log_window k
+                      where k.shard = m.shard and not l.waits and k.id >= l.floor and k.open
+                        and (m.ord, m.pos) > (k.from_ord, k.from_pos) and (m.ord, m.pos) <= (k.to_ord, k.to_pos)
+                        and m.pos > k.base and m.pos <= k.high
+                        and pg_visible_in_snapshot(coalesce(m.xid, m.ord), k.upto)
+                        and not pg_visible_in_snapshot(coalesce(m.xid, m.ord), k.before)
+                        and @schema@.handed_out(m.lane, m.sid, m.due, m.expires_at, k.denied, k.keys, k.taken_at)
+                      limit 1) w on true;
 
--- Messages that are neither delivered nor dead, read from the queue: fast however many others there are.
+-- Messages that are neither delivered nor dead, read from the queue and the log: fast however many others there are.
 create view @schema@.queued as
 select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
        case when w.until is null then 'pending' else 'processing' end as status, m.attempts, m.spent, m.max_attempts,
        m.max_attempts_from, m.deferred, m.priority, m.next_attempt_at, m.locked_by, m.locked_until, m.parked, m.redriven, m.last_code,
        m.last_error, m.dead_reason, m.created_at, m.updated_at, m.delivered_at, m.expires_at, m.headers,
        m.content_type, m.payload, m.body, m.encoding
-  from @schema@.messages m join @schema@.queue w on w.id = m.id
- where not w.held;
+  from @schema@.messages m
+  join (select q.id, q.until from @schema@.queue q where not q.held
+        union all
+        select l.id, null from @schema@.log_waiting l
+        union all
+        select t.id, t.until from @schema@.log_taken t) w on w.id = m.id;
 
 create view @schema@.attempts with (security_barrier) as
 select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attempt_no, m.namespace, m.topic, a.tenant_id,
@@ -73,7 +178,9 @@ select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attemp
   from (select * from @schema@.attempt_stored
         union all
         select q.id, q.attempts, 0, q.spent, null, q.since, null, q.tenant_id, q.holder, null, null, null
-          from @schema@.queue q where q.until is not null) a
+          from @schema@.queue q where q.until is not null
+        union all
+        select t.id, 1, 0, 1, null, t.taken_at, null, t.tenant_id, t.holder, null, null, null from @schema@.log_taken t) a
   left join lateral (
        select s.namespace, s.topic, s.key, s.seq, s.subject, s.dedupe_key, s.correlation_id
          from @schema@.stored s where s.id = a.message_id
@@ -99,6 +206,7 @@ create view @schema@.acts as
 select t.id, t.at, t.actor, t.action, t.reason, t.message_id, t.tenant_id, t.detail
   from @schema@.act t;
 
+-- Of a long log the counts are estimates: see log_sample.
 create view @schema@.status with (security_barrier) as
 select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 0) as due, coalesce(q.delayed, 0) as delayed,
        coalesce(q.processing, 0) as processing, coalesce(q.stuck, 0) as stuck, coalesce(q.parked, 0) as parked,
@@ -108,17 +216,22 @@ select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 
                or (p.namespace = l.namespace and (p.topic is null or p.topic = l.topic))
                or (l.namespace like p.like_namespace and l.topic like p.like_topic))) as paused
   from (select distinct x.id, x.namespace, x.topic from @schema@.lane x) l
-  left join (select x.lane, count(*) filter (where x.until is null) as pending,
-                    count(*) filter (where x.until is null and not x.parked and x.due <= clock_timestamp()) as due,
-                    count(*) filter (where x.until is null and not x.parked and x.due > clock_timestamp()
-                                       and x.attempts = 0) as delayed,
+  left join (select x.lane, round(sum(x.weight) filter (where x.until is null))::bigint as pending,
+                    round(sum(x.weight) filter (where x.until is null and not x.parked and x.due <= clock_timestamp()))::bigint as due,
+                    round(sum(x.weight) filter (where x.until is null and not x.parked and x.due > clock_timestamp()
+                                       and x.attempts = 0))::bigint as delayed,
                     count(*) filter (where x.until is not null) as processing,
                     count(*) filter (where x.until <= clock_timestamp()) as stuck,
                     count(*) filter (where x.parked) as parked,
                     min(x.due) filter (where x.until is null and x.due <= clock_timestamp()) as oldest
-               from @schema@.queue x
-              where not x.held
-                and (x.tenant_id = (select @schema@.current_tenant()) or (select @schema@.current_tenant()) is null)
+               from (select q.lane, q.until, q.due, q.parked, q.attempts, 1::double precision as weight
+                       from @schema@.queue q
+                      where not q.held
+                        and (q.tenant_id = (select @schema@.current_tenant()) or (select @schema@.current_tenant()) is null)
+                     union all
+                     select w.lane, null, w.due, false, 0, w.weight from @schema@.log_sample w
+                     union all
+                     select t.lane, t.until, t.taken_at, false, 1, 1 from @schema@.log_taken t) x
               group by x.lane) q on q.lane = l.id
   left join (select x.namespace, x.topic, count(*) as dead from @schema@.dead x
               where x.tenant_id = (select @schema@.current_tenant()) or (select @schema@.current_tenant()) is null
@@ -258,7 +371,7 @@ begin
         ('dead_letters', 'payload', 'The message''s.'),
         ('dead_letters', 'body', 'The message''s.'),
         ('dead_letters', 'encoding', 'The message''s.'),
-        ('status', null, 'One row per topic: pending, processing and dead messages.'),
+        ('status', null, 'One row per topic: pending, processing and dead messages. Where more than 10,000 wait in a shard of the log, pending, due and delayed are estimates.'),
         ('status', 'namespace', 'Whose topic it is.'),
         ('status', 'topic', 'The topic.'),
         ('status', 'pending', 'Messages that wait: due, delayed or parked.'),

@@ -140,10 +140,16 @@ as $$
      group by l.namespace
 $$;
 
--- Counts of the queue, at a cost that does not grow with it. The first row is the total, with a null namespace; then
--- up to max_namespaces, the fullest first. Exact while the queue's table has no more than max_pages pages. Beyond that
--- what waits for its turn in the index is still counted up to max_count; the rest is an estimate, from a sample of
--- max_pages pages, and `estimated` says so. The oldest age is always exact.
+-- What is in the log, of a lane.
+create type @schema@.log_count as (lane bigint, pending double precision, due double precision, processing bigint, stuck bigint,
+    oldest timestamptz, estimated boolean);
+
+-- Counts of the queue and the log, at a cost that does not grow with them. The first row is the total, with a null namespace; then
+-- up to max_namespaces, the fullest first. Exact while the queue's table has no more than max_pages pages, and no shard of the log
+-- more than 10,000 messages. Beyond that what waits for its turn in the queue's index is still counted up to max_count;
+-- the rest is an estimate, from a sample of max_pages pages, and in the log from the first of each shard (log_sample);
+-- `estimated` says so. The oldest age is exact in the queue; in the log it is that of the oldest among those first ones, which are
+-- in the order of their transactions, and that is nearly the order of their times.
 create function @schema@.gauges(max_pages int default 4096, max_count int default 10000, max_namespaces int default 20)
     returns table (namespace text, pending bigint, due bigint, processing bigint, stuck bigint, parked bigint,
         blocked_keys bigint, dead bigint, oldest_due_s double precision, estimated boolean, table_bytes bigint,
@@ -161,6 +167,13 @@ declare
     v_walk boolean := false; -- what is not parked was counted one by one
     v_dead bigint;
     v_dead_weight double precision := 1;
+    v_log constant @schema@.log_count[] := array(
+        select row (w.lane, sum(w.weight), sum(w.weight) filter (where w.due <= v_now), 0, 0,
+                   min(w.due) filter (where w.due <= v_now), bool_or(w.estimated))::@schema@.log_count
+          from @schema@.log_sample w group by w.lane
+        union all
+        select row (t.lane, 0, 0, count(*), count(*) filter (where t.until <= v_now), null, false)::@schema@.log_count
+          from @schema@.log_taken t group by t.lane);
 begin
     perform @schema@.check_no_tenant();
     if v_percent < 100 and pg_stat_get_dead_tuples('@schema@.queue'::regclass) < 50 * max_count then
@@ -189,6 +202,8 @@ begin
                sum(weight) filter (where i.held or (i.sid is not null and i.until is null and not i.parked
                    and i.attempts > 0 and i.due > v_now)) as blocked
           from item i group by i.lane
+        union all
+        select c.lane, c.pending, c.due, c.processing, c.stuck, 0, 0 from unnest(v_log) c
     ), by_namespace as (
         select l.namespace, sum(b.pending) as pending, sum(b.due) as due, sum(b.processing) as processing,
                sum(b.stuck) as stuck, sum(b.parked) as parked, sum(b.blocked) as blocked, 0::double precision as dead,
@@ -200,6 +215,9 @@ begin
           from (select d.namespace from @schema@.dead d limit max_count) w group by w.namespace
         union all
         select o.namespace, 0, 0, 0, 0, 0, 0, 0, o.age from @schema@.oldest_due(v_now) o
+        union all
+        select l.namespace, 0, 0, 0, 0, 0, 0, 0, extract(epoch from v_now - c.oldest)
+          from unnest(v_log) c, lateral (select x.namespace from @schema@.lane x where x.id = c.lane limit 1) l
     ), total as (
         select n.namespace, coalesce(round(sum(n.pending)), 0)::bigint as pending,
                coalesce(round(sum(n.due)), 0)::bigint as due, coalesce(round(sum(n.processing)), 0)::bigint as processing,
@@ -209,7 +227,7 @@ begin
           from by_namespace n group by grouping sets ((), (n.namespace))
     )
     select t.namespace, t.pending, t.due, t.processing, t.stuck, t.parked, t.blocked, t.dead, t.oldest,
-           v_percent < 100 or v_dead > max_count,
+           v_percent < 100 or v_dead > max_count or exists (select from unnest(v_log) c where c.estimated),
            case when t.namespace is null then v_bytes end,
            case when t.namespace is null then pg_stat_get_dead_tuples('@schema@.queue'::regclass) end,
            case when t.namespace is null then (select case when r.is_called then r.last_value else 0 end

@@ -19,7 +19,7 @@ as $$
         ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning log_window log_shard', 'api',
             'SELECT INSERT UPDATE DELETE'),
         ('relation', 'message_default', 'api', 'SELECT DELETE'),
-        ('relation', 'attempt_default period', 'api', 'SELECT'),
+        ('relation', 'attempt_default period log_waiting log_sample log_taken', 'api', 'SELECT'),
         ('relation', 'repair pos', 'api', 'USAGE SELECT'),
         ('function', 'call_hook fire_deferred', 'api', 'EXECUTE'),
         -- owner: what retention and erasure call.
@@ -30,7 +30,8 @@ as $$
         ('function', 'claim take settle settle_window ack nack release extend as_json beat doorbell_class', 'relay', 'EXECUTE'),
         ('function', 'rebase', 'relay operator', 'EXECUTE'),
         ('relation', 'window_messages', 'relay', 'SELECT'),
-        ('function', 'log_range handed_out', 'relay', 'EXECUTE'),
+        ('function', 'log_range', 'relay', 'EXECUTE'),
+        ('function', 'handed_out', 'relay operator auditor tenant', 'EXECUTE'),
         ('function', 'purge run_failed_hooks doorbell_channel', 'relay operator', 'EXECUTE'),
         ('function', 'retry discard pause resume configure assign_doorbell erase_tenant erase_subject hook unhook tune', 'operator',
             'EXECUTE'),
@@ -51,7 +52,8 @@ create function @schema@.wanted_owner(kind text, name text) returns text
     set search_path = pg_catalog, pg_temp
 as $$
     select case when kind in ('schema', 'table', 'sequence') then 'owner'
-                when kind = 'view' and name in ('messages', 'queued', 'dead_letters', 'acts', 'outbox') then 'owner' -- 011_views.sql
+                when kind = 'view' and name in ('messages', 'queued', 'dead_letters', 'acts', 'outbox', 'log_head',
+                    'log_waiting', 'log_sample', 'log_taken') then 'owner' -- 011_views.sql
                 when kind <> 'function' then 'api'
                 when name in ('make_period', 'strip_rights', 'purge', 'purge_create', 'purge_empty', 'purge_drop', 'purge_rest',
                     'patiently', 'renew_defaults', 'drop_aside', 'erase_tenant') then 'owner'

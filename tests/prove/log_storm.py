@@ -256,7 +256,7 @@ class Taker(Actor):
         nonce = self.random.getrandbits(61) + 1
         skip = (["across"], ["t2"]) if self.random.random() < 0.05 and not self.calm() else (None, None)
         shard, ident, size, more, busy, queued = self.one(
-            "select * from outbox.take(%s, %s, make_interval(secs => %s), %s, %s, %s, %s, %s::text[], %s::text[])", self.name,
+            "select shard, id, size, more, busy, queued from outbox.take(%s, %s, make_interval(secs => %s), %s, %s, %s, %s, %s::text[], %s::text[])", self.name,
             self.random.choice((1, 2, 5, 20, 100, 500)), LEASE, nonce, self.random.choice((None, None, self.random.randint(-1, 7))),
             self.random.choice((None, None, 2000)), self.random.choice((1, 16, 500)), *skip)
         if size == 0:

@@ -100,24 +100,33 @@ def pgmq_sql():
 
 
 def go(program, modules):
-    """bench/peers/go/PROGRAM built with these modules, {path: name of its version}; returns the program."""
-    folder = _folder(os.path.join("go", program))
-    pins, target = versions(), os.path.join(folder, "driver")
-    changed = _copy(os.path.join("go", program), folder) | _copy(os.path.join("go", "driver"), folder)
-    stamp = os.path.join(folder, "built")
+    """bench/peers/go/PROGRAM built with these modules, {path: the name of its pin}; returns the program. One Go module for
+    all; what one peer lacks does not keep the others from being built."""
+    folder = _folder("go")
+    pins, target = versions(), os.path.join(folder, "bin", program)
     pinned = " ".join("%s@v%s" % (path, pins[name]) for path, name in modules.items())
+    changed = False
+    for name in ("driver", program):
+        os.makedirs(os.path.join(folder, name), exist_ok=True)
+        changed |= _copy(os.path.join("go", name), os.path.join(folder, name))
+    stamp = target + ".pins"
     if not changed and os.path.exists(target) and os.path.exists(stamp) and open(stamp).read() == pinned:
         return target
-    for path in ("go.mod", "go.sum"):
-        if os.path.exists(os.path.join(folder, path)):
-            os.remove(os.path.join(folder, path))
     env = {"GOFLAGS": "-mod=mod", "GOWORK": "off"}
-    _run(["go", "mod", "init", "peers/" + program], folder, "go", env)
+    if not os.path.exists(os.path.join(folder, "go.mod")):
+        _run(["go", "mod", "init", "peers"], folder, "go", env)
     _run(["go", "get"] + pinned.split(), folder, "go", env)
-    _run(["go", "build", "-o", "driver", "."], folder, "go", env)
+    _run(["go", "build", "-o", target, "./" + program], folder, "go", env)
     with open(stamp, "w") as file:
         file.write(pinned)
     return target
+
+
+def go_module(path, name):
+    """Where the source of a module lies, at its pinned version."""
+    text = _run(["go", "mod", "download", "-json", "%s@v%s" % (path, versions()[name])], _folder("go"), "go",
+                {"GOFLAGS": "-mod=mod", "GOWORK": "off"})
+    return json.loads(text)["Dir"]
 
 
 def python(*packages):

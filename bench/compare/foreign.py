@@ -80,5 +80,84 @@ class PgBoss(Driven):
         self.run_driver(place, "fill", count)
 
 
+class River(Driven):
+    name = family = "river"
+    keeps = "status row"
+    set_up = "5000 workers, fetch cooldown 2 ms, batch completer; producers notify every 2 ms at most, as its client does"
+    enqueue = "insert into river_job (args, kind, max_attempts) values ($2::jsonb, 'noop', 25)"
+    ring, ring_ms = "select pg_notify(current_schema() || '.river_insert', '{\"queue\": \"default\"}')", 2
+    left_sql = "select count(*) from river_job where state <> 'completed'"
+
+    def install(self):
+        self.command = [cache.go("river", {"github.com/riverqueue/river": "river",
+                                           "github.com/riverqueue/river/riverdriver/riverpgxv5": "river"})]
+        self.version = cache.versions()["river"]
+        self.label = "River %s" % self.version
+
+    def fill_sql(self):
+        return "insert into river_job (args, kind, max_attempts) select " + PAYLOAD + ", 'noop', 25 from " + SERIES
+
+
+class Watermill(Driven):
+    left_sql = "select 0"
+
+    def __init__(self, schema):
+        self.schema, self.name = schema, "watermill-" + schema
+        self.family = self.name
+        self.columns, self.values = "uuid, payload, metadata", "gen_random_uuid()::text, %s, '{}'"
+        if schema == "queue":
+            self.keeps, self.order = "nothing", "whole queue"
+            self.set_up = "queue schema, delete on ack, batches of 1000, 5 ms poll; a transaction is open while handlers run"
+            self.left_sql = "select count(*) from watermill_orders"
+        else:
+            self.keeps, self.order, self.per_message = "offset", "whole queue", False
+            self.set_up = "offsets schema, one consumer group, batches of 100, 5 ms poll"
+            self.columns += ", transaction_id"
+            self.values += ", pg_current_xact_id()"
+        self.enqueue = "insert into watermill_orders (%s) values (%s)" % (self.columns, self.values % "$2::json")
+
+    def install(self):
+        self.command = ["env", "PEER_SCHEMA=" + self.schema,
+                        cache.go("watermill", {"github.com/ThreeDotsLabs/watermill-sql/v4": "watermill-sql"})]
+        self.version = cache.versions()["watermill-sql"]
+        self.label = "watermill-sql %s, %s" % (self.version, self.schema)
+
+    def fill_sql(self):
+        return "insert into watermill_orders (%s) select %s from %s" % (self.columns, self.values % (PAYLOAD + "::json"),
+                                                                       SERIES)
+
+
+class Gue(Driven):
+    name = family = "gue"
+    keeps, pace = "nothing", 2500
+    set_up = "16 workers, 5 ms poll"
+    left_sql = "select count(*) from gue_jobs"
+    columns = "insert into gue_jobs (job_id, priority, run_at, job_type, args, queue, created_at, updated_at) "
+    values = "%s, 0, now(), 'noop', convert_to(%s, 'UTF8'), 'bench', now(), now()"
+    # A ULID is made by the client; as long, and growing with the number.
+    enqueue = columns + "values (" + values % ("lpad($1::text, 26, '0')", "$2") + ")"
+
+    def install(self):
+        self.command = [cache.go("gue", {"github.com/vgarvardt/gue/v5": "gue"})]
+        self.version = cache.versions()["gue"]
+        self.label = "gue %s" % self.version
+
+    def prepare(self, lab, place, conn):
+        with open(os.path.join(cache.go_module("github.com/vgarvardt/gue/v5", "gue"), "migrations/schema.sql")) as file:
+            conn.execute(file.read())
+
+    def fill_sql(self):
+        return self.columns + "select " + self.values % ("lpad(i::text, 26, '0')", PAYLOAD + "::text") + " from " + SERIES
+
+
+class GoOutbox(Driven):
+    """Its dispatcher is a program of its own; without the module there is nothing to drive."""
+    name = family = "go-outbox"
+
+    def install(self):
+        cache.go_module("github.com/efureev/go-outbox", "go-outbox")
+        raise cache.Missing("the module is there, but no driver is written for it yet")
+
+
 def everybody():
-    return [Graphile(), Graphile(keys=1000), PgBoss()]
+    return [Graphile(), Graphile(keys=1000), PgBoss(), River(), Watermill("queue"), Watermill("offsets"), Gue(), GoOutbox()]

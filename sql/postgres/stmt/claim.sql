@@ -2,7 +2,8 @@
 -- $1 worker, $2 limit, $3 lease, $4 namespace, $5 topics, $6 tenant, $7 max attempts, $8 run, $9 prefetch,
 -- $10 retry base, $11 retry cap, $12 and $13 namespaces and topics of the only lanes, $14 and $15 those of lanes to leave
 -- out, $16 bytes of payloads at most, $17 to $19 patterns of namespaces and topics and whether to leave out the lanes that match
--- them first; null from $4 on: no restriction, or the namespace's policy.
+-- them first, $20 whether to put messages of the log into the queue first; null from $4 to $19: no restriction, or the
+-- namespace's policy.
 -- Columns: src/store/pg/claim.c counts on this order. The last says that there is more than was taken; where nothing was, there
 -- is one row with nothing else.
 -- Locks: the queue rows it takes; never waits for one.
@@ -23,7 +24,8 @@ left join @schema@.claim(worker => $1::pg_catalog.text, "limit" => $2::pg_catalo
                     skip_namespaces => $14::pg_catalog.text[],
                     skip_topics => $15::pg_catalog.text[], max_bytes => $16::pg_catalog.int8,
                     rule_namespaces => $17::pg_catalog.text[],
-                    rule_topics => $18::pg_catalog.text[], rule_skips => $19::pg_catalog.bool[])
+                    rule_topics => $18::pg_catalog.text[], rule_skips => $19::pg_catalog.bool[],
+                    admit => $20::pg_catalog.bool)
      as c(id, token, namespace, topic, tenant_id, key, seq, dedupe_key, subject, recipient, headers, correlation_id,
           payload, body, content_type, priority, attempt, spent, max_attempts, redriven, created_at, claimed_at,
           locked_until, expires_at, place, encoding, stream, deferred, lost, own_attempts, retry_base_ms, retry_cap_ms) on true

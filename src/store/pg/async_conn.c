@@ -1,48 +1,20 @@
 /* async_conn.c - see async_conn.h.
  *
- * What libpq returns in pipeline mode for a request that also prepares its statement: a result for the prepare, NULL, a
- * result for the execution, NULL, a result for the sync. After an error, everything up to the sync is "aborted". The session's
+ * What libpq returns in pipeline mode for a statement that is also prepared: a result for the prepare, NULL, a result for the
+ * execution, NULL; and after the last statement of a request a result for the sync. After an error, everything up to the sync is "aborted". The session's
  * set-up is sent first, so its answer comes first. */
 #include "store/pg/async_conn.h"
 
 #include "base/clock.h"
 #include "pg_statements.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
 enum { EMPTIES_MAX = 4 };
-
-/* ---- requests ---- */
-
-static void finish(struct ob_pg_request *request, PGresult *res, const struct outbox_error *err)
-{
-    PQclear(request->res);
-    request->res = res;
-    request->err = err ? *err : (struct outbox_error){.code = OUTBOX_OK};
-    request->state = OB_PG_DONE;
-}
-
-void ob_pg_request_fail(struct ob_pg_request *request, const struct outbox_error *err)
-{
-    finish(request, NULL, err);
-}
-
-void ob_pg_request_reset(struct ob_pg_request *request)
-{
-    PQclear(request->res);
-    request->res = NULL;
-    request->state = OB_PG_IDLE;
-    request->preparing = request->repeated = false;
-}
-
-void ob_pg_request_fini(struct ob_pg_request *request)
-{
-    ob_pg_request_reset(request);
-    ob_buf_fini(&request->scratch);
-}
 
 /* ---- opening and closing ---- */
 
@@ -81,7 +53,7 @@ static void lost(struct ob_pg_async_conn *async_conn, const struct outbox_error 
     size_t count = async_conn->count;
     async_conn->count = 0;
     for (size_t i = 0; i < count && i < OB_PG_REQUESTS_MAX; i++)
-        finish(async_conn->requests[i], NULL, err);
+        ob_pg_request_fail(async_conn->requests[i], err);
 }
 
 static void lost_with(struct ob_pg_async_conn *async_conn, const PGresult *res)
@@ -174,26 +146,30 @@ static void go_on_connecting(struct ob_pg_async_conn *async_conn)
 
 /* ---- sending ---- */
 
-static bool send_ask(struct ob_pg_async_conn *async_conn, struct ob_pg_request *request)
+static bool send_part(struct ob_pg_async_conn *async_conn, struct ob_pg_part *part)
 {
     PGconn *conn = async_conn->conn;
-    const struct ob_pg_params *p = &request->params;
-    const char *sql = async_conn->common->sql[request->which];
+    const struct ob_pg_params *p = &part->params;
+    const char *sql = async_conn->common->sql[part->which];
     char name[64];
-    snprintf(name, sizeof name, "ob_%d_%llx_%u", (int)request->which, (unsigned long long)async_conn->number,
+    if (async_conn->unnamed)
+        return PQsendQueryParams(conn, sql, p->count, NULL, p->values, p->lengths, p->formats, 1);
+    snprintf(name, sizeof name, "ob_%d_%llx_%u", (int)part->which, (unsigned long long)async_conn->number,
              async_conn->epoch);
-    bool sent;
-    if (async_conn->unnamed) {
-        sent = PQsendQueryParams(conn, sql, p->count, NULL, p->values, p->lengths, p->formats, 1);
-    } else {
-        request->preparing = !async_conn->prepared[request->which];
-        sent = !request->preparing || PQsendPrepare(conn, name, sql, 0, NULL);
-        sent = sent && PQsendQueryPrepared(conn, name, p->count, p->values, p->lengths, p->formats, 1);
-    }
-    async_conn->prepared[request->which] = true;
+    part->preparing = !async_conn->prepared[part->which];
+    async_conn->prepared[part->which] = true;
+    return (!part->preparing || PQsendPrepare(conn, name, sql, 0, NULL)) &&
+           PQsendQueryPrepared(conn, name, p->count, p->values, p->lengths, p->formats, 1);
+}
+
+static bool send_request(struct ob_pg_async_conn *async_conn, struct ob_pg_request *request)
+{
     request->state = OB_PG_SENT;
     async_conn->flushing = true;
-    return sent && PQpipelineSync(conn);
+    for (int i = 0; i < request->count; i++)
+        if (!send_part(async_conn, &request->parts[i]))
+            return false;
+    return PQpipelineSync(async_conn->conn);
 }
 
 static void flush(struct ob_pg_async_conn *async_conn)
@@ -209,7 +185,7 @@ static void flush(struct ob_pg_async_conn *async_conn)
 static void send_requests(struct ob_pg_async_conn *async_conn)
 {
     for (size_t i = 0; i < async_conn->count; i++) {
-        if (async_conn->requests[i]->state == OB_PG_QUEUED && !send_ask(async_conn, async_conn->requests[i])) {
+        if (async_conn->requests[i]->state == OB_PG_QUEUED && !send_request(async_conn, async_conn->requests[i])) {
             lost_with(async_conn, NULL);
             return;
         }
@@ -219,9 +195,8 @@ static void send_requests(struct ob_pg_async_conn *async_conn)
 
 void ob_pg_async_conn_send(struct ob_pg_async_conn *async_conn, struct ob_pg_request *request)
 {
-    PQclear(request->res);
-    request->res = NULL;
-    request->state = OB_PG_QUEUED;
+    assert(async_conn->count < OB_PG_REQUESTS_MAX);
+    ob_pg_request_queue(request);
     async_conn->requests[async_conn->count++] = request;
     if (async_conn->step == OB_PG_CLOSED)
         dial(async_conn);
@@ -261,38 +236,47 @@ static struct ob_pg_request *pop(struct ob_pg_async_conn *async_conn)
     return request;
 }
 
+/* What a failed request leaves behind in the session. */
+static void note_failure(struct ob_pg_async_conn *async_conn, const struct ob_pg_request *request)
+{
+    bool hooks = false;
+    for (int i = 0; i < request->count; i++) {
+        const struct ob_pg_part *part = &request->parts[i];
+        if (part->preparing)
+            async_conn->prepared[part->which] = false;
+        hooks = hooks || ob_pg_stmt_hooks(part->which);
+    }
+    if (hooks)
+        prepare_anew(async_conn);
+}
+
 /* The sync of the first request has arrived, so its answer is complete. */
 static void answered(struct ob_pg_async_conn *async_conn)
 {
     struct ob_pg_request *request = pop(async_conn);
-    PGresult *res = request->res;
-    request->res = NULL;
-    if (PQresultStatus(res) == PGRES_TUPLES_OK) {
-        finish(request, res, NULL);
+    if (!request->failure && request->answered == request->count) {
+        request->state = OB_PG_DONE;
         return;
     }
-    if (!request->repeated && forgotten(async_conn, res)) {
-        PQclear(res);
+    if (!request->repeated && forgotten(async_conn, request->failure)) {
         request->repeated = true;
         ob_pg_async_conn_send(async_conn, request);
         return;
     }
     struct outbox_error err;
-    if (request->preparing)
-        async_conn->prepared[request->which] = false;
-    if (ob_pg_stmt_hooks(request->which))
-        prepare_anew(async_conn);
-    ob_pg_error(&(struct ob_pg_cause){async_conn->conn, async_conn->common->schema, ob_pg_stmt_role(request->which)},
-                res, &err);
-    PQclear(res);
-    finish(request, NULL, &err);
+    int at = request->answered < request->count ? request->answered : request->count - 1;
+    note_failure(async_conn, request);
+    ob_pg_error(&(struct ob_pg_cause){async_conn->conn, async_conn->common->schema,
+                                      ob_pg_stmt_role(request->parts[at].which)},
+                request->failure, &err);
+    ob_pg_request_fail(request, &err);
     /* A read-only server is a former primary or a standby: another connection may reach the server that accepts writes. */
     async_conn->turn += err.code == OUTBOX_READONLY;
     if (ob_pg_lost(async_conn->conn, err.code) || err.code == OUTBOX_READONLY)
         lost(async_conn, &err);
 }
 
-/* Handles one result: keeps the first failure of a request, otherwise its rows. False: the connection is lost. */
+/* Handles one result. False: the connection is lost. */
 static bool take(struct ob_pg_async_conn *async_conn, PGresult *res)
 {
     ExecStatusType status = PQresultStatus(res);
@@ -312,16 +296,10 @@ static bool take(struct ob_pg_async_conn *async_conn, PGresult *res)
             answered(async_conn);
         return async_conn->conn != NULL;
     }
-    if (request && status == PGRES_COMMAND_OK)
-        request->preparing = false;
-    bool keep = request && (failed || status == PGRES_TUPLES_OK) &&
-                !(request->res && PQresultStatus(request->res) != PGRES_TUPLES_OK);
-    if (keep) {
-        PQclear(request->res);
-        request->res = res;
-    } else {
+    if (request)
+        ob_pg_request_keep(request, res);
+    else
         PQclear(res);
-    }
     return true;
 }
 

@@ -4,8 +4,8 @@
  *      ▲                   │                         │                        │                                │
  *      └──failed, too late, or lost: every request fails, exactly once────────┴────────────────────────────────┘
  *
- * Requests are sent in the order in which they arrive, each followed by its own sync: each is one transaction, and its failure
- * does not affect the next one. Requests that arrive before READY follow the set-up in the same pipeline. A statement is
+ * Requests are sent in the order in which they arrive, each followed by its own sync: each is one transaction, of one statement
+ * or a few, and its failure does not affect the next one. Requests that arrive before READY follow the set-up in the same pipeline. A statement is
  * prepared with its first execution, in the same round trip.
  *
  * Nothing blocks, not even resolving a host name (dial.h). One thread. Must not know what a request is about. */
@@ -13,29 +13,9 @@
 #define OB_STORE_PG_ASYNC_CONN_H
 
 #include "store/pg/dial.h"
-#include "store/pg/pg.h"
+#include "store/pg/request.h"
 
-enum { OB_PG_REQUESTS_MAX = 2 };
-
-/* One execution of a statement, from the request to the answer. The caller owns it, builds params (everything they borrow must
- * outlive the request) and takes the answer when it is DONE: res with rows, or err. */
-struct ob_pg_request {
-    enum ob_pg_stmt which;
-    struct ob_buf scratch;
-    struct ob_pg_params params;
-    int64_t deadline_us;
-    enum ob_pg_request_state { OB_PG_IDLE, OB_PG_QUEUED, OB_PG_SENT, OB_PG_DONE } state;
-    bool preparing; /* its statement is sent with it, and the server has not confirmed the prepare yet */
-    bool repeated;  /* sent again, because the server had forgotten the statement */
-    PGresult *res;  /* owned */
-    struct outbox_error err;
-};
-
-/* Fails a request that was not sent yet: it is DONE at once. */
-void ob_pg_request_fail(struct ob_pg_request *request, const struct outbox_error *err);
-/* Idle again, the result freed. */
-void ob_pg_request_reset(struct ob_pg_request *request);
-void ob_pg_request_fini(struct ob_pg_request *request);
+enum { OB_PG_REQUESTS_MAX = 4 };
 
 /* What all connections of an async store have in common. Borrowed. */
 struct ob_pg_conn_common {

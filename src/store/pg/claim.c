@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* In the order of sql/postgres/stmt/claim.sql. */
+/* In the order of sql/postgres/stmt/claim.sql, and of page.sql, which has no MORE. */
 enum column {
     ID,
     TOKEN,
@@ -146,6 +146,14 @@ static void like(struct ob_buf *buf, const char *glob)
         ob_buf_putc(buf, '%');
 }
 
+static void put_max_bytes(struct ob_pg_params *params, const struct outbox_claim *want)
+{
+    if (want->max_bytes)
+        ob_pg_put_int8(params, want->max_bytes < INT64_MAX ? (int64_t)want->max_bytes : INT64_MAX);
+    else
+        ob_pg_put_null(params);
+}
+
 static void put_rules(struct ob_pg_params *params, const struct outbox_lane_rule *rules, size_t count)
 {
     for (int half = 0; half < 2; half++) {
@@ -173,7 +181,7 @@ static void put_rules(struct ob_pg_params *params, const struct outbox_lane_rule
     ob_pg_array_end(params);
 }
 
-void ob_pg_claim_params(struct ob_pg_params *params, const struct outbox_claim *want)
+void ob_pg_claim_params(struct ob_pg_params *params, const struct outbox_claim *want, bool admit)
 {
     ob_pg_put_text(params, want->worker);
     ob_pg_put_int4(params, want->limit);
@@ -198,10 +206,24 @@ void ob_pg_claim_params(struct ob_pg_params *params, const struct outbox_claim *
     put_interval_or_null(params, want->retry_cap_us);
     put_lanes(params, want->only, want->only_count);
     put_lanes(params, want->skip_count ? want->skip : NULL, want->skip_count);
-    if (want->max_bytes)
-        ob_pg_put_int8(params, want->max_bytes < INT64_MAX ? (int64_t)want->max_bytes : INT64_MAX);
-    else
+    put_max_bytes(params, want);
+    put_rules(params, want->rules, want->rule_count);
+    ob_pg_put_bool(params, admit);
+}
+
+void ob_pg_take_params(struct ob_pg_params *params, const struct outbox_claim *want, int64_t nonce, int hint)
+{
+    ob_pg_put_text(params, want->worker);
+    ob_pg_put_int4(params, want->limit);
+    ob_pg_put_interval(params, want->lease_us);
+    ob_pg_put_int8(params, nonce);
+    if (hint == OB_PG_SHARD_ANY)
         ob_pg_put_null(params);
+    else
+        ob_pg_put_int4(params, hint);
+    put_max_bytes(params, want);
+    ob_pg_put_int4(params, want->run);
+    put_lanes(params, want->skip_count ? want->skip : NULL, want->skip_count);
     put_rules(params, want->rules, want->rule_count);
 }
 
@@ -210,12 +232,15 @@ bool ob_pg_claim_filtered(const struct outbox_claim *want)
     return want->name_space || want->topics || want->tenant_id || want->only || want->skip_count || want->rule_count;
 }
 
-ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err)
+bool ob_pg_claim_takes(const struct outbox_claim *want)
 {
-    size_t count = (size_t)PQntuples(res);
-    bool more = count > 0 && ob_pg_bool(res, 0, MORE);
-    if (count == 1 && PQgetisnull(res, 0, ID))
-        count = 0;
+    return !want->name_space && !want->topics && !want->tenant_id && !want->only && !want->max_attempts &&
+           !want->retry_base_us && !want->retry_cap_us;
+}
+
+/* The first count rows. */
+static ob_code read_rows(PGresult *res, size_t count, bool more, struct outbox_batch **out, struct outbox_error *err)
+{
     struct batch *batch = ob_alloc(sizeof *batch + count * sizeof batch->items[0]);
     *out = NULL;
     if (!batch) {
@@ -236,6 +261,20 @@ ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox
     return OUTBOX_OK;
 }
 
+ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err)
+{
+    size_t count = (size_t)PQntuples(res);
+    bool more = count > 0 && ob_pg_bool(res, 0, MORE);
+    if (count == 1 && PQgetisnull(res, 0, ID))
+        count = 0;
+    return read_rows(res, count, more, out, err);
+}
+
+ob_code ob_pg_page_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err)
+{
+    return read_rows(res, (size_t)PQntuples(res), false, out, err);
+}
+
 ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, struct outbox_batch **out,
                     struct outbox_error *err)
 {
@@ -243,7 +282,7 @@ ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, stru
     *out = NULL;
     struct ob_pg_params params;
     ob_pg_params_init(&params, &store->scratch);
-    ob_pg_claim_params(&params, want);
+    ob_pg_claim_params(&params, want, true);
     if (!ob_pg_params_seal(&params))
         return ob_error_nomem(err);
     PGresult *res;

@@ -18,6 +18,7 @@
 #include "store/pg/borrow.h"
 #include "store/pg/conn.h"
 #include "store/pg/doorbell.h"
+#include "store/pg/log.h"
 #include "store/pg/param.h"
 #include "store/pg/store.h"
 #include "store/pg/wire.h"
@@ -30,6 +31,10 @@
     X(claim, "relay") \
     X(settle, "relay") \
     X(extend, "relay") \
+    X(take, "relay") \
+    X(page, "relay") \
+    X(settle_window, "relay") \
+    X(rebase, "relay") \
     X(retry, "operator") \
     X(discard, "operator") \
     X(pause, "operator") \
@@ -109,11 +114,18 @@ void ob_pg_unprepare(struct ob_pg_store *store);
 
 /* ---- parameters and results, for blocking and asynchronous calls ---- */
 
-void ob_pg_claim_params(struct ob_pg_params *params, const struct outbox_claim *want);
+/* admit: messages of the log go to the queue first; without, only what is there already is claimed. */
+void ob_pg_claim_params(struct ob_pg_params *params, const struct outbox_claim *want, bool admit);
+/* hint: the shard to try first; OB_PG_SHARD_ANY: all are looked at. */
+enum { OB_PG_SHARD_ANY = -2 };
+void ob_pg_take_params(struct ob_pg_params *params, const struct outbox_claim *want, int64_t nonce, int hint);
+/* True if a window can serve the claim: it asks for all messages of the lanes it does not leave out, under the usual policy. */
+bool ob_pg_claim_takes(const struct outbox_claim *want);
 /* True if the claim is restricted to some messages. */
 bool ob_pg_claim_filtered(const struct outbox_claim *want);
 /* The batch owns res; on failure it is cleared. */
 ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
+ob_code ob_pg_page_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 ob_code ob_pg_settle_check(size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* How texts of sinks and receivers are sent to the server: if it refuses one form, the next one is tried. */
@@ -124,6 +136,18 @@ enum ob_pg_words {
 /* worker: prefix of the name that they were claimed under; NULL: any name. */
 void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
                          const char *worker, enum ob_pg_words words);
+/* The same for messages of windows. windows and held: of each item; the windows' marks number them from 1 in the order in which
+ * they first occur. under_way: instead of outcomes, they all go on as leased rows of the queue. */
+struct ob_pg_window_settle {
+    const struct outbox_settle *items;
+    struct ob_pg_window *const *windows;
+    struct ob_pg_held *const *held;
+    size_t count;
+    int window_count;
+    bool under_way, again;
+};
+void ob_pg_settle_window_params(struct ob_pg_params *params, const struct ob_pg_window_settle *what, const char *worker,
+                                enum ob_pg_words words);
 /* True if a text may have caused the failure. */
 bool ob_pg_settle_is_ugly(const struct outbox_error *err);
 void ob_pg_settle_read(const PGresult *res, struct outbox_settle *items, size_t count);

@@ -16,12 +16,17 @@ static enum outbox_settled result_of(const char *text)
     return text && strcmp(text, "lost") == 0 ? OUTBOX_SETTLE_LOST : OUTBOX_SETTLE_UNKNOWN;
 }
 
-static void put_claims(struct ob_pg_params *params, const struct outbox_settle *items, size_t count)
+static void put_ids(struct ob_pg_params *params, const struct outbox_settle *items, size_t count)
 {
     ob_pg_array_begin(params, OB_PG_UUID, count);
     for (size_t i = 0; i < count; i++)
         ob_pg_array_uuid(params, &items[i].id);
     ob_pg_array_end(params);
+}
+
+static void put_claims(struct ob_pg_params *params, const struct outbox_settle *items, size_t count)
+{
+    put_ids(params, items, count);
     ob_pg_array_begin(params, OB_PG_INT8, count);
     for (size_t i = 0; i < count; i++)
         ob_pg_array_int8(params, ob_pg_token_attempt(items[i].token));
@@ -132,13 +137,17 @@ static void put_budgets(struct ob_pg_params *params, const struct outbox_settle 
     ob_pg_array_end(params);
 }
 
-void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
-                         const char *worker, enum ob_pg_words words)
+/* Outcomes, and what is said about them. */
+static void put_outcomes(struct ob_pg_params *params, const struct outbox_settle *items, size_t count, bool under_way,
+                         enum ob_pg_words words)
 {
-    put_claims(params, items, count);
     ob_pg_array_begin(params, OB_PG_INT4, count);
-    for (size_t i = 0; i < count; i++)
-        ob_pg_array_int4(params, items[i].outcome);
+    for (size_t i = 0; i < count; i++) {
+        if (under_way)
+            ob_pg_array_null(params);
+        else
+            ob_pg_array_int4(params, items[i].outcome);
+    }
     ob_pg_array_end(params);
     put_texts(params, items, count, offsetof(struct outbox_settle, code), words);
     put_texts(params, items, count, offsetof(struct outbox_settle, error), words);
@@ -146,10 +155,84 @@ void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle
     put_texts(params, items, count, offsetof(struct outbox_settle, output), words);
     put_numbers(params, items, count, offsetof(struct outbox_settle, delay_us), OUTBOX_NEVER);
     put_numbers(params, items, count, offsetof(struct outbox_settle, latency_us), 0);
+}
+
+void ob_pg_settle_params(struct ob_pg_params *params, const struct outbox_settle *items, size_t count,
+                         const char *worker, enum ob_pg_words words)
+{
+    put_claims(params, items, count);
+    put_outcomes(params, items, count, false, words);
     put_places(params, items, count);
     ob_pg_put_text(params, worker);
     put_budgets(params, items, count);
 }
+
+/* ---- windows ---- */
+
+enum window_column { SHARD, NUMBER, NONCE, MISSING, WINDOW_COLUMNS };
+
+static void put_window(struct ob_pg_params *params, const struct ob_pg_window *window, enum window_column column)
+{
+    switch (column) {
+    case SHARD: ob_pg_array_int4(params, window->taken.shard); break;
+    case NUMBER: ob_pg_array_int8(params, window->taken.id); break;
+    case NONCE: ob_pg_array_int8(params, window->taken.nonce); break;
+    default: ob_pg_array_int4(params, window->missing); break;
+    }
+}
+
+static void put_windows(struct ob_pg_params *params, const struct ob_pg_window_settle *what)
+{
+    for (int column = 0; column < WINDOW_COLUMNS; column++) {
+        int type = column == NUMBER || column == NONCE ? OB_PG_INT8 : OB_PG_INT4, put = 0;
+        ob_pg_array_begin(params, type, (size_t)what->window_count);
+        for (size_t i = 0; i < what->count; i++) {
+            if (what->windows[i]->mark != put + 1)
+                continue;
+            put_window(params, what->windows[i], (enum window_column)column);
+            put++;
+        }
+        ob_pg_array_end(params);
+    }
+    ob_pg_array_begin(params, OB_PG_INT4, what->count);
+    for (size_t i = 0; i < what->count; i++)
+        ob_pg_array_int4(params, what->windows[i]->mark);
+    ob_pg_array_end(params);
+}
+
+static void put_tenants(struct ob_pg_params *params, const struct ob_pg_window_settle *what)
+{
+    size_t first = 0;
+    while (first < what->count && !what->held[first]->has_tenant)
+        first++;
+    if (first == what->count) {
+        ob_pg_put_null(params);
+        return;
+    }
+    ob_pg_array_begin(params, OB_PG_UUID, what->count);
+    for (size_t i = 0; i < what->count; i++) {
+        if (what->held[i]->has_tenant)
+            ob_pg_array_uuid(params, &what->held[i]->tenant);
+        else
+            ob_pg_array_null(params);
+    }
+    ob_pg_array_end(params);
+}
+
+void ob_pg_settle_window_params(struct ob_pg_params *params, const struct ob_pg_window_settle *what, const char *worker,
+                                enum ob_pg_words words)
+{
+    put_windows(params, what);
+    put_ids(params, what->items, what->count);
+    put_outcomes(params, what->items, what->count, what->under_way, words);
+    put_budgets(params, what->items, what->count);
+    put_tenants(params, what);
+    ob_pg_put_text(params, worker);
+    ob_pg_put_interval(params, what->windows[0]->taken.lease_us);
+    ob_pg_put_bool(params, what->again);
+}
+
+/* ---- results ---- */
 
 /* Rows: ord, result and, if there is a third column, dead. */
 static void read_results(const PGresult *res, struct outbox_settle *items, size_t count, enum outbox_settled missing)

@@ -21,13 +21,24 @@ static inline uint64_t ob_pg_be(const PGresult *res, int row, int column, int wi
     return value;
 }
 
-/* A C token is the attempt's number and, in the bits above it, the place of the row (block << 16 | offset), which makes
- * settling cheaper. If the two do not fit into 63 bits, the token is the negated number alone. */
+/* A C token, for messages of the queue: the attempt's number and, in the bits above it, the place of the row (block << 16 |
+ * offset), which makes settling cheaper. If the two do not fit into 62 bits, the token is the negated number alone.
+ *
+ * For messages of a window (log.h): bit 62, the number that this store gave the window in 30 bits, the message's index in it in
+ * 16, and the attempt's number, which is 1. */
+#define OB_PG_TOKEN_WINDOW (INT64_C(1) << 62)
+enum { OB_PG_SERIAL_MASK = 0x3fffffff };
+
 static inline int64_t ob_pg_token(int64_t attempt, uint64_t place)
 {
-    if (place == 0 || place >> 47 || attempt < 0 || attempt > 0xffff)
+    if (place == 0 || place >> 46 || attempt < 0 || attempt > 0xffff)
         return attempt > 0xffff ? -attempt : attempt;
     return (int64_t)(place << 16) | attempt;
+}
+
+static inline bool ob_pg_token_in_window(int64_t token)
+{
+    return token >= OB_PG_TOKEN_WINDOW;
 }
 
 static inline int64_t ob_pg_token_attempt(int64_t token)
@@ -37,7 +48,7 @@ static inline int64_t ob_pg_token_attempt(int64_t token)
 
 static inline uint64_t ob_pg_token_place(int64_t token)
 {
-    return token < 0 ? 0 : (uint64_t)token >> 16;
+    return token < 0 || ob_pg_token_in_window(token) ? 0 : (uint64_t)token >> 16;
 }
 
 /* null reads as 0. */

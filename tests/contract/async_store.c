@@ -264,6 +264,8 @@ static void another_holder(struct fx *fx)
     struct wire *mine = wire_new(AT(fx), url, NULL, "line");
     struct outbox_uuid id = put(fx).id;
     struct outbox_settle *items = async_take(mine, 1), copy = items[0];
+    ask_extend(mine, &copy, 1, TIMEOUT_US); /* so that it has a lease of its own, also in the log */
+    hear_out(mine);
     cut(mine); /* one relay a file */
     struct wire *other = wire_new(AT(fx), url, NULL, "lane");
     ask_extend(other, &copy, 1, TIMEOUT_US);

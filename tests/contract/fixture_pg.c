@@ -1,7 +1,7 @@
 /* fixture_pg.c - fresh outboxes on PostgreSQL: one migrated template database a run, one copy of it a test.
  *
- * OUTBOX_TEST_PG is the conninfo of a superuser on a server of our own. The store itself works with the rights of the
- * four group roles and no more; only the back doors are a superuser's. */
+ * OUTBOX_TEST_PG is the conninfo of a superuser on a server of our own. OUTBOX_TEST_LANE, if set, is the setting lane of all
+ * namespaces. The store itself works with the rights of the four group roles and no more; only the back doors are a superuser's. */
 #include "fixture_pg.h"
 
 #include "store/pg/store.h"
@@ -139,6 +139,11 @@ static void setup(void)
              NULL, 0, NULL);
     pg_query(conn, "GRANT outbox_producer, outbox_relay, outbox_operator, outbox_auditor TO " APP, NULL, 0, NULL);
     pg_query(conn, "GRANT CREATE ON SCHEMA public TO " APP, NULL, 0, NULL);
+    const char *lane = getenv("OUTBOX_TEST_LANE");
+    if (lane)
+        pg_query(conn, "UPDATE outbox.namespace SET lane = $1 WHERE name = '*'", &lane, 1, NULL);
+    pg_query(conn, "CREATE SCHEMA saved", NULL, 0, NULL);
+    pg_query(conn, "CREATE TABLE saved.log_window AS TABLE outbox.log_window", NULL, 0, NULL);
     digest_of(template_place, fresh_digest);
     door_close();
 }
@@ -185,9 +190,10 @@ static bool wash(const char *place)
              " FOR c IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP"
              "  EXECUTE format('DROP TABLE %s', c); END LOOP;"
              " FOR c IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'outbox'::regnamespace"
-             "  AND relname NOT IN ('namespace', 'migration', 'period') LOOP"
+             "  AND relname NOT IN ('namespace', 'migration', 'period', 'log_shard', 'log_window') LOOP"
              "  EXECUTE format('SELECT EXISTS (SELECT FROM %s)', c) INTO used;"
              "  IF used THEN EXECUTE format('TRUNCATE %s RESTART IDENTITY', c); END IF; END LOOP;"
+             " DELETE FROM outbox.log_window; INSERT INTO outbox.log_window SELECT * FROM saved.log_window;"
              " DELETE FROM outbox.namespace WHERE name <> '*'; END $$",
              NULL, 0, NULL);
     pg_query(conn, "RESET session_replication_role", NULL, 0, NULL);
@@ -231,11 +237,19 @@ static void expire_lease(const char *place, const char *id)
         id ? "UPDATE outbox.queue SET until = now() - interval '1 s' WHERE until IS NOT NULL AND id = $1"
            : "UPDATE outbox.queue SET until = now() - interval '1 s' WHERE until IS NOT NULL",
         id, NULL);
+    /* A window ends as a whole. Those of messages without a key are looked for from time to time: at once, now. */
+    run(place,
+        id ? "UPDATE outbox.log_window w SET until = now() - interval '1 s', swept = now() - interval '1 min'"
+             " FROM outbox.message m WHERE m.id = $1 AND m.shard = w.shard AND NOT EXISTS ("
+             "  SELECT FROM outbox.queue q WHERE q.id = m.id)"
+           : "UPDATE outbox.log_window SET until = now() - interval '1 s', swept = now() - interval '1 min'",
+        id, NULL);
 }
 
 static void make_message_due(const char *place, const char *id)
 {
     run(place, "UPDATE outbox.queue SET due = now() WHERE id = $1 AND until IS NULL AND due > now()", id, NULL);
+    run(place, "UPDATE outbox.message SET due = now() WHERE id = $1 AND due > now()", id, NULL);
 }
 
 /* An id holds its time, and retention goes by it; so an older message has another id, in every table. */

@@ -30,8 +30,8 @@ static bool log_due(const struct ob_pg_claiming *claiming)
 
 static bool queue_due(const struct ob_pg_claiming *claiming, int64_t now_us)
 {
-    return claiming->queued && (claiming->queue_stirred || claiming->queue_more ||
-                                now_us - claiming->queue_looked_us >= QUEUE_US);
+    return claiming->queued &&
+           (claiming->queue_stirred || claiming->queue_more || now_us - claiming->queue_looked_us >= QUEUE_US);
 }
 
 static bool queue_first(const struct ob_pg_claiming *claiming, int64_t now_us)
@@ -113,8 +113,7 @@ static void begin_take(struct ob_pg_async *async, const struct outbox_claim *wan
     int shard = hint(claiming);
     int64_t nonce = ob_pg_log_nonce(&async->log);
     claiming->hints = shard == OB_PG_SHARD_ANY ? 0 : claiming->hints + 1;
-    claiming->taken =
-        (struct ob_pg_taken){.nonce = nonce, .lease_us = want->lease_us, .asked_us = ob_clock_boot_us()};
+    claiming->taken = (struct ob_pg_taken){.nonce = nonce, .lease_us = want->lease_us, .asked_us = ob_clock_boot_us()};
     ob_pg_request_begin(&claiming->take, deadline_us);
     ob_pg_take_params(ob_pg_request_add(&claiming->take, OB_PG_take), want, nonce, shard);
     ob_pg_request_begin(&claiming->page, deadline_us);
@@ -311,7 +310,7 @@ static void rebased(struct ob_pg_async *async)
     }
     int64_t moved = ob_pg_int8(claiming->rebase.parts[0].res, 0, 0);
     if (moved >= 0)
-        ob_log(async->common.log, OB_LOG_WARN, "log of another server: began it anew", OB_INT("queued", moved));
+        ob_log(async->common.log, OB_LOG_WARN, "log of another server: began a new one", OB_INT("queued", moved));
     bool log = claiming->take.state == OB_PG_DONE;
     ob_pg_request_reset(&claiming->take);
     ob_pg_request_reset(&claiming->page);

@@ -266,9 +266,9 @@ static void answered(struct ob_pg_async_conn *async_conn)
     struct outbox_error err;
     int at = request->answered < request->count ? request->answered : request->count - 1;
     note_failure(async_conn, request);
-    ob_pg_error(&(struct ob_pg_cause){async_conn->conn, async_conn->common->schema,
-                                      ob_pg_stmt_role(request->parts[at].which)},
-                request->failure, &err);
+    ob_pg_error(
+        &(struct ob_pg_cause){async_conn->conn, async_conn->common->schema, ob_pg_stmt_role(request->parts[at].which)},
+        request->failure, &err);
     ob_pg_request_fail(request, &err);
     /* A read-only server is a former primary or a standby: another connection may reach the server that accepts writes. */
     async_conn->turn += err.code == OUTBOX_READONLY;

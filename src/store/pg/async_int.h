@@ -21,15 +21,15 @@ struct ob_pg_claiming {
     struct ob_pg_request take, page, queue, rebase;
     int limit;
     bool filtered;
-    bool takes;                        /* windows can serve it */
-    bool took, looked;                 /* the log, or the queue, was asked for it already */
-    bool reread, rebased;              /* likewise, the page a second time; the log was begun anew */
-    struct ob_pg_taken taken;          /* by it */
-    bool refused;                      /* this login may not take windows */
-    bool last_took;                    /* which of the two was asked last */
-    bool log_stirred, queue_stirred;   /* something may be new there */
+    bool takes;                                  /* windows can serve it */
+    bool took, looked;                           /* the log, or the queue, was asked for it already */
+    bool reread, rebased;                        /* likewise, the page a second time; the log was begun anew */
+    struct ob_pg_taken taken;                    /* by it */
+    bool refused;                                /* this login may not take windows */
+    bool last_took;                              /* which of the two was asked last */
+    bool log_stirred, queue_stirred;             /* something may be new there */
     bool log_more, log_busy, queue_more, queued; /* as the last answers said */
-    int hints;                         /* takes in a row that looked at one shard only */
+    int hints;                                   /* takes in a row that looked at one shard only */
     int64_t queue_looked_us;
     int64_t backoff_us; /* before the next look at a log that others keep busy */
 };

@@ -139,8 +139,8 @@ static bool is_held_up(struct ob_pg_async *async)
     for (size_t i = 0; i < settling->count; i++) {
         const struct outbox_settle *item = &settling->items[i];
         const struct ob_pg_held *held = ob_pg_log_find(&async->log, item->token, &item->id, &window);
-        if (!held || (held->state != OB_PG_EJECTING &&
-                      (item->outcome == OUTBOX_DELIVERED || !ob_pg_log_precedes(window, held))))
+        if (!held ||
+            (held->state != OB_PG_EJECTING && (item->outcome == OUTBOX_DELIVERED || !ob_pg_log_precedes(window, held))))
             continue;
         ob_pg_log_eject_at(&async->log, window, 0);
         held_up = true;

@@ -236,7 +236,8 @@ static const struct ob_async_store_ops ops = {
     .pace = async_pace,
 };
 
-static ob_code settle_in(struct ob_pg_async *async, const struct ob_async_store_options *options, struct outbox_error *err)
+static ob_code settle_in(struct ob_pg_async *async, const struct ob_async_store_options *options,
+                         struct outbox_error *err)
 {
     struct ob_pg_conn_common *common = &async->common;
     common->conninfo = ob_strdup(options->url);
@@ -247,7 +248,7 @@ static ob_code settle_in(struct ob_pg_async *async, const struct ob_async_store_
     common->worker = options->worker ? ob_strdup(options->worker) : NULL;
     if (!common->conninfo || !common->schema || !common->application || (options->worker && !common->worker))
         return ob_error_nomem(err);
-    static const enum ob_pg_stmt asked[] = {OB_PG_claim,  OB_PG_take,          OB_PG_page,   OB_PG_rebase,
+    static const enum ob_pg_stmt asked[] = {OB_PG_claim,  OB_PG_take,          OB_PG_page,  OB_PG_rebase,
                                             OB_PG_settle, OB_PG_settle_window, OB_PG_extend};
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         ob_code code = ob_pg_stmt_render(asked[i], common->schema, &common->sql[asked[i]], err);

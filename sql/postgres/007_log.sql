@@ -135,7 +135,8 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
 
 -- Puts messages of a window's range into the queue: those that were left out, or, where admitting, all.
 -- The first of a key is not parked: what it waits for may be settled at this very moment, and that settle would not see it. A
--- claim will park it. One behind another of this call is parked: nobody can settle a row that is not committed.
+-- claim will park it. One behind another of this call is parked: nobody can settle a row that is not committed. But not one that
+-- is due later: whoever is parked waits for no time.
 create function @schema@.admit_range(w @schema@.log_window, admitting boolean) returns int
     language plpgsql
 as $$
@@ -145,7 +146,7 @@ begin
     insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard, parked)
     select m.id, m.lane, least(coalesce(m.due, m.created_at), m.expires_at), m.sid, m.seq, m.expires_at, m.tenant_id, m.bytes,
            coalesce(m.max_attempts, n.max_attempts, s.max_attempts), m.priority, coalesce(m.sid % 16, -1),
-           coalesce(lag(m.seq) over (partition by m.sid order by m.seq) = m.seq - 1, false)
+           coalesce(lag(m.seq) over (partition by m.sid order by m.seq) = m.seq - 1 and (m.due is null or m.due <= w.taken_at), false)
       from @schema@.log_range(w) m
       join @schema@.namespace s on s.name = '*'
       left join @schema@.namespace n on n.name = m.namespace

@@ -39,5 +39,6 @@ def plant(database, name):
     for function, old, new in MUTANTS[name]:
         text, = database.sql("select pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'outbox'::regnamespace "
                              "and p.proname = %s", function)[0]
+        text = text.replace('"outbox".', "outbox.")
         assert old in text, "mutant %s: no such text in %s: %s" % (name, function, old)
         database.sql(text.replace(old, new))

@@ -13,6 +13,7 @@ All of them write to one file: what was committed, and what was accepted, before
     unexpected   accepted, and rolled back or never sent
     reordered    of one key: first accepted after a later one was
     gaps         of one key: seq is not 1, 2, 3 ... without a hole
+    early        accepted before it was due
     left         rows of the queue, open windows, shards with something to take
     unrecorded   delivered, and not on record as delivered exactly once
     errors       an error that nobody expects
@@ -45,6 +46,9 @@ class Ledger:
 
     def write(self, *words):
         os.write(self.fd, (" ".join(map(str, words)) + "\n").encode())
+
+    def accept(self, ident, stream, seq):
+        self.write("A", ident, stream or "-", seq or 0, time.time())
 
     def error(self, who, error):
         text = str(error).replace("\n", " ")
@@ -144,7 +148,8 @@ class Producer(Actor):
         return [str(row[0]) for row in self.all("select id from outbox.enqueue_many(%s)", json.dumps(messages))]
 
     def keys(self, most):
-        return sorted(self.random.sample(range(KEYS), self.random.randint(0, most)))
+        """Some are used far more than others."""
+        return sorted({int(KEYS * self.random.random() ** 3) for _ in range(self.random.randint(0, most))})
 
     def turn(self):
         self.namespace = self.random.choice(NAMESPACES)
@@ -152,7 +157,7 @@ class Producer(Actor):
         try:
             if self.random.random() < 0.5:  # a number long before a key: such a message is late
                 self.one("select pg_current_xact_id()")
-                time.sleep(self.random.random() * self.random.choice((0, 0.01, 0.1)))
+                time.sleep(self.random.random() * self.random.choice((0, 0.1, 0.3)))
             kind = self.random.choices((self.usual, self.savepoints, self.long, self.special, self.burst, self.prepare),
                                        (60, 15, 8, 9, 4, 4))[0]
             ids = kind()
@@ -248,9 +253,6 @@ class Taker(Actor):
             self.conn.execute("set synchronous_commit = off")
         self.leased = []  # (when, id, stream, seq): rows of the queue that came out of our windows
 
-    def accept(self, ident, stream, seq):
-        self.ledger.write("A", ident, stream or "-", seq or 0)
-
     def turn(self):
         self.settle_leased()
         nonce = self.random.getrandbits(61) + 1
@@ -288,7 +290,7 @@ class Taker(Actor):
         if window.waiting and rand.random() < 0.5:
             time.sleep(rand.random() * 0.2)
             for ident, (stream, seq) in window.waiting.items():
-                self.accept(ident, stream, seq)
+                self.ledger.accept(ident, stream, seq)
                 window.told.append((ident, 1, None))
             window.waiting = {}
         self.tell(window, True)
@@ -299,14 +301,14 @@ class Taker(Actor):
             window.told.append((ident, rand.choice((8, 8, 9)), None))
             return
         if rand.random() >= bad:
-            self.accept(ident, stream, seq)
+            self.ledger.accept(ident, stream, seq)
             window.told.append((ident, 1, None))
             return
         if stream is not None:
             window.stopped.add(stream)
         outcome = rand.choices((2, 3, 5, 7, 8, None), (40, 5, 10, 10, 5, 30))[0]
         if outcome == 7:
-            self.accept(ident, stream, seq)
+            self.ledger.accept(ident, stream, seq)
         if outcome is None:
             window.waiting[ident] = (stream, seq)
         else:
@@ -366,7 +368,7 @@ class Taker(Actor):
         due = [row for row in self.leased if row[0] <= now]
         self.leased = [row for row in self.leased if row[0] > now]
         for _, ident, stream, seq in due:
-            self.accept(ident, stream, seq)
+            self.ledger.accept(ident, stream, seq)
             result, = self.one("select result from outbox.settle(array[%s::uuid], array[1::bigint], array[1])", ident)
             self.ledger.write("N", "under-way-" + result, 1)
 
@@ -395,7 +397,7 @@ class Worker(Actor):
                 outcomes.append(2)
                 stopped.add(stream)
             else:
-                self.ledger.write("A", ident, stream or "-", seq or 0)
+                self.ledger.accept(ident, stream, seq)
                 outcomes.append(1)
         for result, count in self.all(
                 "select result, count(*) from outbox.settle(%s::uuid[], %s::bigint[], %s::int[], delays => %s::bigint[]) group by 1",
@@ -524,11 +526,14 @@ class Storm:
     def check(self):
         """The ledger against the tables; all of VERDICT must be 0."""
         there = {str(row[0]): row[1:] for row in self.database.sql("select id, sid, seq from outbox.message")}
+        due = {str(row[0]): float(row[1]) for row in self.database.sql("select id, extract(epoch from due) from outbox.message where due is not null")}
         dead = {str(row[0]) for row in self.database.sql("select id from outbox.dead")}
         accepted, first, committed, counts, errors = collections.Counter(), collections.defaultdict(list), set(), collections.Counter(), []
+        early = 0
         for kind, *words in self.ledger.lines():
             if kind == "A":
                 accepted[words[0]] += 1
+                early += float(words[3]) < due.get(words[0], 0)
                 if accepted[words[0]] == 1 and words[1] != "-":
                     first[int(words[1])].append(int(words[2]))
             elif kind == "C":
@@ -552,10 +557,10 @@ class Storm:
                 "unexpected": sum(ident not in there for ident in accepted),
                 "reordered": sum(a > b for seqs in first.values() for a, b in zip(seqs, seqs[1:])),
                 "gaps": sum(sorted(seqs) != list(range(1, len(seqs) + 1)) for seqs in keys.values()),
-                "left": sum(self.left()), "unrecorded": unrecorded, "errors": len(errors), "said": errors[:5]}
+                "early": early, "left": sum(self.left()), "unrecorded": unrecorded, "errors": len(errors), "said": errors[:5]}
 
 
-VERDICT = ("missing", "lost", "unexpected", "reordered", "gaps", "left", "unrecorded", "errors")
+VERDICT = ("missing", "lost", "unexpected", "reordered", "gaps", "early", "left", "unrecorded", "errors")
 
 
 def clean(found):

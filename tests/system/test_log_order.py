@@ -63,3 +63,12 @@ def test_a_repeated_settle_waits_for_the_first(db, conn, outcome):
     assert conn.execute("select open, remaining from outbox.log_window where nonce = 1").fetchone() == (False, 0)
     assert conn.execute("select count(*) from outbox.queue").fetchone() == (0 if outcome == 1 else 3,)
     assert conn.execute("select count(*) from outbox.attempt").fetchone() == (0 if outcome is None else 3,)
+
+
+@pytest.mark.parametrize("run", [1, 10])
+def test_a_delay_behind_another_of_its_key(conn, run):
+    """N2 Y7: admitted together with the one before it, it still waits for its time."""
+    conn.execute("select outbox.enqueue('t', '1', key => 'k'), outbox.enqueue('t', '2', key => 'k', deliver_after => now() + interval '1 hour')")
+    assert conn.execute("select seq from outbox.claim('w', 10, run => %s)", (run,)).fetchall() == [(1,)]
+    assert conn.execute("select outbox.ack(array[id], array[1::bigint]) from outbox.message where seq = 1").fetchall()
+    assert conn.execute("select seq from outbox.claim('w', 10, run => %s)", (run,)).fetchall() == []

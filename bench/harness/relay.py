@@ -59,8 +59,8 @@ class Relay:
     """Sinks and routes as in a configuration file. Without routes everything goes to the first sink."""
 
     def __init__(self, bench, database, sinks, routes=None, relay=None, until_empty=False, log="warn",
-                 admin=False, args=()):
-        self.bench, self.database = bench, database
+                 admin=False, args=(), stdout=subprocess.DEVNULL):
+        self.bench, self.database, self.stdout = bench, database, stdout
         url = "postgresql://bench@/%s?host=%s&port=%d" % (database, bench.server.folder, bench.server.port)
         self.config = {"store": url, "sinks": sinks, "routes": routes or [{"sink": next(iter(sinks))}],
                        "log": {"level": log}}
@@ -87,7 +87,7 @@ class Relay:
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
                 [os.path.join(self.bench.build, "src/cli/outbox"), "run", "--config", path, *self.args],
-                stdout=subprocess.DEVNULL, stderr=log)
+                stdout=self.stdout, stderr=log)
         self.watcher = threading.Thread(target=self._watch, daemon=True)
         self.watcher.start()
         return self

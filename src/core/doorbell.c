@@ -1,8 +1,8 @@
 /* doorbell.c - the state machine of doorbell.h; the diagram is there.
  *
  * What must hold, and how it is ensured:
- *   1 Producers ring for a relay that sleeps. CALM owes no fence: since we last requested the lock, a fence has passed, so
- *     every producer that did not ring because of us has ended, and we have looked for work after that.
+ *   1 Producers ring for a relay that sleeps. CALM owes no fence: since we began to listen, and since we last requested the
+ *     lock, a fence has passed, so every producer that did not ring has ended, and we have looked for work after that.
  *   2 The lock is always released. ASKED and HELD are left only through an unlock or the end of the connection.
  *   3 A cancelled ask may have been granted nevertheless: CALMING always unlocks, after the ask was answered.
  *   4 The fence comes after the unlock: MARK is a later statement than UNLOCK, on the same connection.
@@ -13,11 +13,14 @@
 #include <string.h>
 
 #define MS ((int64_t)1000)
+static const int64_t pause_least_us = 1 * MS;
 static const int64_t fence_first_us = 2 * MS;
 static const int64_t cancel_first_us = 20 * MS;
 static const int64_t reopen_first_us = 50 * MS;
 static const int64_t reopen_most_us = 5000 * MS;
 enum { UNLOCK_TRIES = 3, STALE_WINDOWS = 10, CROWD_SHARE = 20, CROWD_WINDOWS = 120 };
+/* The pause after a claim, in terms of what an empty one costs: see pause_after. */
+enum { PAUSE_VAIN = 9, PAUSE_BUSY = 2, COST_SLOWNESS = 8 };
 
 #define BIT(n) (1u << (n))
 
@@ -27,9 +30,7 @@ static const struct {
     unsigned to, out;
 } states[] = {
     [OB_DOORBELL_OFF] = {"off", BIT(OB_DOORBELL_OPENING), 0},
-    [OB_DOORBELL_OPENING] = {"opening",
-                             BIT(OB_DOORBELL_OFF) | BIT(OB_DOORBELL_POLLING) | BIT(OB_DOORBELL_CALM) |
-                                 BIT(OB_DOORBELL_FENCING),
+    [OB_DOORBELL_OPENING] = {"opening", BIT(OB_DOORBELL_OFF) | BIT(OB_DOORBELL_POLLING) | BIT(OB_DOORBELL_FENCING),
                              BIT(OB_DOORBELL_OPEN)},
     [OB_DOORBELL_POLLING] = {"polling", 0, 0},
     [OB_DOORBELL_CALM] = {"calm", BIT(OB_DOORBELL_OFF) | BIT(OB_DOORBELL_ASKED), BIT(OB_DOORBELL_CROWD)},
@@ -88,6 +89,7 @@ void ob_doorbell_init(struct ob_doorbell *doorbell, const struct ob_doorbell_set
         .looked_us = now_us,
         .step_us = reopen_first_us,
         .next_us = now_us,
+        .pause_us = pause_least_us,
         .sample_from_us = now_us,
         .full_from_us = -1,
         .full_us = -1,
@@ -202,14 +204,58 @@ static bool weigh(struct ob_doorbell *doorbell, int64_t now_us)
     return doorbell->busy;
 }
 
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The time between two messages, on average; more than the debounce: none came lately. */
+static int64_t gap_us(const struct ob_doorbell *doorbell, int64_t now_us)
+{
+    double messages = count_sample(doorbell, now_us);
+    int64_t most_us = 2 * doorbell->set.debounce_us;
+    return messages * (double)most_us > (double)doorbell->set.sample_us
+               ? (int64_t)((double)doorbell->set.sample_us / messages)
+               : most_us;
+}
+
+/* What an empty claim costs is wasted if there are few messages. So after an empty one the pause is PAUSE_VAIN times as long, and at
+ * least half the time in which a message is to be expected; each message makes it shorter, down to PAUSE_BUSY times. */
+static int64_t pause_after(const struct ob_doorbell *doorbell, size_t count, int64_t now_us)
+{
+    int64_t few_us = PAUSE_VAIN * doorbell->vain_us / (1 + (int64_t)count), most_us = doorbell->set.debounce_us;
+    int64_t least_us = later(pause_least_us, PAUSE_BUSY * doorbell->vain_us);
+    int64_t pause_us = later(later(least_us, few_us), count > 0 ? 0 : gap_us(doorbell, now_us) / 2);
+    return pause_us < most_us ? pause_us : most_us;
+}
+
+/* Close to the least: one that was held up says little. */
+static void note_cost(struct ob_doorbell *doorbell, int64_t cost_us)
+{
+    if (doorbell->vain_us == 0 || cost_us < doorbell->vain_us)
+        doorbell->vain_us = cost_us;
+    else
+        doorbell->vain_us += (cost_us - doorbell->vain_us) / COST_SLOWNESS;
+}
+
+void ob_doorbell_claiming(struct ob_doorbell *doorbell, int64_t now_us)
+{
+    doorbell->claiming = true;
+    doorbell->looked_us = now_us;
+}
+
 void ob_doorbell_claimed(struct ob_doorbell *doorbell, size_t count, bool full, bool filtered, int64_t now_us)
 {
+    roll_sample(doorbell, now_us);
+    if (doorbell->claiming && count == 0)
+        note_cost(doorbell, now_us - doorbell->looked_us);
+    doorbell->pause_us = pause_after(doorbell, count, now_us);
+    doorbell->claiming = false;
     doorbell->looked_us = now_us;
     if (doorbell->state == OB_DOORBELL_POLLING && count > 0)
-        doorbell->step_us = doorbell->set.debounce_us;
+        doorbell->step_us = doorbell->pause_us;
     if (filtered && !doorbell->set.own)
         return;
-    roll_sample(doorbell, now_us);
     doorbell->counted += count;
     if (!full)
         doorbell->full_from_us = -1;
@@ -233,13 +279,14 @@ static void opened(struct ob_doorbell *doorbell, enum ob_doorbell_answer answer,
         ob_doorbell_lost(doorbell, now_us);
         return;
     }
-    doorbell->look = OB_WAKE_UNHEARD;
     if (answer == OB_DOORBELL_POOLED) {
         set_state(doorbell, OB_DOORBELL_POLLING);
+        doorbell->look = OB_WAKE_UNHEARD;
         doorbell->step_us = doorbell->set.debounce_us;
         return;
     }
-    set_state(doorbell, doorbell->owes_fence ? OB_DOORBELL_FENCING : OB_DOORBELL_CALM);
+    doorbell->owes_fence = true; /* nobody rang while nobody listened; the probe causes the look */
+    set_state(doorbell, OB_DOORBELL_FENCING);
     doorbell->step_us = fence_first_us;
     doorbell->next_us = now_us;
 }
@@ -398,7 +445,7 @@ static int64_t interval_us(const struct ob_doorbell *doorbell)
     case OB_DOORBELL_POLLING: return doorbell->step_us;
     case OB_DOORBELL_OFF:
     case OB_DOORBELL_OPENING: return doorbell->set.fallback_us;
-    default: return doorbell->set.debounce_us;
+    default: return doorbell->claiming ? doorbell->set.debounce_us : doorbell->pause_us;
     }
 }
 
@@ -415,7 +462,7 @@ enum ob_doorbell_reason ob_doorbell_wake(struct ob_doorbell *doorbell, int64_t n
     if (doorbell->state == OB_DOORBELL_POLLING)
         double_step(doorbell, doorbell->set.fallback_us);
     doorbell->look = OB_WAKE_NOT;
-    doorbell->looked_us = now_us;
+    ob_doorbell_claiming(doorbell, now_us);
     return look;
 }
 

@@ -1,7 +1,7 @@
 /* doorbell.h - when to look for work: the wake-up of a relay as a state machine without I/O.
  *
- * Producers ring only while no relay is busy, because a ring (NOTIFY) in every commit would make commits wait for each
- * other. A busy relay signals this with a lock that producers try to take, after their writes and without waiting: while the
+ * Producers ring only while a relay listens and none is busy, because a ring (NOTIFY) in every commit would make commits wait
+ * for each other. A busy relay signals this with a lock that producers try to take, after their writes and without waiting: while the
  * lock is held, or only requested, they do not ring. The hard part is going back to sleep: a producer that tried the lock
  * while the relay was busy, but has not committed yet, will never ring. So before it sleeps, a relay sets a fence behind all
  * transactions that may have done so, and keeps polling until the last of them has ended. docs/doorbell.md explains this
@@ -9,9 +9,9 @@
  *
  *                      pooled                        busy                   granted
  *     OFF ◀────▶ OPENING ──▶ POLLING       CALM ────────────▶ ASKED ──────────────────▶ HELD
- *      ▲            │ └──no fence owed─────▶▲                   ▲ │ not busy: cancel      │ not busy
+ *      ▲            │                       ▲                   ▲ │ not busy: cancel      │ not busy
  *      │ lost, from │                       │ fence passed      │ ▼ refused, cancelled    ▼
- *      │ anywhere   └──fence owed─────────▶ FENCING ◀────────── │ CALMING ◀──────────────┘
+ *      │ anywhere   └──listening──────────▶ FENCING ◀────────── │ CALMING ◀──────────────┘
  *                                           │        unlocked   │
  *                                           └──busy again───────┘
  *
@@ -65,7 +65,7 @@ enum ob_doorbell_reason {
     OB_WAKE_RANG,     /* a producer rang */
     OB_WAKE_BUSY,     /* producers do not ring because we are busy, so we poll */
     OB_WAKE_FENCE,    /* some producers may still not ring; we poll until the fence has passed */
-    OB_WAKE_UNHEARD,  /* the connection is new, or was lost: we may have missed a ring */
+    OB_WAKE_UNHEARD,  /* the connection was lost: we may have missed a ring */
     OB_WAKE_FALLBACK, /* no sign of work: the poll interval is over */
     OB_WAKE_COUNT
 };
@@ -74,7 +74,7 @@ struct ob_doorbell_settings {
     int busy_per_s;    /* busy above this many messages a second; calm again below half of it. 400. While producers are
                             queueing to ring, which on a slow disk a far lower rate causes, a twentieth is enough. */
     int64_t sample_us; /* the time over which they are counted. 500 ms */
-    int64_t debounce_us; /* between looks while busy. 25 ms; 25 to 50 */
+    int64_t debounce_us; /* at most between looks while busy; see ob_doorbell_claimed. 25 ms; 25 to 50 */
     int64_t fallback_us; /* maximum time between looks when rings cannot be heard. 500 ms; 250 to 1000 */
     int64_t beat_us;     /* between heartbeats while the lock is held. 10 s */
     bool own;            /* not the common doorbell, but one for the topics that this relay serves */
@@ -90,12 +90,15 @@ struct ob_doorbell {
     enum ob_doorbell_state state;
     enum ob_doorbell_job out;     /* the job sent and not answered yet, or NOTHING; never CLOSE or CANCEL */
     enum ob_doorbell_reason look; /* wanted, not yet taken */
-    bool owes_fence;              /* we requested the lock, and no fence has passed since */
+    bool owes_fence;              /* we began to listen or requested the lock, and no fence has passed since */
     bool marked;                  /* the fence is set */
     bool close;                   /* the connection is to be closed */
     bool cancelled;               /* the ask under way was cancelled at least once */
     int unlock_failures;
-    int64_t looked_us; /* time of the last look or claim */
+    bool claiming;     /* a look was taken or a claim begun, and not answered yet */
+    int64_t looked_us; /* time of the last look, or of the last claim's begin or end */
+    int64_t vain_us;   /* what an empty claim takes: of others a part may be the wait for a disk */
+    int64_t pause_us;  /* between looks while busy */
     int64_t step_us;   /* wait before the next probe, reconnect, or look while polling: doubles */
     int64_t next_us; /* when that wait ends; while the lock is held: the next beat; while cancelling: the next cancel */
     int64_t sample_from_us; /* start of the current sample; messages claimed in it, and in the one before */
@@ -111,7 +114,12 @@ void ob_doorbell_init(struct ob_doorbell *doorbell, const struct ob_doorbell_set
 
 /* ---- what happened ---- */
 
-/* A claim returned `count` messages. full: as many as requested, so there may be more. filtered: it did not cover all topics,
+/* A claim goes out, after a look or without one. Until it is answered nothing is gained by another look. */
+void ob_doorbell_claiming(struct ob_doorbell *doorbell, int64_t now_us);
+/* A claim returned `count` messages. While we are busy this decides when to look next. Where messages come it is after 1 ms, or
+ * twice the time that an empty claim takes: claims of a few messages take about a third of a core at most. An empty claim is followed
+ * by a pause nine times as long, so looks in vain take a tenth of a core at most. No pause is longer than debounce_us.
+ * full: as many as requested, so there may be more. filtered: it did not cover all topics,
  * so it says nothing about the others: a relay of some topics must not stop the producers of others from ringing. */
 void ob_doorbell_claimed(struct ob_doorbell *doorbell, size_t count, bool full, bool filtered, int64_t now_us);
 void ob_doorbell_rang(struct ob_doorbell *doorbell, int64_t now_us);

@@ -28,6 +28,7 @@ def relay(db):
 def hears(db):
     """Whether anybody rang since it was last asked."""
     with db.connect(autocommit=True) as conn:
+        conn.execute("select pg_advisory_lock_shared(outbox.doorbell_class(), -1)")
         conn.execute("listen " + conn.execute("select outbox.doorbell_channel()").fetchone()[0])
         heard = []
         conn.add_notify_handler(heard.append)
@@ -79,12 +80,18 @@ def test_nobody_rings_while_a_relay_is_busy(db, relay, hears):
 
 
 def test_looks_are_debounced_while_busy(db, relay):
-    """S9"""
+    """S9: until the claim is answered; where messages come, the next look is not far."""
     relay.get_busy()
     relay.wait(1000)
-    relay.claimed(100000)
     look, _, took = relay.wait(1000)
     assert look == "busy" and took >= 24
+    fast = 0
+    for _ in range(20):
+        relay.claimed(100000)
+        look, _, took = relay.wait(1000)
+        assert look == "busy"
+        fast += took < 24
+    assert fast > 0
 
 
 def test_asking_for_the_lock_is_enough(db, relay, hears):
@@ -359,7 +366,7 @@ def test_a_holder_shows_signs_of_life(db):
         relay.get_busy()
         backend = relay.backend()
         for _ in range(60):
-            assert relay.wait(1000)[1] == "held"  # 25 ms each
+            assert relay.wait(1000)[1] == "held"  # 25 ms each: no claim is answered
         assert relay.backend() == backend
         assert locks(db, granted=True) == [backend]
 
@@ -387,7 +394,7 @@ def test_a_lost_connection_is_looked_after(db, relay):
     """S9: who rang meanwhile was not heard, so there is a look at once, and one when it is connected again."""
     db.sql("select pg_terminate_backend(%s)", relay.backend())
     assert relay.wait(10000)[0] == "unheard"
-    assert relay.until("calm") == ["unheard"]
+    assert "fence" in relay.until("calm")
     put(db)
     assert relay.wait(10000)[0] == "rang"
 

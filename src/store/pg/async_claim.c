@@ -135,6 +135,7 @@ void ob_pg_async_claim(struct ob_async_store *base, const struct outbox_claim *w
     ob_pg_request_begin(&claiming->queue, deadline_us);
     ob_pg_claim_params(ob_pg_request_add(&claiming->queue, OB_PG_claim), want, !claiming->takes);
     async->wake_us = INT64_MAX;
+    ob_pg_doorbell_claiming(async->doorbell);
     if (queue_first(claiming, ob_clock_boot_us())) {
         /* If the log was asked last, and nothing has stirred since, it need not be asked again now. */
         claiming->took = !claiming->takes || (claiming->last_took && !log_due(claiming));

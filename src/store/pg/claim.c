@@ -286,6 +286,7 @@ ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, stru
     if (!ob_pg_params_seal(&params))
         return ob_error_nomem(err);
     PGresult *res;
+    ob_pg_doorbell_claiming(store->doorbell);
     ob_code code = ob_pg_call(store, OB_PG_claim, &params, &res, err);
     if (code == OUTBOX_CONFLICT) /* a rare race in spite of SKIP LOCKED, see 005_claim.sql: nothing was taken */
         code = ob_pg_call(store, OB_PG_claim, &params, &res, err);

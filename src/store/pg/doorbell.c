@@ -387,6 +387,12 @@ void ob_pg_doorbell_pump(struct ob_pg_doorbell *doorbell)
                OB_STR("to", ob_doorbell_state_name(doorbell->core.state)));
 }
 
+void ob_pg_doorbell_claiming(struct ob_pg_doorbell *doorbell)
+{
+    if (doorbell)
+        ob_doorbell_claiming(&doorbell->core, ob_clock_boot_us());
+}
+
 void ob_pg_doorbell_claimed(struct ob_pg_doorbell *doorbell, size_t count, bool full, bool filtered)
 {
     if (!doorbell)

@@ -25,7 +25,9 @@ enum outbox_code ob_pg_doorbell_new(const struct ob_pg_doorbell_options *options
                                     struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_pg_doorbell_free(struct ob_pg_doorbell *doorbell);
 
-/* A claim returned count messages; see ob_doorbell_claimed. doorbell may be NULL: there was no wait yet. */
+/* A claim goes out; see ob_doorbell_claiming. doorbell may be NULL: there was no wait yet. */
+void ob_pg_doorbell_claiming(struct ob_pg_doorbell *doorbell);
+/* A claim returned count messages; see ob_doorbell_claimed. doorbell may be NULL. */
 void ob_pg_doorbell_claimed(struct ob_pg_doorbell *doorbell, size_t count, bool full, bool filtered);
 
 /* Does what can be done without blocking. */

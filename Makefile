@@ -97,6 +97,7 @@ prove: build-gcc ## the long proof: thousands of kills, a ledger of every messag
 	    test_relay_storm test_hostile
 	@tests/prove/valgrind $(ADAPTERS)
 	@tests/prove/run --kills $(KILLS) --crashes $(call percent,$(KILLS),3) --seconds $(SECONDS)
+	@tests/prove/log --orders $(call percent,$(KILLS),15) --seconds $(call percent,$(SECONDS),50)
 
 demo: ## the first minute: a story told by a real outbox
 	@tools/deps demo

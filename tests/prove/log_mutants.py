@@ -16,11 +16,12 @@ MUTANTS = {
     "left_keys": [("left_keys", "where exists (select from outbox.queue q where q.sid = k.sid)", "where false")],
     "denied_keys": [("left_keys", "or m.lane = any (w.denied)", "")],
     "due_keys": [("left_keys", "m.due > w.taken_at or", "")],
+    "parked": [("admit_range", "and (m.due is null or m.due <= w.taken_at)", "")],
     # One open window of a shard of keys.
     "one_window": [("take_from", "if t.until > v_now or not outbox.repair_window(t) then\n                    return;\n                end if;", "null;")],
     # Repair: all that is not settled, and nothing that is.
     "repair": [("repair_window", "select i from unnest(v_ids) i where", "select i from unnest(v_ids[1:1]) i where")],
-    "repair_settled": [("repair_window", "select i from unnest(v_ids) i where i <> all (outbox.settled_of(v_ids))", "v_ids[:0]")],
+    "repair_settled": [("repair_window", "array(select i from unnest(v_ids) i where i <> all (outbox.settled_of(v_ids)))", "v_ids")],
     # The fence: a window that was repaired is nobody's.
     "fence": [("settle_window", "and k.nonce = w.nonce and k.open", "and k.nonce = w.nonce")],
     # Who takes from a shard is alone.

@@ -503,8 +503,7 @@ class Storm:
         while time.monotonic() < until and any(m.kind is Producer for m in self.members):
             self.go_on()
             time.sleep(0.05)
-        for gid, in self.database.sql("select gid from pg_prepared_xacts where database = current_database()"):
-            self.database.sql("commit prepared '%s'" % gid)
+        self.finish_prepared("commit")
         while time.monotonic() < until and any(self.left()):
             self.go_on()
             time.sleep(0.2)
@@ -518,6 +517,11 @@ class Storm:
         for member in self.members:
             member.end()
         self.members = []
+        self.finish_prepared("rollback")
+
+    def finish_prepared(self, word):
+        for gid, in self.database.sql("select gid from pg_prepared_xacts where database = current_database()"):
+            self.database.sql("%s prepared '%s'" % (word, gid))
 
     def left(self):
         return self.database.sql("select (select count(*) from outbox.queue), (select count(*) from outbox.log_window where open), "

@@ -191,16 +191,16 @@ class Storm:
 
     def drain(self, patience=60, limit=1200):
         """Everything that is left is delivered by workers that nobody kills. They forget and fail on purpose, so it takes
-        its time; but a queue that does not shrink for so long is stuck."""
+        its time; but where no attempt ends for so long, it is stuck."""
         end = time.monotonic() + limit
-        workers, fewest, moved = [], None, time.monotonic()
+        workers, ended, moved = [], None, time.monotonic()
         while time.monotonic() < min(end, moved + patience):
             try:
-                left = self.database.sql("select count(*) from outbox.queue")[0][0]
-                if left == 0:
+                if self.left() == 0:
                     break
-                if fewest is None or left < fewest:
-                    fewest, moved = left, time.monotonic()
+                attempts = self.database.sql("select count(*) from outbox.attempt")
+                if attempts != ended:
+                    ended, moved = attempts, time.monotonic()
                 if not workers:
                     workers = [self.start("worker", end) for _ in range(2)]
             except psycopg.Error:
@@ -208,6 +208,11 @@ class Storm:
             time.sleep(0.2)
         for worker in workers:
             worker.kill()
+
+    def left(self):
+        """Rows of the queue, open windows, and shards of the log that have something to take."""
+        return self.database.sql("select (select count(*) from outbox.queue) + (select count(*) from outbox.log_window where open) + "
+                                 "coalesce(cardinality((outbox.look(0)).ready), 0)")[0][0]
 
     def check(self):
         """The ledger. Returns the counts; all of VERDICT must be 0."""
@@ -234,11 +239,10 @@ class Storm:
             reordered += sum(a > b for a, b in zip(times, times[1:]))
         rewritten = self.database.sql("select count(*) from (select message_id from outbox.attempt group by message_id "
                                       "having count(*) <> count(distinct attempt_no)) x")[0][0]
-        left = self.database.sql("select count(*) from outbox.queue")[0][0]
         return {"committed": len(sent), "accepted": sum(map(len, accepted.values())), "keys": len(keys),
                 "duplicates": sum(len(t) - 1 for t in accepted.values()), "dead": len(dead), "lost": len(lost),
                 "unexpected": len(unexpected), "reordered": reordered, "gaps": gaps, "rewritten": rewritten,
-                "left": left, "kills": dict(self.kills)}
+                "left": self.left(), "kills": dict(self.kills)}
 
 
 VERDICT = ("lost", "unexpected", "reordered", "gaps", "rewritten", "left")

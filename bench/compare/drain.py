@@ -27,7 +27,9 @@ def drain(lab, system, place, count, **options):
 
 
 def one(lab, system, filled, count):
-    with lab.fresh(system, filled(system, count)) as place:
+    with lab.fresh(system, None if system.in_place else filled(system, count)) as place:
+        if system.in_place:
+            system.fill(lab, place, count)
         values = drain(lab, system, place, count)
     return without_start(lab, system, values) if system.ours else values
 

@@ -159,5 +159,74 @@ class GoOutbox(Driven):
         raise cache.Missing("the module is there, but no driver is written for it yet")
 
 
+class Procrastinate(Driven):
+    name = family = "procrastinate"
+    keeps, order, pace = "status row", "per lock", 250
+    set_up = "16 jobs at once, woken by notify"
+    enqueue = ("select procrastinate_defer_jobs_v1(array[row('bench', 'noop', 0, null, null, $2::jsonb, null)"
+               "::procrastinate_job_to_defer_v1])")
+    left_sql = "select count(*) from procrastinate_jobs where status in ('todo', 'doing')"
+
+    def install(self):
+        own, self.folder = cache.python("procrastinate")
+        self.command = [own, "procrastinate_worker.py"]
+        self.version = cache.versions()["procrastinate"]
+        self.label = "procrastinate %s" % self.version
+
+    def fill_sql(self):
+        return ("select procrastinate_defer_jobs_v1(array_agg(row('bench', 'noop', 0, null, null, " + PAYLOAD +
+                ", null)::procrastinate_job_to_defer_v1)) from " + SERIES)
+
+
+class Debezium(Driven):
+    """Reads the WAL: it has a server of its own with wal_level=logical, and a slot per sample."""
+    name = family = "debezium"
+    keeps, order, per_message, logical, in_place = "LSN", "whole log", False, True, True
+    set_up = "embedded engine, outbox event router, poll 5 ms, batches of 4096; a server with wal_level=logical, over TCP"
+    table = ("create table outboxevent (id uuid not null primary key, aggregatetype varchar(255) not null,"
+             " aggregateid varchar(255) not null, type varchar(255) not null, payload jsonb);"
+             "create publication bench for table outboxevent with (publish = 'insert')")
+    insert = "insert into outboxevent (id, aggregatetype, aggregateid, type, payload) "
+    enqueue = insert + "values (gen_random_uuid(), 'orders', $1::text, 'placed', $2::jsonb)"
+    left_sql = "select 0"
+
+    def install(self):
+        path = cache.maven("pom.xml", "debezium")
+        self.command = ["java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", path, "DebeziumWorker"]
+        self.version = cache.versions()["debezium"]
+        self.label = "Debezium %s" % self.version.replace(".Final", "")
+
+    def prepare(self, lab, place, conn):
+        conn.execute(self.table)
+
+    def worker(self, lab, place, count=0, stamps=None, connections=0):
+        worker = super().worker(lab, place, count, stamps)
+        started = worker.ready
+
+        def streaming():
+            """The engine says that it has started seconds before it reads the slot."""
+            started()
+            with place.connect() as conn:
+                lab.wait_for(lambda: conn.execute("select active from pg_replication_slots where slot_name = %s",
+                                                  (place.name,)).fetchone()[0], 60)
+        worker.ready = streaming
+        return worker
+
+    def set_out(self, lab, place):
+        with place.connect() as conn:
+            conn.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", (place.name,))
+
+    def clean_up(self, lab, place):
+        with place.connect() as conn:
+            conn.execute("select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = %s", (place.name,))
+            lab.wait_for(lambda: not conn.execute("select active from pg_replication_slots where slot_name = %s",
+                                                  (place.name,)).fetchone()[0])
+            conn.execute("select pg_drop_replication_slot(%s)", (place.name,))
+
+    def fill_sql(self):
+        return self.insert + "select gen_random_uuid(), 'orders', i::text, 'placed', " + PAYLOAD + " from " + SERIES
+
+
 def everybody():
-    return [Graphile(), Graphile(keys=1000), PgBoss(), River(), Watermill("queue"), Watermill("offsets"), Gue(), GoOutbox()]
+    return [Graphile(), Graphile(keys=1000), PgBoss(), River(), Watermill("queue"), Watermill("offsets"), Gue(), GoOutbox(),
+            Procrastinate(), Debezium()]

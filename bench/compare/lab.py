@@ -97,6 +97,12 @@ class Lab:
             self.logical.close()
         self.bench.__exit__()
 
+    @staticmethod
+    def wait_for(condition, seconds=10):
+        end = time.monotonic() + seconds
+        while not condition() and time.monotonic() < end:
+            time.sleep(0.02)
+
     def log(self, text):
         print(text, flush=True)
 
@@ -144,9 +150,12 @@ class Lab:
     def fresh(self, system, filled=None):
         place = self.copy(filled or self.template(system))
         try:
-            yield place
+            system.set_out(self, place)
+            try:
+                yield place
+            finally:
+                system.clean_up(self, place)
         finally:
-            system.clean_up(self, place)
             self.drop(place)
 
     @contextlib.contextmanager

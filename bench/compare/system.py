@@ -21,6 +21,7 @@ class System:
     set_up = ""     # the settings that differ from its defaults, for people
     per_message = True  # it knows of each message whether it was delivered, and delivers at least once
     ours = logical = False
+    in_place = False  # a copy of a filled database will not do: each is filled itself
     keys = 0        # messages have so many keys
     pace = 0        # messages a second that it is known not to exceed by far; 0: fast. Slow ones get smaller samples
     enqueue = ""    # the statement of a producer: $1 number, $2 JSON text, $3 key
@@ -52,6 +53,9 @@ class System:
 
     def ready_to_drain(self, place):
         """What was enqueued one by one can be drained as if it had been filled."""
+
+    def set_out(self, lab, place):
+        """In a fresh database, before anything else."""
 
     def clean_up(self, lab, place):
         """Before its database is dropped."""

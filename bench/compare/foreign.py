@@ -204,13 +204,22 @@ class Debezium(Driven):
         started = worker.ready
 
         def streaming():
-            """The engine says that it has started seconds before it reads the slot."""
+            """The engine says that it has started seconds before it reads the slot. When there is no backlog, a first
+            message goes ahead, and is waited for."""
             started()
             with place.connect() as conn:
-                lab.wait_for(lambda: conn.execute("select active from pg_replication_slots where slot_name = %s",
-                                                  (place.name,)).fetchone()[0], 60)
+                self.wait_for_slot(lab, conn, "active", place.name)
+                if not count:
+                    before = conn.execute("select pg_current_wal_insert_lsn()").fetchone()[0]
+                    conn.execute(self.insert + "values (gen_random_uuid(), 'orders', '0', 'placed', '{\"i\": 0, \"pad\": 0}')")
+                    self.wait_for_slot(lab, conn, "confirmed_flush_lsn > '%s'" % before, place.name)
         worker.ready = streaming
         return worker
+
+    @staticmethod
+    def wait_for_slot(lab, conn, condition, name):
+        lab.wait_for(lambda: conn.execute("select %s from pg_replication_slots where slot_name = %%s" % condition,
+                                          (name,)).fetchone()[0], 60)
 
     def set_out(self, lab, place):
         with place.connect() as conn:

@@ -55,6 +55,8 @@ public final class DebeziumWorker {
     }
 
     public static void main(String[] args) throws Exception {
+        if (COUNT == 0)
+            go.countDown(); // there is nothing that could be handled too early
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         DebeziumEngine<RecordChangeEvent<SourceRecord>> engine = DebeziumEngine
             .create(io.debezium.engine.format.ChangeEventFormat.of(Connect.class))

@@ -1,179 +1,11 @@
 /* async_store.c - the store as a relay uses it: asked now, answered later. Every ask is answered once, whatever happens. */
-#include "suite.h"
+#include "wire.h"
 
 #include "base/clock.h"
 #include "lib/open.h"
 #include "lib/shared_store.h"
 
-#include <poll.h>
 #include <stdatomic.h>
-
-enum { KINDS = 3, PATIENCE_US = 20000000, TIMEOUT_US = 10000000 };
-enum kind { CLAIM, SETTLE_, EXTEND };
-
-struct wire {
-    struct fx *fx;
-    struct ob_async_store *async;
-    bool out[KINDS];
-    int answers[KINDS], wakes;
-    enum outbox_code codes[KINDS]; /* of the last answers */
-    char texts[KINDS][256];
-    outbox_batch *batch; /* of the last claim; freed with the next, or with the wire */
-};
-
-static void answered(struct wire *wire, enum kind kind, enum outbox_code code, const struct outbox_error *err)
-{
-    if (!wire->out[kind])
-        blame(wire->fx, "an answer of kind %d that nobody asked for: %s", kind, err->text);
-    wire->out[kind] = false;
-    wire->answers[kind]++;
-    wire->codes[kind] = code;
-    assert_int_equal(code, err->code);
-    snprintf(wire->texts[kind], sizeof wire->texts[kind], "%.255s", code ? err->text : "");
-}
-
-static void on_claimed(void *ctx, enum outbox_code code, const struct outbox_error *err, struct outbox_batch *batch)
-{
-    struct wire *wire = ctx;
-    answered(wire, CLAIM, code, err);
-    assert_true(code ? !batch : batch != NULL);
-    outbox_batch_free(wire->batch);
-    wire->batch = batch;
-}
-
-static void on_settled(void *ctx, enum outbox_code code, const struct outbox_error *err)
-{
-    answered(ctx, SETTLE_, code, err);
-}
-
-static void on_extended(void *ctx, enum outbox_code code, const struct outbox_error *err)
-{
-    answered(ctx, EXTEND, code, err);
-}
-
-static void on_woken(void *ctx)
-{
-    ((struct wire *)ctx)->wakes++;
-}
-
-static void cut(struct wire *wire)
-{
-    if (wire->async)
-        wire->async->ops->close(wire->async);
-    wire->async = NULL;
-    outbox_batch_free(wire->batch);
-    wire->batch = NULL;
-}
-
-static void wire_free(void *ptr)
-{
-    struct wire *wire = ptr;
-    cut(wire);
-    free(wire);
-}
-
-static struct wire *wire_new(struct fx *fx, const char *url, const char *schema, const char *worker)
-{
-    struct wire *wire = keep(fx, calloc(1, sizeof *wire), wire_free);
-    wire->fx = fx;
-    struct ob_async_store_options options = {
-        .url = url,
-        .schema = schema,
-        .application = "line",
-        .worker = worker,
-        .fallback_us = 60 * SECOND,
-        .host = {wire, on_claimed, on_settled, on_extended, on_woken},
-    };
-    if (ob_async_store_open(&options, &wire->async, &fx->err))
-        blame(fx, "cannot open the line: %s", fx->err.text);
-    return wire;
-}
-
-static struct wire *wire_to(struct fx *fx)
-{
-    char url[PLACE_MAX];
-    fixture.url(fx->place, url);
-    return wire_new(fx, url, NULL, NULL);
-}
-#define wire(fx) wire_to(AT(fx))
-
-/* One turn of a host's loop, max_us at most. */
-static void turn(struct wire *wire, int64_t max_us)
-{
-    int64_t left = wire->async->ops->due_us(wire->async) - ob_clock_boot_us();
-    left = left < 0 ? 0 : left < max_us ? left : max_us;
-    struct pollfd fd = {.fd = wire->async->ops->fd(wire->async), .events = POLLIN};
-    struct timespec time = {left / SECOND, left % SECOND * 1000};
-    ppoll(&fd, 1, &time, NULL);
-    wire->async->ops->step(wire->async);
-}
-
-static bool quiet(const struct wire *wire)
-{
-    return !wire->out[CLAIM] && !wire->out[SETTLE_] && !wire->out[EXTEND];
-}
-
-/* Until all that was asked is answered. */
-static void hear_out(struct wire *wire)
-{
-    int64_t end = ob_clock_boot_us() + PATIENCE_US;
-    while (!quiet(wire)) {
-        if (ob_clock_boot_us() > end)
-            blame(wire->fx, "no answer: claim %d settle %d extend %d", wire->out[CLAIM], wire->out[SETTLE_],
-                  wire->out[EXTEND]);
-        turn(wire, SECOND);
-    }
-}
-
-static void ask_claim(struct wire *wire, struct outbox_claim want, int64_t timeout_us)
-{
-    wire->out[CLAIM] = true;
-    (wire->async->ops->claim)(wire->async, &want, timeout_us);
-}
-#define ask_claim(wire, timeout_us, ...) \
-    ask_claim(wire, \
-              (struct outbox_claim){.size = sizeof(struct outbox_claim), \
-                                    .worker = "line", \
-                                    .limit = 100, \
-                                    .lease_us = 30 * SECOND, \
-                                    .run = 1, \
-                                    __VA_ARGS__}, \
-              timeout_us)
-
-static void ask_settle(struct wire *wire, struct outbox_settle *items, size_t count, int64_t timeout_us)
-{
-    wire->out[SETTLE_] = true;
-    (wire->async->ops->settle)(wire->async, items, count, timeout_us);
-}
-
-static void ask_extend(struct wire *wire, struct outbox_settle *items, size_t count, int64_t timeout_us)
-{
-    wire->out[EXTEND] = true;
-    wire->async->ops->extend(wire->async, items, count, 60 * SECOND, timeout_us);
-}
-
-static void expect_code_(struct fx *fx, struct wire *wire, enum kind kind, enum outbox_code code)
-{
-    if (wire->codes[kind] != code)
-        blame(fx, "the answer is %s (%s), wanted %s", outbox_code_name(wire->codes[kind]), wire->texts[kind],
-              outbox_code_name(code));
-}
-#define expect_code(wire, kind, code) expect_code_(AT((wire)->fx), wire, kind, code)
-
-/* Claims n by the async store, and returns what a settle of them is made of; kept. */
-static struct outbox_settle *async_take_(struct fx *fx, struct wire *wire, size_t n)
-{
-    struct outbox_settle *items = keep(fx, calloc(n + 1, sizeof *items), free);
-    ask_claim(wire, TIMEOUT_US, .limit = (int)n);
-    hear_out(wire);
-    expect_code_(fx, wire, CLAIM, OUTBOX_OK);
-    if (outbox_batch_size(wire->batch) != n)
-        blame(fx, "claimed %zu messages, wanted %zu", outbox_batch_size(wire->batch), n);
-    for (size_t i = 0; i < n; i++)
-        items[i] = SETTLE(outbox_batch_at(wire->batch, i), .outcome = OUTBOX_DELIVERED);
-    return items;
-}
-#define async_take(wire, n) async_take_(AT((wire)->fx), wire, n)
 
 /* ---- what an ask does ---- */
 
@@ -387,7 +219,7 @@ static void nobody_rings_yet_it_looks(struct fx *fx)
         .url = url,
         .fallback_us = 300000,
         .polling = true,
-        .host = {wire, on_claimed, on_settled, on_extended, on_woken},
+        .host = wire_host(wire),
     };
     check_(AT(fx), ob_async_store_open(&options, &wire->async, &fx->err), OUTBOX_OK, "ob_async_store_open");
     int64_t end = ob_clock_boot_us() + PATIENCE_US;
@@ -609,7 +441,7 @@ static void out_of_memory(struct fx *fx)
 static struct wire *wire_on_(struct fx *fx, struct ob_shared_store *shared)
 {
     struct wire *wire = keep(fx, calloc(1, sizeof *wire), wire_free);
-    const struct ob_async_store_host host = {wire, on_claimed, on_settled, on_extended, on_woken};
+    const struct ob_async_store_host host = wire_host(wire);
     wire->fx = fx;
     if (ob_shared_store_use(shared, &host, &wire->async, &fx->err))
         blame(fx, "cannot use the line: %s", fx->err.text);

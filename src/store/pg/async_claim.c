@@ -180,12 +180,12 @@ static void tell(struct ob_pg_async *async, struct outbox_batch *batch, bool mor
     async->host.claimed(async->host.ctx, OUTBOX_OK, &err, batch);
 }
 
-/* Nothing was found. res: any result without rows. */
-static void tell_none(struct ob_pg_async *async, PGresult *res, bool again)
+/* Nothing was found; the page has no rows then. */
+static void tell_none(struct ob_pg_async *async, bool again)
 {
     struct outbox_error err;
     struct outbox_batch *batch;
-    if (ob_pg_page_read(res, &batch, &err))
+    if (ob_pg_page_read(ob_pg_request_take(&async->claiming.page, 0), &batch, &err))
         tell_failed(async, &err);
     else
         tell(async, batch, false, again);
@@ -211,12 +211,11 @@ static void paged(struct ob_pg_async *async)
         tell_failed(async, &err);
         return;
     }
-    PGresult *res = ob_pg_request_take(&claiming->page, 0);
     if (!read) {
-        tell_none(async, res, true); /* all of it was erased meanwhile, or the lease has ended */
+        tell_none(async, true); /* all of it was erased meanwhile, or the lease has ended */
         return;
     }
-    if (ob_pg_page_read(res, &batch, &err)) {
+    if (ob_pg_page_read(ob_pg_request_take(&claiming->page, 0), &batch, &err)) {
         tell_failed(async, &err);
         return;
     }
@@ -253,7 +252,7 @@ static void took(struct ob_pg_async *async)
     }
     if (err.code == OUTBOX_TENANT && !claiming->page.err.code) {
         claiming->refused = true; /* the session has a tenant: it claims */
-        tell_none(async, ob_pg_request_take(&claiming->page, 0), true);
+        tell_none(async, true);
         return;
     }
     if (err.code) {
@@ -272,7 +271,7 @@ static void took(struct ob_pg_async *async)
     else if (!claiming->looked && queue_due(claiming, ob_clock_boot_us()))
         ask_queue(async);
     else
-        tell_none(async, ob_pg_request_take(&claiming->take, 0), claiming->log_more);
+        tell_none(async, claiming->log_more);
 }
 
 static void claimed(struct ob_pg_async *async)
@@ -296,7 +295,9 @@ static void claimed(struct ob_pg_async *async)
         batch->free(batch);
         ask_log(async);
     } else {
-        tell(async, batch, batch->more, claiming->takes && log_due(claiming));
+        /* What has stirred since the log was asked has woken the host, too. */
+        bool again = claiming->log_more || (claiming->log_stirred && !claiming->took);
+        tell(async, batch, batch->more, claiming->takes && again);
     }
 }
 

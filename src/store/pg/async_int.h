@@ -1,9 +1,11 @@
-/* async_int.h - what the files of the async store share: async_store.c (sockets, waking, life), async_claim.c, async_settle.c. */
+/* async_int.h - what the files of the async store share: async_store.c (sockets, waking, life), async_claim.c, async_settle.c,
+ * async_eject.c. */
 #ifndef OB_STORE_PG_ASYNC_INT_H
 #define OB_STORE_PG_ASYNC_INT_H
 
 #include "core/async_store.h"
 #include "store/pg/async_conn.h"
+#include "store/pg/bundle.h"
 #include "store/pg/log.h"
 
 enum { OB_PG_CLAIMS, OB_PG_SETTLES, OB_PG_BELL, OB_PG_SOCKETS };
@@ -32,15 +34,6 @@ struct ob_pg_claiming {
     int hints;                                   /* takes in a row that looked at one shard only */
     int64_t queue_looked_us;
     int64_t backoff_us; /* before the next look at a log that others keep busy */
-};
-
-/* Copies of the items of a request, and which messages of windows they are. */
-struct ob_pg_bundle {
-    struct outbox_settle *items;
-    size_t *from; /* their places among the host's */
-    struct ob_pg_window **windows;
-    struct ob_pg_held **held;
-    size_t count, windowed, room; /* windowed: those that are in windows, which come first */
 };
 
 /* A settle or extend of the host: see async_settle.c. */
@@ -112,6 +105,16 @@ void ob_pg_async_extend(struct ob_async_store *base, struct outbox_settle *items
 /* When there is something to go on with: 0 after an answer, or the time of an eject or timeout; INT64_MAX: nothing. */
 int64_t ob_pg_async_settle_due_us(const struct ob_pg_async *async);
 void ob_pg_async_settle_go_on(struct ob_pg_async *async, int64_t now_us);
+/* Fails one that waits for an eject. */
+void ob_pg_settling_fail(struct ob_pg_settling *settling, const struct outbox_error *err);
 void ob_pg_async_settle_fini(struct ob_pg_async *async);
+
+/* ---- async_eject.c ---- */
+
+/* Whether an eject must wait: for another one, or for a settle of windows. */
+bool ob_pg_async_eject_waits(const struct ob_pg_async *async);
+/* Ejects the windows that are due, if it need not wait. */
+void ob_pg_async_eject(struct ob_pg_async *async, int64_t now_us);
+void ob_pg_async_ejected(struct ob_pg_async *async, int64_t now_us);
 
 #endif

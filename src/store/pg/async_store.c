@@ -4,7 +4,7 @@
  * extend is sent after a settle without waiting for its answer. One epoll descriptor covers all sockets.
  *
  * The host sees one claim, one settle and one extend. Below it there are two lanes, the log and the queue; which of them a message is
- * in, only async_claim.c, async_settle.c and log.c know. Each request of the host becomes one transaction or a few in a row,
+ * in, only async_claim.c, async_settle.c, async_eject.c and log.c know. Each request of the host becomes one transaction or a few in a row,
  * and is answered exactly once, also after any failure. Reporting an answer to the host needs no allocation.
  *
  * One thread. Must not know when to retry after a failure. */

@@ -67,6 +67,11 @@ static void forget_stale(struct ob_pg_log *log, int64_t now_us)
     }
 }
 
+int64_t ob_pg_log_token(const struct ob_pg_window *window, int index)
+{
+    return OB_PG_TOKEN_WINDOW | (int64_t)window->serial << 32 | (int64_t)index << 16 | 1;
+}
+
 static void hold(struct ob_pg_held *held, const struct outbox_delivery *msg)
 {
     *held = (struct ob_pg_held){.id = msg->id, .stream = msg->stream};
@@ -90,7 +95,7 @@ struct ob_pg_window *ob_pg_log_open(struct ob_pg_log *log, const struct ob_pg_ta
                                     .left = (int)batch->size};
     for (size_t i = 0; i < batch->size; i++) {
         hold(&window->held[i], &batch->items[i]);
-        batch->items[i].token = OB_PG_TOKEN_WINDOW | (int64_t)window->serial << 32 | (int64_t)i << 16 | 1;
+        batch->items[i].token = ob_pg_log_token(window, (int)i);
     }
     ob_list_push(&log->windows, &window->node);
     ob_list_init(&window->timed);

@@ -77,6 +77,7 @@ struct ob_pg_window *ob_pg_log_open(struct ob_pg_log *log, const struct ob_pg_ta
 /* The message of a token, and its window; NULL: it is in none. */
 struct ob_pg_held *ob_pg_log_find(const struct ob_pg_log *log, int64_t token, const struct outbox_uuid *id,
                                   struct ob_pg_window **window);
+int64_t ob_pg_log_token(const struct ob_pg_window *window, int index);
 /* Whether an earlier message of the same key is HELD or EJECTING. */
 bool ob_pg_log_precedes(const struct ob_pg_window *window, const struct ob_pg_held *held);
 

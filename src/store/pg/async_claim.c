@@ -7,8 +7,9 @@
  *
  * A claim for some messages only (ob_pg_claim_takes) asks the queue alone, and that statement puts messages of the log into
  * the queue first. All others ask both by turns: the log is usually all there is, and the queue has what failed, waits for its time
- * or has a priority. Whether it has rows, every take tells; so when it has none, a claim costs one round trip. A queue whose
- * rows are all for later is looked at every 25 ms at most, unless something stirs: a ring, a poll, a settle.
+ * or has a priority. Whether it has rows, every take tells; so when it has none, a claim costs one round trip. While the log has
+ * messages, or is only looked at again because it was busy, a queue whose rows are all for later is looked at every 25 ms at
+ * most, unless something stirs: a ring, a poll, a settle.
  *
  * A window that was taken but could not be read ends with its lease, like messages of a claim whose answer was lost. */
 #include "store/pg/async_int.h"
@@ -130,6 +131,8 @@ void ob_pg_async_claim(struct ob_async_store *base, const struct outbox_claim *w
     claiming->takes = ob_pg_claim_takes(want) && !claiming->refused;
     claiming->filtered = ob_pg_claim_filtered(want);
     claiming->took = claiming->looked = claiming->reread = claiming->rebased = false;
+    claiming->again = async->woken_again;
+    async->woken_again = false;
     begin_take(async, want, deadline_us);
     claiming->limit = want->limit;
     ob_pg_request_begin(&claiming->queue, deadline_us);
@@ -268,7 +271,7 @@ static void took(struct ob_pg_async *async)
     claiming->queued = ob_pg_bool(res, 0, QUEUED);
     if (claiming->taken.size > 0)
         paged(async);
-    else if (!claiming->looked && queue_due(claiming, ob_clock_boot_us()))
+    else if (!claiming->looked && claiming->queued && (!claiming->again || queue_due(claiming, ob_clock_boot_us())))
         ask_queue(async);
     else
         tell_none(async, claiming->log_more);

@@ -25,6 +25,7 @@ struct ob_pg_claiming {
     bool filtered;
     bool takes;                                  /* windows can serve it */
     bool took, looked;                           /* the log, or the queue, was asked for it already */
+    bool again;                                  /* it is one for a reason of our own, see wake_us */
     bool reread, rebased;                        /* likewise, the page a second time; the log was begun anew */
     struct ob_pg_taken taken;                    /* by it */
     bool refused;                                /* this login may not take windows */
@@ -59,6 +60,7 @@ struct ob_pg_async {
     int64_t fallback_us;
     int64_t looked_us; /* the last claim, or call of woken */
     int64_t wake_us;   /* when to look again at the log or the queue; INT64_MAX: no reason */
+    bool woken_again;  /* the host was woken for such a reason only */
 
     struct ob_pg_log log;
     struct ob_pg_claiming claiming;

@@ -123,6 +123,7 @@ static void wake(struct ob_pg_async *async, int64_t now_us)
         return;
     ob_pg_async_stir(async, true, stirred);
     async->wake_us = INT64_MAX;
+    async->woken_again = !stirred;
     async->looked_us = now_us;
     async->wakeups += look == OB_WAKE_RANG;
     async->host.woken(async->host.ctx);

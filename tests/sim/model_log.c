@@ -69,9 +69,9 @@ static bool is_straggler(const struct window *window, const struct msg *msg)
 static bool in_range(const struct window *window, const struct msg *msg)
 {
     if (msg->shard != window->shard || msg->status == MSG_UNBORN || msg->status == MSG_ROLLED_BACK ||
-        msg->pos <= window->base || !behind(msg, window->from) || behind(msg, window->to) ||
+        msg->pos <= window->base || msg->pos > window->high || !behind(msg, window->from) || behind(msg, window->to) ||
         !sees(&window->upto, msg->xid))
-        return false;
+        return false; /* above high: written in another cluster, to which the outbox was restored */
     if (window->from.ord < window->before.xmax)
         return is_straggler(window, msg);
     return msg->ord < window->upto.xmax;

@@ -15,6 +15,7 @@
 #include "store/pg/async_int.h"
 
 #include "base/clock.h"
+#include "base/crash.h"
 #include "core/batch.h"
 
 #include <string.h>
@@ -135,8 +136,11 @@ void ob_pg_async_claim(struct ob_async_store *base, const struct outbox_claim *w
     async->woken_again = false;
     begin_take(async, want, deadline_us);
     claiming->limit = want->limit;
+    /* A crash of the server may undo a relaxed settle: then what it holds under our name is not what we hold. */
+    struct outbox_claim queue = *want;
+    queue.prefetch = want->prefetch && !async->common.relaxed;
     ob_pg_request_begin(&claiming->queue, deadline_us);
-    ob_pg_claim_params(ob_pg_request_add(&claiming->queue, OB_PG_claim), want, !claiming->takes);
+    ob_pg_claim_params(ob_pg_request_add(&claiming->queue, OB_PG_claim), &queue, !claiming->takes);
     async->wake_us = INT64_MAX;
     ob_pg_doorbell_claiming(async->doorbell);
     if (queue_first(claiming, ob_clock_boot_us())) {
@@ -242,6 +246,7 @@ static void rebase(struct ob_pg_async *async)
     async->claiming.rebased = true;
     async->claiming.step = OB_PG_CLAIM_REBASE;
     ob_pg_async_send(async, OB_PG_CLAIMS, &async->claiming.rebase);
+    OB_CRASH_POINT("rebasing");
 }
 
 static void took(struct ob_pg_async *async)
@@ -269,12 +274,14 @@ static void took(struct ob_pg_async *async)
     claiming->log_more = ob_pg_bool(res, 0, MORE);
     claiming->log_busy = ob_pg_bool(res, 0, BUSY);
     claiming->queued = ob_pg_bool(res, 0, QUEUED);
-    if (claiming->taken.size > 0)
+    if (claiming->taken.size > 0) {
+        OB_CRASH_POINT("taken");
         paged(async);
-    else if (!claiming->looked && claiming->queued && (!claiming->again || queue_due(claiming, ob_clock_boot_us())))
+    } else if (!claiming->looked && claiming->queued && (!claiming->again || queue_due(claiming, ob_clock_boot_us()))) {
         ask_queue(async);
-    else
+    } else {
         tell_none(async, claiming->log_more);
+    }
 }
 
 static void claimed(struct ob_pg_async *async)

@@ -6,6 +6,7 @@
  * A failed eject is repeated before anything else is said of its messages: they may be rows of the queue by now. */
 #include "store/pg/async_int.h"
 
+#include "base/crash.h"
 #include "base/limits.h"
 
 enum { REPEAT_US = 1000000 };
@@ -59,6 +60,7 @@ static void send_eject(struct ob_pg_async *async, int64_t now_us)
     ob_pg_request_begin(&async->eject, ob_pg_async_deadline(async->timeout_us));
     ob_pg_bundle_add(&async->ejected, &async->eject, async->common.worker, true, OB_PG_WORDS_AS_SAID);
     ob_pg_async_send(async, OB_PG_SETTLES, &async->eject);
+    OB_CRASH_POINT("ejecting");
 }
 
 /* An eject that somebody waits for must be answered in their time. */

@@ -93,8 +93,8 @@ prove: build-gcc ## the long proof: thousands of kills, a ledger of every messag
 	    OUTBOX_SIM_SEEDS=$(call percent,$(KILLS),2500) OUTBOX_SQLITE_KILLS=$(call percent,$(KILLS),5) \
 	    OUTBOX_RELAY_CRASHES=$(call percent,$(KILLS),1) OUTBOX_RELAY_KILLS=$(call percent,$(KILLS),9) \
 	    OUTBOX_TEST_PG_VERSIONS=$(VERSIONS) \
-	    tools/test stress/doorbell sim/seeds test_sqlite_kills test_versions test_relay_crash test_relay_many \
-	    test_relay_storm test_hostile
+	    tools/test stress/doorbell sim/seeds test_sqlite_kills test_versions test_relay_crash test_log_crash \
+	    test_relay_many test_relay_storm test_hostile
 	@tests/prove/valgrind $(ADAPTERS)
 	@tests/prove/run --kills $(KILLS) --crashes $(call percent,$(KILLS),3) --seconds $(SECONDS)
 	@tests/prove/log --orders $(call percent,$(KILLS),15) --seconds $(call percent,$(SECONDS),50)

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUSY_STEP_MS = 2, SETTLE_PART = 100 };
+enum { BUSY_FIRST_US = 100, BUSY_FIRST_TRIES = 200, BUSY_STEP_US = 2000, SETTLE_PART = 100 };
 
 static void ring(int fd)
 {
@@ -38,13 +38,17 @@ static void heard(struct ob_sqlite_async *async, const struct outbox_error *err)
 
 /* ---- the file ---- */
 
-/* SQLite's own busy handler cannot be interrupted: closing would wait as long as another process holds the lock. */
+/* SQLite's own busy handler cannot be interrupted: closing would wait as long as another process holds the lock. It also tries
+ * too seldom: a producer that commits all the time leaves the lock for a few microseconds in a millisecond. */
 static int busy(void *ctx, int times)
 {
     struct ob_sqlite_async *async = ctx;
-    if (atomic_load(&async->closing) || times * BUSY_STEP_MS >= async->busy_ms)
+    int late = times - BUSY_FIRST_TRIES;
+    int64_t waited_us = late < 0 ? (int64_t)times * BUSY_FIRST_US
+                                 : (int64_t)BUSY_FIRST_TRIES * BUSY_FIRST_US + (int64_t)late * BUSY_STEP_US;
+    if (atomic_load(&async->closing) || waited_us >= (int64_t)async->busy_ms * 1000)
         return 0;
-    struct timespec step = {.tv_nsec = BUSY_STEP_MS * 1000000L};
+    struct timespec step = {.tv_nsec = (late < 0 ? BUSY_FIRST_US : BUSY_STEP_US) * 1000L};
     nanosleep(&step, NULL);
     return 1;
 }

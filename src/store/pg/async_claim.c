@@ -8,8 +8,9 @@
  * A claim for some messages only (ob_pg_claim_takes) asks the queue alone, and that statement puts messages of the log into
  * the queue first. All others ask both by turns: the log is usually all there is, and the queue has what failed, waits for its time
  * or has a priority. Whether it has rows, every take tells; so when it has none, a claim costs one round trip. While the log has
- * messages, or is only looked at again because it was busy, a queue whose rows are all for later is looked at every 25 ms at
- * most, unless something stirs: a ring, a poll, a settle.
+ * messages, or is looked at for a reason of our own (we are busy, or the log was), a queue whose rows are all for later is asked less
+ * and less often, down to once in 25 ms, unless something stirs: a ring, a poll, a settle. One that had something is asked
+ * each time.
  *
  * A window that was taken but could not be read ends with its lease, like messages of a claim whose answer was lost. */
 #include "store/pg/async_int.h"
@@ -20,7 +21,7 @@
 
 #include <string.h>
 
-enum { QUEUE_US = 25000, BUSY_US = 5000, BUSY_CAP_US = 50000, HINTS_MAX = 3 };
+enum { QUEUE_FIRST_US = 2000, QUEUE_US = 25000, BUSY_US = 5000, BUSY_CAP_US = 50000, HINTS_MAX = 3 };
 enum { SHARD, ID, SIZE, MORE, BUSY, QUEUED }; /* in the order of sql/postgres/stmt/take.sql */
 
 /* ---- where to look ---- */
@@ -32,8 +33,15 @@ static bool log_due(const struct ob_pg_claiming *claiming)
 
 static bool queue_due(const struct ob_pg_claiming *claiming, int64_t now_us)
 {
-    return claiming->queued &&
-           (claiming->queue_stirred || claiming->queue_more || now_us - claiming->queue_looked_us >= QUEUE_US);
+    return claiming->queued && (claiming->queue_stirred || claiming->queue_more ||
+                                now_us - claiming->queue_looked_us >= claiming->queue_pause_us);
+}
+
+static void pace_queue(struct ob_pg_claiming *claiming, bool found)
+{
+    int64_t pause_us = 2 * claiming->queue_pause_us;
+    pause_us = pause_us < QUEUE_FIRST_US ? QUEUE_FIRST_US : pause_us > QUEUE_US ? QUEUE_US : pause_us;
+    claiming->queue_pause_us = found ? 0 : pause_us;
 }
 
 static bool queue_first(const struct ob_pg_claiming *claiming, int64_t now_us)
@@ -76,7 +84,7 @@ static void plan_wake(struct ob_pg_async *async, bool more, int64_t now_us)
         claiming->backoff_us = claiming->backoff_us < BUSY_CAP_US / 2 ? 2 * claiming->backoff_us : BUSY_CAP_US;
     }
     if (claiming->takes && claiming->queued && !claiming->looked)
-        wake_at(async, claiming->queue_looked_us + QUEUE_US);
+        wake_at(async, claiming->queue_looked_us + claiming->queue_pause_us);
 }
 
 /* ---- asking ---- */
@@ -301,6 +309,7 @@ static void claimed(struct ob_pg_async *async)
         return;
     }
     claiming->queue_more = batch->more || batch->size >= (size_t)claiming->limit;
+    pace_queue(claiming, batch->size > 0);
     if (batch->size == 0 && !batch->more && !claiming->took) {
         batch->free(batch);
         ask_log(async);

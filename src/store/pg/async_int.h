@@ -34,7 +34,8 @@ struct ob_pg_claiming {
     bool log_more, log_busy, queue_more, queued; /* as the last answers said */
     int hints;                                   /* takes in a row that looked at one shard only */
     int64_t queue_looked_us;
-    int64_t backoff_us; /* before the next look at a log that others keep busy */
+    int64_t queue_pause_us; /* until it is asked again though nothing stirs there */
+    int64_t backoff_us;     /* before the next look at a log that others keep busy */
 };
 
 /* A settle or extend of the host: see async_settle.c. */
@@ -60,7 +61,7 @@ struct ob_pg_async {
     int64_t fallback_us;
     int64_t looked_us; /* the last claim, or call of woken */
     int64_t wake_us;   /* when to look again at the log or the queue; INT64_MAX: no reason */
-    bool woken_again;  /* the host was woken for such a reason only */
+    bool woken_again;  /* the host was woken for such a reason only, or because we are busy */
 
     struct ob_pg_log log;
     struct ob_pg_claiming claiming;

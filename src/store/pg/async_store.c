@@ -118,9 +118,11 @@ static int64_t look_at(const struct ob_pg_async *async)
 static void wake(struct ob_pg_async *async, int64_t now_us)
 {
     enum ob_doorbell_reason look = ob_pg_doorbell_wake(async->doorbell);
-    bool stirred = look != OB_WAKE_NOT || now_us >= fallback_at(async);
-    if (!stirred && now_us < look_at(async))
+    bool polls = now_us >= fallback_at(async);
+    if (look == OB_WAKE_NOT && !polls && now_us < look_at(async))
         return;
+    /* A busy relay looks all the time: the queue has a pace of its own then. */
+    bool stirred = polls || (look != OB_WAKE_NOT && look != OB_WAKE_BUSY);
     ob_pg_async_stir(async, true, stirred);
     async->wake_us = INT64_MAX;
     async->woken_again = !stirred;

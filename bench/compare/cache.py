@@ -36,7 +36,7 @@ def _run(command, folder, what, env=None, timeout=900):
     if done.returncode != 0:
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         errors = [line for line in lines if re.search("error|not available|unable|cannot", line, re.I)] or lines
-        raise Missing("%s: %s" % (what, "; ".join(errors[:2])[:300]))
+        raise Missing("%s: %s" % (what, re.sub(r"https?://[^\s\"\\:]+", "the registry", "; ".join(errors[:2]))[:300]))
     return done.stdout
 
 

@@ -36,7 +36,7 @@ Outbox runs with its defaults, through `outbox run` and `outbox.enqueue`.
 
 def load(folder):
     found = {}
-    for name in ("drain", "latency", "producer", "life", "weather", "worker"):
+    for name in ("drain", "latency", "producer", "life", "weather", "webhooks"):
         path = os.path.join(folder, "peers-%s.json" % name)
         if os.path.exists(path):
             with open(path) as file:
@@ -172,14 +172,16 @@ class Document:
                         row["sustained"]] + [0])
             row = [samples.label(name), cell(best) if best else "below the lowest"]
             for share in (0.1, 0.5, 0.9):
-                three = [statistics.median([one[field] for one in shares if one["share"] == share] or [0])
-                         for field in ("p50", "p95", "p99")]
-                row.append(" / ".join(cell(value) for value in three) if any(three) else "–")
+                taken = [one for one in shares if one["share"] == share]
+                three = [statistics.median(one[field] for one in taken) if taken else
+                         between(samples, name, field, share * best) for field in ("p50", "p95", "p99")]
+                row.append(("" if taken else "≈ ") + " / ".join(cell(value) for value in three) if best else "–")
             row += [cell(samples.median(name, "server_us", part="curve", rate=best)) if best else "–"]
             rows.append((best, name, row))
         rows.sort(key=lambda one: -one[0])
         self.add("### Highest rate that was sustained, and the latency below it\n",
-                 "The highest step of the curve that was sustained for %s s; p50 / p95 / p99 in milliseconds at shares of it.\n"
+                 "The highest step of the curve that was sustained for %s s; p50 / p95 / p99 in milliseconds at shares of it;"
+                 " ≈: read from the curve.\n"
                  % cell(samples.data["sizes"].get("seconds", 0), 0),
                  table(["system", "messages/s", "at 10 %", "at 50 %", "at 90 %", "server CPU µs, producer included"],
                        [bold(name, row) for _, name, row in rows]))
@@ -247,6 +249,20 @@ class Document:
                  " message, as multiples. %s\n" % command("weather"), *data.get("about", []),
                  table(["system", "calm, messages/s"] + labels, rows))
 
+    def webhooks(self, data):
+        samples = Samples(data)
+        order = sorted(samples.systems(), key=lambda name: -samples.median(name, "rate"))
+        rows = [bold(name, [samples.label(name) + (" *" if samples.marked(name) else "")] + [
+            cell(samples.median(name, field)) for field in ("rate", "worker_us", "server_us", "peak_mb", "count")])
+            for name in order]
+        self.add("## What the worker process pays\n", "Webhooks of 200 bytes to nginx on loopback, %d connections; for a no-op"
+                 " see the drain. %s; into Kafka: `bench/run relay-kafka`.\n" % (data["sizes"]["connections"],
+                                                                               command("webhooks")))
+        self.chart("webhooks", chart.bars("CPU of the worker process per webhook (µs)", [
+            (name, samples.label(name), [samples.median(name, "worker_us")], *samples.spread(name, "worker_us"))
+            for name in sorted(order, key=lambda name: samples.median(name, "worker_us"))]), "CPU per webhook")
+        self.add(table(["system", "webhooks/s", "worker CPU µs", "server CPU µs", "worker MB", "messages"], rows))
+
     # ---- the whole ---------------------------------------------------------------------------------------------------
 
     def first_screen(self):
@@ -275,7 +291,7 @@ class Document:
                      round(100 * statistics.median(others or [0]))))
         self.add(table(["system", "set up"], sorted([label, text or "defaults"] for label, text in seen.items())))
         for name, why in sorted(skipped.items()):
-            self.add("- %s was skipped: %s" % (name, why))
+            self.add("- %s was skipped: %s" % (name, " ".join(why.split())))
         for one in self.results.values():
             for what, why in one["failed"].items():
                 self.add("- %s: %s failed: %s" % (one["name"], what, " ".join(why.split())[:200]))
@@ -292,6 +308,18 @@ class Document:
         self.set_up()
         with open(os.path.join(self.docs, "benchmarks.md"), "w") as file:
             file.write("\n".join(part.rstrip("\n") + ("\n" if not part.startswith("- ") else "") for part in self.parts))
+
+
+def between(samples, system, field, rate):
+    """A figure read from the curve: on the straight line between the rates that were measured."""
+    points = sorted((at, samples.median(system, field, part="curve", rate=at)) for at in
+                    {row["rate"] for row in samples.rows if row["system"] == system and row.get("part") == "curve"})
+    below = [point for point in points if point[0] <= rate] or points[:1]
+    above = [point for point in points if point[0] >= rate] or points[-1:]
+    if not points:
+        return None
+    (low, first), (high, last) = below[-1], above[0]
+    return first if high == low else first + (last - first) * (rate - low) / (high - low)
 
 
 def best(samples, field, among, lowest=False, **wanted):
@@ -326,6 +354,8 @@ def standing(results):
                        "%.2f ×" % (mine / rate)]
     if "latency" in results:
         yield from standing_latency(Samples(results["latency"]))
+    if "life" in results:
+        yield from standing_life(Samples(results["life"]))
     if "producer" in results:
         samples = Samples(results["producer"])
         for name in ("outbox", "outbox-keys"):
@@ -335,6 +365,17 @@ def standing(results):
                 if mine and plain:
                     yield ["%s: producer, 8 clients%s" % (samples.label(name), ", relay awake" if awake else ""),
                            "%s tps" % cell(mine), "plain insert: %s tps" % cell(plain), "%.2f ×" % (mine / plain)]
+
+
+def standing_life(samples):
+    peers = [name for name in samples.systems() if not name.startswith("outbox") and
+             samples.data["systems"][name]["per_message"]]
+    for name in ("outbox", "outbox-keys"):
+        mine = samples.median(name, "wal")
+        peer, least = best(samples, "wal", peers, lowest=True)
+        if mine and peer:
+            yield ["%s: WAL over a message's life" % samples.label(name), "%s bytes" % cell(mine),
+                   "least of those that keep state per message, %s: %s bytes" % (peer, cell(least)), "%.2f ×" % (mine / least)]
 
 
 def standing_latency(samples):
@@ -347,6 +388,12 @@ def standing_latency(samples):
         top = max(peers, key=peers.get)
         yield ["outbox: highest sustained rate", "%s/s" % cell(highest["outbox"]),
                "%s: %s/s" % (samples.label(top), cell(peers[top])), "%.2f ×" % (highest["outbox"] / peers[top])]
+    for rate in (1000, 2000):
+        mine = samples.median("outbox", "p99", part="curve", rate=rate)
+        name, value = best(samples, "p99", peers, lowest=True, part="curve", rate=rate)
+        if mine and name:
+            yield ["outbox: p99 at %s/s" % cell(rate), "%s ms" % cell(mine), "%s: %s ms" % (name, cell(value)),
+                   "%.2f ×" % (mine / value)]
     for rate in (500, 2000):
         mine, floor = (samples.median(name, "p50", part="curve", rate=rate) for name in ("outbox", "floor"))
         if mine and floor:

@@ -6,9 +6,9 @@ NAME, TITLE, SHARE = "drain", "drain of a backlog, no-op delivery", 0.34
 LEAST_SECONDS = 120  # a drain may take
 
 
-def drain(lab, system, place, count, **options):
+def drain(lab, system, place, count, worker=None, **options):
     """Works a filled database until it is empty; returns what that took."""
-    worker = system.worker(lab, place, count=count, **options)
+    worker = worker or system.worker(lab, place, count=count, **options)
     worker.start()
     try:
         worker.ready()
@@ -34,11 +34,11 @@ def one(lab, system, filled, count):
     return without_start(lab, system, values) if system.ours else values
 
 
-def without_start(lab, system, values):
+def without_start(lab, system, values, **options):
     """Peers were connected before the clock ran. A relay that drains starts with it: what the same command takes when
     there is nothing to do is taken off."""
     with lab.fresh(system) as place:
-        worker = system.worker(lab, place, count=1)
+        worker = system.worker(lab, place, count=1, **options)
         meter = Meter(place, worker).start()
         worker.start()
         worker.go()

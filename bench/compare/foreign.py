@@ -12,7 +12,7 @@ SERIES = "generate_series(%(first)s::int, %(last)s::int) i"
 
 class Driven(System):
     """command: the driver; folder: where it runs."""
-    command, folder, slots = (), None, None
+    command, folder, posts = (), None, False
 
     def run_driver(self, place, mode, count=0):
         """A task that ends by itself; what it printed."""
@@ -29,18 +29,23 @@ class Driven(System):
     def worker(self, lab, place, count=0, stamps=None, connections=0):
         return Worker(list(self.command), driver_env(place, self.user, count, stamps, PEER_KEYS=self.keys), self.folder)
 
+    def webhooks(self, lab, place, count, url, connections):
+        worker = self.worker(lab, place, count)
+        worker.env["PEER_URL"] = url
+        return worker if self.posts else None
+
     def left(self, place, count):
         with place.connect() as conn:
             return conn.execute(self.left_sql).fetchone()[0]
 
 
 class Graphile(Driven):
-    family, keeps = "graphile-worker", "nothing"
+    family, keeps, posts = "graphile-worker", "nothing", True
     set_up = "localQueue 2000, 24 jobs at once, completions in batches"
     left_sql = "select count(*) from graphile_worker._private_jobs"
 
     def __init__(self, keys=0):
-        self.keys, self.order = keys, "per queue name"
+        self.keys, self.order, self.in_curves = keys, "per queue name", not keys
         self.name = "graphile-worker-keys" if keys else "graphile-worker"
         self.pace = 3000 if keys else 0
         self.enqueue = "select graphile_worker.add_job('noop', $2::json%s)" % (", queue_name => $3" if keys else "")
@@ -59,7 +64,7 @@ class Graphile(Driven):
 
 class PgBoss(Driven):
     name = family = "pg-boss"
-    keeps = "status row"
+    keeps, posts = "status row", True
     set_up = "4 loops of 1000 in a drain, else 4 workers of 100 with notify"
     left_sql = "select count(*) from pgboss.job where state < 'completed'"
 
@@ -82,7 +87,7 @@ class PgBoss(Driven):
 
 class River(Driven):
     name = family = "river"
-    keeps = "status row"
+    keeps, posts = "status row", True
     set_up = "5000 workers, fetch cooldown 2 ms, batch completer; producers notify every 2 ms at most, as its client does"
     enqueue = "insert into river_job (args, kind, max_attempts) values ($2::jsonb, 'noop', 25)"
     ring, ring_ms = "select pg_notify(current_schema() || '.river_insert', '{\"queue\": \"default\"}')", 2
@@ -110,7 +115,7 @@ class Watermill(Driven):
             self.set_up = "queue schema, delete on ack, batches of 1000, 5 ms poll; a transaction is open while handlers run"
             self.left_sql = "select count(*) from watermill_orders"
         else:
-            self.keeps, self.order, self.per_message = "offset", "whole queue", False
+            self.keeps, self.order, self.per_message, self.in_curves = "offset", "whole queue", False, False
             self.set_up = "offsets schema, one consumer group, batches of 100, 5 ms poll"
             self.columns += ", transaction_id"
             self.values += ", pg_current_xact_id()"

@@ -49,7 +49,7 @@ def alone(lab, system, count):
 
 
 def run(lab, systems):
-    count = lab.options.messages or (1000 if lab.quick else 50000)
+    count = lab.options.messages or (1000 if lab.quick else 20000 if lab.options.budget < 60 else 100000)
     lab.results["sizes"] = {"messages": count}
     for _ in lab.rounds(3):
         for system in systems:

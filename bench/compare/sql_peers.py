@@ -14,7 +14,7 @@ class Pgmq(SqlSystem):
 
     def __init__(self, how, keeps):
         self.name, self.side, self.how, self.keeps = "pgmq-" + how, "pgmq-" + how, how, keeps
-        self.per_message = how != "pop"
+        self.per_message, self.in_curves = how != "pop", how == "delete"
         self.set_up = "batches of 500, 2 connections, 5 ms poll" + ("; at most once" if how == "pop" else "")
 
     def install(self):

@@ -20,6 +20,7 @@ class System:
     order = "none"  # that it keeps
     set_up = ""     # the settings that differ from its defaults, for people
     per_message = True  # it knows of each message whether it was delivered, and delivers at least once
+    in_curves = True  # its latency is of interest besides that of its variants
     ours = logical = False
     in_place = False  # a copy of a filled database will not do: each is filled itself
     keys = 0        # messages have so many keys
@@ -46,6 +47,9 @@ class System:
     def worker(self, lab, place, count=0, stamps=None, connections=0):
         """count 0: until it is told to stop."""
         raise NotImplementedError
+
+    def webhooks(self, lab, place, count, url, connections):
+        return None
 
     def left(self, place, count):
         """How many of count are not settled after a drain."""
@@ -135,20 +139,25 @@ class Ours(System):
         with place.connect() as conn:
             return count - conn.execute("select count(*) from outbox.attempts where outcome = 'delivered'").fetchone()[0]
 
+    def webhooks(self, lab, place, count, url, connections):
+        """A worker that posts to a URL; None: a system that cannot be made to."""
+        return self.worker(lab, place, count, sink={"kind": "http", "url": url, "allow": "127.0.0.0/8",
+                                                    "concurrency": connections, "batch": connections})
+
     def worker(self, lab, place, count=0, stamps=None, connections=0, sink=None):
         self.folder = tempfile.TemporaryDirectory(prefix="outbox-bench-")
         path = os.path.join(self.folder.name, "outbox.yaml")
-        out = {"kind": "null"}
-        if stamps or sink:
-            module = os.path.join(lab.options.build, "bench/stamp_sink.so")
-            out = {"kind": module, "path": stamps or os.path.join(self.folder.name, "stamps"), **(sink or {})}
+        out = sink or {"kind": "null"}
+        if stamps:
+            out = {"kind": os.path.join(lab.options.build, "bench/stamp_sink.so"), "path": stamps, **(sink or {})}
         config = {"store": "postgresql://%s@/%s?host=%s&port=%d" % (self.user, place.name, place.server.folder,
                                                                    place.server.port),
                   "sinks": {"out": out}, "routes": [{"sink": "out"}], "log": {"level": "error"}}
         with open(path, "w") as file:
             json.dump(config, file)  # JSON is YAML
         command = [os.path.join(lab.options.build, "src/cli/outbox"), "run", "--config", path]
-        return Relay(command + (["--until-empty"] if count else []), {}, drain=bool(count), count=count)
+        return Relay(command + (["--until-empty"] if count else []), {}, drain=bool(count), count=count,
+                     copies=connections or 1)
 
 
 def install(systems, wanted, log):

@@ -119,18 +119,20 @@ class Worker:
 
 class Relay(Worker):
     """`outbox run`: it knows no protocol. A drain is a relay that ends when nothing is left, start included; otherwise it
-    runs until it is terminated."""
+    runs until it is terminated. copies: so many relays at once."""
 
-    def __init__(self, command, env, drain, count=0):
+    def __init__(self, command, env, drain, count=0, copies=1):
         super().__init__(command, env)
-        self.drain, self.count = drain, count
+        self.drain, self.count, self.copies = drain, count, copies
 
     def start(self):
         if not self.drain:
             self._run()
 
     def _run(self):
-        self.process = self._spawn(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        """The first is the process that is watched, the others are its helpers."""
+        self.process, *self.helpers = [self._spawn(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                                       for _ in range(self.copies)]
 
     def ready(self):
         if not self.drain:
@@ -143,26 +145,30 @@ class Relay(Worker):
             self._run()
 
     def _reap(self, timeout):
-        """The kernel's own count of what the process used, which is exact when it is gone."""
-        end = time.monotonic() + timeout
-        while True:
-            pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
-            if pid:
-                break
+        """The kernel's own count of what the processes used, which is exact when they are gone."""
+        end, used_by = time.monotonic() + timeout, {}
+        alive = [self.process] + self.helpers
+        while alive:
+            for process in list(alive):
+                pid, status, used = os.wait4(process.pid, os.WNOHANG)
+                if pid:
+                    process.returncode = os.waitstatus_to_exitcode(status)
+                    used_by[pid] = used.ru_utime + used.ru_stime
+                    alive.remove(process)
             if time.monotonic() > end:
                 raise Failed(self.why("did not end within %d s" % timeout))
             self.last_peak = machine.peak_mb(self.process.pid) or self.last_peak  # maxrss would count what forked it
             time.sleep(0.002)
-        self.process.returncode = os.waitstatus_to_exitcode(status)
-        self.last_cpu = used.ru_utime + used.ru_stime
-        if self.process.returncode != 0:
-            raise Failed(self.why("ended with %s" % self.process.returncode))
+        self.last_cpu = sum(used_by.values())
+        for process in [self.process] + self.helpers:
+            if process.returncode != 0:
+                raise Failed(self.why("ended with %s" % process.returncode))
 
     def done(self, timeout):
         self._reap(timeout)
         return self.count
 
     def finish(self, timeout=60):
-        self.process.send_signal(signal.SIGTERM)
+        for process in [self.process] + self.helpers:
+            process.send_signal(signal.SIGTERM)
         self._reap(timeout)
-        return None

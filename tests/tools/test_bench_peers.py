@@ -27,8 +27,8 @@ def run_peers(*args):
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    run_peers("--quick", "--peers", "floor,outbox-keys", "--messages", 300, "--rates", 100, "--seconds", 0.3,
-              "--clients", 2, "--folder", folder)
+    run_peers("--quick", "--peers", "floor,outbox-keys", "--only", "drain,latency,producer,life", "--messages", 300,
+              "--rates", 100, "--seconds", 0.3, "--clients", 2, "--folder", folder)
     return folder
 
 

@@ -12,13 +12,19 @@ export const connection = {
   database: process.env.PGDATABASE,
 };
 
+export const url = process.env.PEER_URL;
 const stamps = process.env.PEER_STAMPS ? [] : null;
 let handled = 0;
 let allHandled;
 const finished = new Promise((resolve) => (allHandled = resolve));
 
-// To be called for each payload.
-export function handle(payload) {
+// To be called for each payload, and waited for.
+export async function handle(payload) {
+  if (url) {
+    const answer = await fetch(url, { method: "POST", body: JSON.stringify(payload) });
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    await answer.arrayBuffer(); // or its connection cannot be used again
+  }
   if (stamps) stamps.push(payload.i, Math.round((performance.timeOrigin + performance.now()) * 1000));
   if (++handled === count) allHandled();
 }

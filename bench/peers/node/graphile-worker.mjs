@@ -2,7 +2,7 @@
 // of its own, which it works one job at a time.
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import pg from "pg";
-import { connection, handle, mode, work } from "./driver.mjs";
+import { connection, handle, mode, url, work } from "./driver.mjs";
 
 const pool = new pg.Pool({ ...connection, max: 10 });
 if (mode === "prepare") {
@@ -19,7 +19,7 @@ await work(async () => {
     taskList: { noop: handle },
     preset: {
       worker: {
-        concurrentJobs: 24,
+        concurrentJobs: url ? 64 : 24,
         maxPoolSize: 10,
         localQueue: { size: 2000 },
         completeJobBatchDelay: 0,

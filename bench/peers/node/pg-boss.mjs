@@ -2,7 +2,7 @@
 // otherwise four workers that NOTIFY wakes. PEER_MODE=sql prints its insert statement.
 import { PgBoss } from "pg-boss";
 import { insertJobs } from "./node_modules/pg-boss/dist/plans.js";
-import { connection, count, handle, mode, payload, work } from "./driver.mjs";
+import { connection, count, handle, mode, payload, url, work } from "./driver.mjs";
 
 const boss = new PgBoss({ ...connection, supervise: false, schedule: false, max: 10, useListenNotify: true });
 boss.on("error", (error) => {
@@ -30,13 +30,13 @@ if (mode === "fill") {
 
 async function loop() {
   for (;;) {
-    const jobs = await boss.fetch("noop", { batchSize: 1000 });
+    const jobs = await boss.fetch("noop", { batchSize: url ? 16 : 1000 });
     if (!jobs || jobs.length === 0) return;
+    await Promise.all(jobs.map((job) => handle(job.data)));
     await boss.complete(
       "noop",
       jobs.map((job) => job.id),
     );
-    for (const job of jobs) handle(job.data);
   }
 }
 
@@ -45,8 +45,7 @@ await work(async () => {
     const loops = Promise.all([loop(), loop(), loop(), loop()]);
     return () => loops;
   }
-  await boss.work("noop", { batchSize: 100, localConcurrency: 4, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }, async (jobs) => {
-    for (const job of jobs) handle(job.data);
-  });
+  const options = { batchSize: 100, localConcurrency: 4, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 };
+  await boss.work("noop", options, (jobs) => Promise.all(jobs.map((job) => handle(job.data))));
   return () => boss.stop({ graceful: true, timeout: 5000 });
 });

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -15,12 +17,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+// Connections to PEER_URL at once.
+const Connections = 64
+
 type stamp struct{ number, us int64 }
 
 var (
 	Mode    = os.Getenv("PEER_MODE")
 	Count   = number(os.Getenv("PEER_COUNT"))
+	URL     = os.Getenv("PEER_URL")
 	path    = os.Getenv("PEER_STAMPS")
+	poster  = http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: Connections, MaxConnsPerHost: Connections}}
 	handled atomic.Int64
 	all     = make(chan struct{})
 	lock    sync.Mutex
@@ -48,6 +55,19 @@ func Pool(ctx context.Context, connections int32) *pgxpool.Pool {
 	Check(err)
 	Check(pool.Ping(ctx))
 	return pool
+}
+
+// Post delivers a payload to PEER_URL.
+func Post(payload []byte) error {
+	answer, err := poster.Post(URL, "application/json", bytes.NewReader(payload))
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if _, err = io.Copy(io.Discard, answer.Body); err == nil && answer.StatusCode >= 300 {
+		err = fmt.Errorf("status %d", answer.StatusCode)
+	}
+	return err
 }
 
 // Handle is to be called for each payload.

@@ -34,11 +34,20 @@ func main() {
 	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(func(_ context.Context, job *river.Job[noop]) error {
+		if driver.URL != "" {
+			if err := driver.Post(job.EncodedArgs); err != nil {
+				return err
+			}
+		}
 		driver.HandleNumber(job.Args.I)
 		return nil
 	}))
+	most := 5000
+	if driver.URL != "" {
+		most = driver.Connections
+	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 5000}},
+		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: most}},
 		Workers:           workers,
 		FetchCooldown:     2 * time.Millisecond,
 		FetchPollInterval: 100 * time.Millisecond,

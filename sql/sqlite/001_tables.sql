@@ -123,8 +123,8 @@ CREATE TABLE outbox_queue (
     holder       TEXT
 ) STRICT;
 CREATE INDEX outbox_queue_ready ON outbox_queue (lane, prio, due) WHERE state = 0;
--- For claims where there are many lanes: see due_scan.c.
-CREATE INDEX outbox_queue_next ON outbox_queue (prio, due) WHERE state = 0;
+-- For claims where there are many lanes: see due_scan.c. Empty where there are not: OB_SQLITE_LANES_FEW.
+CREATE INDEX outbox_queue_next ON outbox_queue (prio, due) WHERE state = 0 AND lane > 32;
 CREATE INDEX outbox_queue_tenant ON outbox_queue (tenant_id, lane, prio, due) WHERE state = 0 AND tenant_id IS NOT NULL;
 CREATE INDEX outbox_queue_lease ON outbox_queue (until) WHERE state = 1;
 CREATE UNIQUE INDEX outbox_queue_key ON outbox_queue (sid, seq) WHERE sid IS NOT NULL;
@@ -195,24 +195,35 @@ CREATE TABLE outbox_stream (
     PRIMARY KEY (namespace, topic, tenant_id, key)
 ) STRICT, WITHOUT ROWID;
 
--- Arguments of the enqueue's inner triggers, and its answer when the message was there already: one row.
-CREATE TABLE outbox_call (
-    one          INTEGER PRIMARY KEY,
-    namespace    TEXT,
-    topic        TEXT,    -- makes the lane: outbox_call_lane
-    n            INTEGER, -- the message at hand, from here
-    message_id   TEXT,
-    message_seq  INTEGER,
-    tenant_id    TEXT,
-    dedupe_topic TEXT,
-    dedupe_key   TEXT,    -- keeps its dedupe key: outbox_call_dedupe
-    order_topic  TEXT,
-    key          TEXT,    -- counts it in its key: outbox_call_key
-    id           TEXT,    -- the message that the last duplicate was
-    seq          INTEGER,
-    after_n      INTEGER  -- the newest message when it came: outbox_call_duplicate
+-- The enqueue's answer when the message was there already: one row.
+CREATE TABLE outbox_duplicate (
+    one     INTEGER PRIMARY KEY,
+    id      TEXT,
+    seq     INTEGER,
+    after_n INTEGER -- the newest message when it came
 ) STRICT;
-INSERT INTO outbox_call (one) VALUES (1);
+INSERT INTO outbox_duplicate (one) VALUES (1);
+
+-- The enqueue's procedures: 004_enqueue.sql has a trigger for each. The columns are their arguments, and always null.
+CREATE TABLE outbox_call_check (
+    one INTEGER PRIMARY KEY, topic ANY, payload ANY, key ANY, dedupe_key ANY, tenant_id ANY, namespace ANY, subject ANY,
+    recipient ANY, headers ANY, priority ANY, deliver_after ANY, expires_at ANY, max_attempts ANY, correlation_id ANY,
+    content_type ANY, encoding ANY, for_readers ANY
+) STRICT;
+INSERT INTO outbox_call_check (one) VALUES (1);
+CREATE TABLE outbox_call_lane (one INTEGER PRIMARY KEY, namespace TEXT, topic TEXT) STRICT;
+INSERT INTO outbox_call_lane (one) VALUES (1);
+CREATE TABLE outbox_call_key (
+    one INTEGER PRIMARY KEY, n INTEGER, namespace TEXT, topic TEXT, tenant_id TEXT, key TEXT, sid INTEGER, seq INTEGER,
+    bytes INTEGER, max_attempts INTEGER
+) STRICT;
+INSERT INTO outbox_call_key (one) VALUES (1);
+CREATE TABLE outbox_call_dedupe (
+    one INTEGER PRIMARY KEY, namespace TEXT, topic TEXT, tenant_id TEXT, dedupe_key TEXT, keep INTEGER
+) STRICT;
+INSERT INTO outbox_call_dedupe (one) VALUES (1);
+CREATE TABLE outbox_call_frame (one INTEGER PRIMARY KEY, namespace TEXT, topic TEXT) STRICT;
+INSERT INTO outbox_call_frame (one) VALUES (1);
 
 -- What operators did. Append-only like outbox_attempt.
 CREATE TABLE outbox_act (

@@ -10,25 +10,28 @@
 -- JSON is checked by reading it with json_each, which fails with "malformed JSON": SQLite before 3.41 treats json_valid
 -- as unsafe in a trigger if the connection has trusted_schema off.
 --
--- Steps: 1 refuse what is malformed · 2 make the lane if there is none · 3 refuse what the settings forbid · 4 answer
--- and return for a duplicate · 5 write the message · 6 the queue · 7 what goes with a key.
+-- Steps: 1 check, unless it is plainly an ordinary message · 2 answer and return for a duplicate · 3 write the message
+-- · 4 the queue · 5 what goes with a key, a dedupe key, an encoding.
 --
--- Speed. When an INSERT selects, and its table has triggers or was read anywhere before in the same trigger, SQLite
--- builds a temporary table for it, each time, which costs more than all the rest. Hence the tables written here have no
--- insert guards; SQLite assigns the number of the message; and what few messages need is done by small triggers on
--- outbox_call, fired by an UPDATE that matches only then.
+-- Speed. Each run of a trigger clears and releases memory for all of its program, used or not. So what few messages need
+-- is not in outbox_enqueue but in procedures. A procedure is a BEFORE UPDATE trigger on a table of its own, of one row,
+-- whose columns are the arguments; it is called by an UPDATE, and ends with RAISE(IGNORE), so nothing is written to that
+-- table. A condition of the UPDATE that is about NEW alone is tested before any table is opened.
+-- When an INSERT selects, and its table has triggers or was read anywhere before in the same trigger, SQLite builds a
+-- temporary table for it, each time. Hence the tables written here have no insert guards, and SQLite assigns the number
+-- of the message.
 
 -- What a producer reads after its enqueue, in the same transaction. One writer at a time: the newest message is its
 -- own.
 CREATE VIEW outbox_last AS
     SELECT c.id, c.seq, 0 AS created
-      FROM outbox_call c
+      FROM outbox_duplicate c
      WHERE c.one = 1 AND c.after_n = (SELECT coalesce(max(x.n), 0) FROM outbox_message x)
     UNION ALL
     SELECT m.id, m.seq, 1
       FROM outbox_message m
      WHERE m.n = (SELECT max(x.n) FROM outbox_message x)
-       AND NOT EXISTS (SELECT 1 FROM outbox_call c WHERE c.one = 1 AND c.after_n = m.n);
+       AND NOT EXISTS (SELECT 1 FROM outbox_duplicate c WHERE c.one = 1 AND c.after_n = m.n);
 
 -- The decompressed size that a zstd frame declares in its header, which is what counts; null if it declares none.
 -- Readers check what follows the header. https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1
@@ -49,33 +52,116 @@ CREATE VIEW outbox_frame AS
 
 CREATE TRIGGER outbox_enqueue INSTEAD OF INSERT ON outbox
 BEGIN
-    -- 1. The first case is the quick test: plain ASCII within the limits, and none of the rarer fields. substr stops at
-    -- a NUL character, so equality also says that there is none. The other cases find the words for what is wrong, if
-    -- anything is.
+    -- 1. Calls outbox_check, unless this is plain ASCII within the limits, with none of the rarer fields, for a lane
+    -- that there is. substr stops at a NUL character, so equality also says that there is none.
+    UPDATE outbox_call_check
+       SET topic = NEW.topic, payload = NEW.payload, key = NEW.key, dedupe_key = NEW.dedupe_key,
+           tenant_id = NEW.tenant_id, namespace = NEW.namespace, subject = NEW.subject, recipient = NEW.recipient,
+           headers = NEW.headers, priority = NEW.priority, deliver_after = NEW.deliver_after, expires_at = NEW.expires_at,
+           max_attempts = NEW.max_attempts, correlation_id = NEW.correlation_id, content_type = NEW.content_type,
+           encoding = NEW.encoding,
+           for_readers = coalesce(NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key,
+                                  NEW.retry_count, NEW.last_error, NEW.last_attempt_at, NEW.next_attempt_at, NEW.published_at)
+     WHERE one = 1 AND (
+           coalesce(NEW.content_type, NEW.encoding, NEW.headers, NEW.deliver_after, NEW.expires_at, NEW.id, NEW.seq, NEW.status,
+                    NEW.created_at, NEW.payload_json, NEW.idempotency_key, NEW.retry_count, NEW.last_error,
+                    NEW.last_attempt_at, NEW.next_attempt_at, NEW.published_at) IS NULL
+           AND typeof(NEW.topic) = 'text' AND NEW.topic NOT GLOB '*[^!-)+->@-~]*'
+           AND substr(NEW.topic, 1, @topic_max@) = NEW.topic AND NEW.topic <> ''
+           AND (NEW.namespace IS NULL OR (typeof(NEW.namespace) = 'text' AND NEW.namespace NOT GLOB '*[^!-)+->@-~]*'
+                AND substr(NEW.namespace, 1, @namespace_max@) = NEW.namespace AND NEW.namespace <> ''))
+           AND (NEW.key IS NULL OR (typeof(NEW.key) = 'text' AND NEW.key NOT GLOB '*[^ -~]*'
+                AND substr(NEW.key, 1, @key_max@) = NEW.key AND NEW.key <> ''))
+           AND (NEW.dedupe_key IS NULL OR (typeof(NEW.dedupe_key) = 'text' AND NEW.dedupe_key NOT GLOB '*[^ -~]*'
+                AND substr(NEW.dedupe_key, 1, @dedupe_key_max@) = NEW.dedupe_key AND NEW.dedupe_key <> ''))
+           AND (NEW.subject IS NULL OR (typeof(NEW.subject) = 'text' AND NEW.subject NOT GLOB '*[^ -~]*'
+                AND substr(NEW.subject, 1, @subject_max@) = NEW.subject AND NEW.subject <> ''))
+           AND (NEW.recipient IS NULL OR (typeof(NEW.recipient) = 'text' AND NEW.recipient NOT GLOB '*[^ -~]*'
+                AND substr(NEW.recipient, 1, @recipient_max@) = NEW.recipient AND NEW.recipient <> ''))
+           AND (NEW.correlation_id IS NULL OR (typeof(NEW.correlation_id) = 'text' AND NEW.correlation_id NOT GLOB '*[^ -~]*'
+                AND substr(NEW.correlation_id, 1, @correlation_id_max@) = NEW.correlation_id AND NEW.correlation_id <> ''))
+           AND (NEW.tenant_id IS NULL OR (typeof(NEW.tenant_id) = 'text' AND length(CAST(NEW.tenant_id AS BLOB)) = 36
+                AND NEW.tenant_id GLOB '????????-????-????-????-????????????'
+                AND length(replace(NEW.tenant_id, '-', '')) = 32 AND NEW.tenant_id NOT GLOB '*[^-0-9a-fA-F]*'))
+           AND (NEW.priority IS NULL
+                OR (typeof(NEW.priority) = 'integer' AND NEW.priority BETWEEN @priority_min@ AND @priority_max@))
+           AND (NEW.max_attempts IS NULL OR (typeof(NEW.max_attempts) = 'integer'
+                AND NEW.max_attempts BETWEEN @max_attempts_min@ AND @max_attempts_max@))
+           AND typeof(NEW.payload) = 'text' AND NEW.payload NOT GLOB '*\u*'
+           AND substr(NEW.payload, 1, 1073741824) = NEW.payload
+           AND EXISTS (SELECT 1 FROM json_each(NEW.payload)) >= 0
+           AND EXISTS (SELECT 1 FROM outbox_lane l
+                        WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic
+                          AND length(CAST(NEW.payload AS BLOB)) <= l.max_payload)) IS NOT TRUE;
+
+    -- 2. RAISE(IGNORE) ends the trigger without an error and without undoing anything.
+    UPDATE outbox_call_dedupe
+       SET namespace = coalesce(NEW.namespace, 'default'), topic = NEW.topic, dedupe_key = NEW.dedupe_key,
+           tenant_id = lower(NEW.tenant_id)
+     WHERE one = 1 AND NEW.dedupe_key IS NOT NULL;
+    SELECT RAISE(IGNORE)
+      FROM outbox_lane l
+      JOIN outbox_dedupe d ON d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
+     WHERE NEW.dedupe_key IS NOT NULL AND l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
+
+    -- 3. 'now' is the same all through a statement, so the uses of it agree. The id is a uuid v7: time, then chance.
+    INSERT INTO outbox_message (id, lane, created_at, priority, max_attempts, deliver_after, expires_at, tenant_id, key, seq,
+                                dedupe_key, subject, recipient, correlation_id, headers, content_type, encoding, payload)
+    SELECT printf('%08x-%04x-7%03x-%04x-%012x',
+               CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) >> 16,
+               CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
+               random() & 4095, 32768 | (random() & 16383), random() & 281474976710655),
+           l.n, CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000,
+           coalesce(NEW.priority, 4), NEW.max_attempts,
+           CASE typeof(NEW.deliver_after) WHEN 'text'
+                THEN CAST((julianday(NEW.deliver_after) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000
+                ELSE NEW.deliver_after END,
+           CASE typeof(NEW.expires_at) WHEN 'text'
+                THEN CAST((julianday(NEW.expires_at) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000
+                ELSE NEW.expires_at END,
+           lower(NEW.tenant_id), NEW.key,
+           CASE WHEN NEW.key IS NOT NULL
+                THEN coalesce((SELECT s.seq FROM outbox_stream s
+                                WHERE s.namespace = l.namespace AND s.topic = l.order_topic
+                                  AND s.tenant_id = coalesce(lower(NEW.tenant_id), '') AND s.key = NEW.key), 0) + 1 END,
+           NEW.dedupe_key, NEW.subject, NEW.recipient, NEW.correlation_id, NEW.headers, NEW.content_type,
+           NEW.encoding,
+           CASE WHEN coalesce(NEW.content_type, NEW.encoding) IS NULL THEN CAST(NEW.payload AS TEXT) ELSE CAST(NEW.payload AS BLOB) END
+      FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
+
+    -- 4. For a message with a key, outbox_order does this.
+    INSERT INTO outbox_queue (n, state, lane, prio, due, tenant_id, expires_at, bytes, max_attempts, updated_at)
+    SELECT m.n, 0, m.lane, m.priority,
+           min(coalesce(m.deliver_after, m.created_at), coalesce(m.expires_at, m.deliver_after, m.created_at)),
+           m.tenant_id, m.expires_at, length(CAST(NEW.payload AS BLOB)), coalesce(m.max_attempts, l.max_attempts), m.created_at
+      FROM outbox_message m CROSS JOIN outbox_lane l
+     WHERE NEW.key IS NULL AND m.n = last_insert_rowid()
+       AND l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
+
+    -- 5.
+    UPDATE outbox_call_key
+       SET (n, namespace, topic, tenant_id, key, sid, seq, bytes, max_attempts) = (
+            SELECT m.n, l.namespace, l.order_topic, coalesce(m.tenant_id, ''), m.key, coalesce(s.sid, m.n), m.seq,
+                   length(CAST(NEW.payload AS BLOB)), coalesce(m.max_attempts, l.max_attempts)
+              FROM outbox_message m CROSS JOIN outbox_lane l
+              LEFT JOIN outbox_stream s ON s.namespace = l.namespace AND s.topic = l.order_topic
+                   AND s.tenant_id = coalesce(m.tenant_id, '') AND s.key = m.key
+             WHERE m.n = last_insert_rowid() AND l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
+     WHERE one = 1 AND NEW.key IS NOT NULL;
+    UPDATE outbox_call_dedupe
+       SET keep = 1, namespace = coalesce(NEW.namespace, 'default'), topic = NEW.topic
+     WHERE one = 1 AND NEW.dedupe_key IS NOT NULL;
+    UPDATE outbox_call_frame
+       SET namespace = coalesce(NEW.namespace, 'default'), topic = NEW.topic
+     WHERE one = 1 AND NEW.encoding IS NOT NULL;
+END;
+
+-- Refuses what is malformed, and finds the words for it; makes the lane if there is none; refuses what the settings
+-- forbid.
+CREATE TRIGGER outbox_check BEFORE UPDATE ON outbox_call_check
+BEGIN
     SELECT CASE
-        WHEN coalesce(NEW.content_type, NEW.encoding, NEW.headers, NEW.tenant_id, NEW.priority, NEW.max_attempts,
-                      NEW.deliver_after, NEW.expires_at, NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key,
-                      NEW.retry_count, NEW.last_error, NEW.last_attempt_at, NEW.next_attempt_at, NEW.published_at) IS NULL
-             AND typeof(NEW.topic) = 'text' AND NEW.topic NOT GLOB '*[^!-)+->@-~]*'
-             AND substr(NEW.topic, 1, @topic_max@) = NEW.topic AND NEW.topic <> ''
-             AND (NEW.namespace IS NULL OR (typeof(NEW.namespace) = 'text' AND NEW.namespace NOT GLOB '*[^!-)+->@-~]*'
-                  AND substr(NEW.namespace, 1, @namespace_max@) = NEW.namespace AND NEW.namespace <> ''))
-             AND (NEW.key IS NULL OR (typeof(NEW.key) = 'text' AND NEW.key NOT GLOB '*[^ -~]*'
-                  AND substr(NEW.key, 1, @key_max@) = NEW.key AND NEW.key <> ''))
-             AND (NEW.dedupe_key IS NULL OR (typeof(NEW.dedupe_key) = 'text' AND NEW.dedupe_key NOT GLOB '*[^ -~]*'
-                  AND substr(NEW.dedupe_key, 1, @dedupe_key_max@) = NEW.dedupe_key AND NEW.dedupe_key <> ''))
-             AND (NEW.subject IS NULL OR (typeof(NEW.subject) = 'text' AND NEW.subject NOT GLOB '*[^ -~]*'
-                  AND substr(NEW.subject, 1, @subject_max@) = NEW.subject AND NEW.subject <> ''))
-             AND (NEW.recipient IS NULL OR (typeof(NEW.recipient) = 'text' AND NEW.recipient NOT GLOB '*[^ -~]*'
-                  AND substr(NEW.recipient, 1, @recipient_max@) = NEW.recipient AND NEW.recipient <> ''))
-             AND (NEW.correlation_id IS NULL OR (typeof(NEW.correlation_id) = 'text' AND NEW.correlation_id NOT GLOB '*[^ -~]*'
-                  AND substr(NEW.correlation_id, 1, @correlation_id_max@) = NEW.correlation_id AND NEW.correlation_id <> ''))
-             AND typeof(NEW.payload) = 'text' AND NEW.payload NOT GLOB '*\u*'
-             AND substr(NEW.payload, 1, 1073741824) = NEW.payload
-             AND EXISTS (SELECT 1 FROM json_each(NEW.payload)) >= 0
-            THEN NULL
-        WHEN coalesce(NEW.id, NEW.seq, NEW.status, NEW.created_at, NEW.payload_json, NEW.idempotency_key, NEW.retry_count,
-                      NEW.last_error, NEW.last_attempt_at, NEW.next_attempt_at, NEW.published_at) IS NOT NULL
+        WHEN NEW.for_readers IS NOT NULL
             THEN RAISE(ABORT, 'OB001: "id", "seq", "status", "created_at" and the other columns for readers are not set by producers; "dedupe_key" and "payload" are the columns to write')
         WHEN NEW.topic IS NULL THEN RAISE(ABORT, 'OB001: "topic" is missing: give @topic_range@')
         WHEN 'blob' IN (typeof(NEW.topic), typeof(NEW.namespace), typeof(NEW.key), typeof(NEW.dedupe_key),
@@ -199,99 +285,18 @@ BEGIN
             THEN RAISE(ABORT, 'OB006: the names and values of "headers" take @headers_range@ together')
     END;
 
-    -- 2. Calls outbox_call_lane.
-    UPDATE outbox_call
+    UPDATE outbox_call_lane
        SET namespace = coalesce(NEW.namespace, 'default'), topic = NEW.topic
      WHERE one = 1 AND NOT EXISTS (SELECT 1 FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default')
                                                                  AND l.topic = NEW.topic);
-
-    -- 3.
-    SELECT CASE
-        WHEN length(CAST(NEW.payload AS BLOB)) > l.max_payload
-            THEN RAISE(ABORT, 'OB006: "payload" is over the namespace''s max_payload: store the content elsewhere and send a reference, or raise the limit')
-        WHEN NEW.dedupe_key IS NULL THEN NULL
-        WHEN l.tenant_prefix AND substr(NEW.dedupe_key, 1, 37) <> lower(NEW.tenant_id) || '/'
-            THEN RAISE(ABORT, 'OB003: "dedupe_key" does not begin with the tenant''s uuid and a slash: do that, or switch tenant_prefix off for the namespace')
-        WHEN EXISTS (SELECT 1 FROM outbox_dedupe d
-                      WHERE d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
-                        AND d.tenant_id IS NOT lower(NEW.tenant_id))
-            THEN RAISE(ABORT, 'OB003: "dedupe_key" belongs to a message of another tenant')
-        END
-      FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
-
-    -- 4. Calls outbox_call_duplicate. RAISE(IGNORE) ends the trigger without an error and without undoing anything.
-    UPDATE outbox_call
-       SET (id, seq) = (SELECT d.id, d.seq FROM outbox_lane l JOIN outbox_dedupe d
-                            ON d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
-                         WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
-     WHERE one = 1 AND NEW.dedupe_key IS NOT NULL
-       AND EXISTS (SELECT 1 FROM outbox_lane l JOIN outbox_dedupe d
-                            ON d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
-                    WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic);
-    SELECT RAISE(IGNORE)
-     WHERE NEW.dedupe_key IS NOT NULL
-       AND EXISTS (SELECT 1 FROM outbox_lane l JOIN outbox_dedupe d
-                            ON d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
-                    WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic);
-
-    -- 5. 'now' is the same all through a statement, so the uses of it agree. The id is a uuid v7: time, then chance.
-    INSERT INTO outbox_message (id, lane, created_at, priority, max_attempts, deliver_after, expires_at, tenant_id, key, seq,
-                                dedupe_key, subject, recipient, correlation_id, headers, content_type, encoding, payload)
-    SELECT printf('%08x-%04x-7%03x-%04x-%012x',
-               CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) >> 16,
-               CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
-               random() & 4095, 32768 | (random() & 16383), random() & 281474976710655),
-           l.n, CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000,
-           coalesce(NEW.priority, 4), NEW.max_attempts,
-           CASE typeof(NEW.deliver_after) WHEN 'text'
-                THEN CAST((julianday(NEW.deliver_after) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000
-                ELSE NEW.deliver_after END,
-           CASE typeof(NEW.expires_at) WHEN 'text'
-                THEN CAST((julianday(NEW.expires_at) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000
-                ELSE NEW.expires_at END,
-           lower(NEW.tenant_id), NEW.key,
-           CASE WHEN NEW.key IS NOT NULL
-                THEN coalesce((SELECT s.seq FROM outbox_stream s
-                                WHERE s.namespace = l.namespace AND s.topic = l.order_topic
-                                  AND s.tenant_id = coalesce(lower(NEW.tenant_id), '') AND s.key = NEW.key), 0) + 1 END,
-           NEW.dedupe_key, NEW.subject, NEW.recipient, NEW.correlation_id, NEW.headers, NEW.content_type,
-           NEW.encoding,
-           CASE WHEN coalesce(NEW.content_type, NEW.encoding) IS NULL THEN CAST(NEW.payload AS TEXT) ELSE CAST(NEW.payload AS BLOB) END
-      FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
-
-    SELECT CASE
-        WHEN f.size IS NULL
-            THEN RAISE(ABORT, 'OB001: "payload" is no zstd frame that tells its size: compress it in one call, with the content size in the frame header and without a dictionary')
-        WHEN f.size NOT BETWEEN 0 AND (SELECT l.max_payload FROM outbox_lane l
-                                        WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
-            THEN RAISE(ABORT, 'OB006: "payload" stands for more than the namespace''s max_payload: store the content elsewhere and send a reference, or raise the limit')
-        END
-      FROM outbox_frame f WHERE f.n = last_insert_rowid();
-
-    -- 6. A message with a key is parked, and woken at once by outbox_call_key when nothing is in its way.
-    INSERT INTO outbox_queue (n, state, lane, prio, due, sid, seq, tenant_id, expires_at, bytes, max_attempts, updated_at)
-    SELECT m.n, CASE WHEN m.seq > 1 THEN 2 ELSE 0 END, m.lane, m.priority,
-           min(coalesce(m.deliver_after, m.created_at), coalesce(m.expires_at, m.deliver_after, m.created_at)),
-           CASE WHEN m.key IS NOT NULL
-                THEN coalesce((SELECT s.sid FROM outbox_lane l JOIN outbox_stream s
-                                   ON s.namespace = l.namespace AND s.topic = l.order_topic
-                                      AND s.tenant_id = coalesce(m.tenant_id, '') AND s.key = m.key
-                                WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic), m.n) END,
-           m.seq, m.tenant_id, m.expires_at,
-           coalesce((SELECT f.size FROM outbox_frame f WHERE f.n = m.n), length(CAST(NEW.payload AS BLOB))),
-           coalesce(m.max_attempts, (SELECT l.max_attempts FROM outbox_lane l WHERE l.n = m.lane)), m.created_at
-      FROM outbox_message m WHERE m.n = last_insert_rowid();
-
-    -- 7. Calls outbox_call_dedupe and outbox_call_key.
-    UPDATE outbox_call
-       SET (n, message_id, message_seq, tenant_id, namespace, dedupe_topic, dedupe_key, order_topic, key) = (
-            SELECT m.n, m.id, m.seq, m.tenant_id, l.namespace, l.dedupe_topic, m.dedupe_key, l.order_topic, m.key
-              FROM outbox_message m CROSS JOIN outbox_lane l
-             WHERE m.n = last_insert_rowid() AND l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic)
-     WHERE one = 1 AND coalesce(NEW.key, NEW.dedupe_key) IS NOT NULL;
+    SELECT RAISE(ABORT, 'OB006: "payload" is over the namespace''s max_payload: store the content elsewhere and send a reference, or raise the limit')
+      FROM outbox_lane l
+     WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic
+       AND length(CAST(NEW.payload AS BLOB)) > l.max_payload;
+    SELECT RAISE(IGNORE);
 END;
 
-CREATE TRIGGER outbox_call_lane AFTER UPDATE OF topic ON outbox_call
+CREATE TRIGGER outbox_make_lane BEFORE UPDATE ON outbox_call_lane
 BEGIN
     INSERT INTO outbox_lane (n, namespace, topic, dedupe_topic, order_topic, tenant_prefix, hold, max_payload,
                              max_attempts, retry_base, retry_cap)
@@ -304,28 +309,72 @@ BEGIN
       FROM outbox_namespace s
       LEFT JOIN outbox_namespace o ON o.name = NEW.namespace
      WHERE s.name = '*';
+    SELECT RAISE(IGNORE);
 END;
 
-CREATE TRIGGER outbox_call_duplicate AFTER UPDATE OF id ON outbox_call
+-- Refuses a key that is another tenant's, and notes the answer of outbox_last if there is such a message.
+CREATE TRIGGER outbox_find_duplicate BEFORE UPDATE OF dedupe_key ON outbox_call_dedupe
 BEGIN
-    UPDATE outbox_call SET after_n = (SELECT coalesce(max(m.n), 0) FROM outbox_message m) WHERE one = 1;
+    SELECT CASE
+        WHEN l.tenant_prefix AND substr(NEW.dedupe_key, 1, 37) <> NEW.tenant_id || '/'
+            THEN RAISE(ABORT, 'OB003: "dedupe_key" does not begin with the tenant''s uuid and a slash: do that, or switch tenant_prefix off for the namespace')
+        WHEN EXISTS (SELECT 1 FROM outbox_dedupe d
+                      WHERE d.namespace = l.namespace AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
+                        AND d.tenant_id IS NOT NEW.tenant_id)
+            THEN RAISE(ABORT, 'OB003: "dedupe_key" belongs to a message of another tenant')
+        END
+      FROM outbox_lane l WHERE l.namespace = NEW.namespace AND l.topic = NEW.topic;
+    UPDATE outbox_duplicate
+       SET (id, seq, after_n) = (SELECT d.id, d.seq, (SELECT coalesce(max(m.n), 0) FROM outbox_message m)
+                                   FROM outbox_lane l JOIN outbox_dedupe d ON d.namespace = l.namespace
+                                        AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
+                                  WHERE l.namespace = NEW.namespace AND l.topic = NEW.topic)
+     WHERE one = 1 AND EXISTS (SELECT 1 FROM outbox_lane l JOIN outbox_dedupe d ON d.namespace = l.namespace
+                                    AND d.topic = l.dedupe_topic AND d.dedupe_key = NEW.dedupe_key
+                                WHERE l.namespace = NEW.namespace AND l.topic = NEW.topic);
+    SELECT RAISE(IGNORE);
 END;
 
-CREATE TRIGGER outbox_call_dedupe AFTER UPDATE OF dedupe_key ON outbox_call WHEN NEW.dedupe_key IS NOT NULL
-BEGIN
-    INSERT INTO outbox_dedupe (namespace, topic, dedupe_key, tenant_id, id, seq)
-    VALUES (NEW.namespace, NEW.dedupe_topic, NEW.dedupe_key, NEW.tenant_id, NEW.message_id, NEW.message_seq);
-END;
-
-CREATE TRIGGER outbox_call_key AFTER UPDATE OF key ON outbox_call WHEN NEW.key IS NOT NULL
+-- Counts the message in its key, and queues it: parked, unless nothing is in its way.
+CREATE TRIGGER outbox_order BEFORE UPDATE ON outbox_call_key
 BEGIN
     INSERT INTO outbox_stream (namespace, topic, tenant_id, key, sid, seq)
-    SELECT NEW.namespace, NEW.order_topic, coalesce(NEW.tenant_id, ''), NEW.key, NEW.n, 1 WHERE NEW.message_seq = 1;
-    UPDATE outbox_stream SET seq = NEW.message_seq
-     WHERE NEW.message_seq > 1 AND namespace = NEW.namespace AND topic = NEW.order_topic
-       AND tenant_id = coalesce(NEW.tenant_id, '') AND key = NEW.key;
+    SELECT NEW.namespace, NEW.topic, NEW.tenant_id, NEW.key, NEW.n, 1 WHERE NEW.seq = 1;
+    UPDATE outbox_stream SET seq = NEW.seq
+     WHERE NEW.seq > 1 AND namespace = NEW.namespace AND topic = NEW.topic AND tenant_id = NEW.tenant_id
+       AND key = NEW.key;
+    INSERT INTO outbox_queue (n, state, lane, prio, due, sid, seq, tenant_id, expires_at, bytes, max_attempts, updated_at)
+    SELECT m.n, 2, m.lane, m.priority,
+           min(coalesce(m.deliver_after, m.created_at), coalesce(m.expires_at, m.deliver_after, m.created_at)),
+           NEW.sid, m.seq, m.tenant_id, m.expires_at, NEW.bytes, NEW.max_attempts, m.created_at
+      FROM outbox_message m WHERE m.n = NEW.n;
     UPDATE outbox_queue SET state = 0
-     WHERE n = NEW.n AND state = 2
+     WHERE n = NEW.n
        AND NOT EXISTS (SELECT 1 FROM outbox_queue q
-                        WHERE q.sid = outbox_queue.sid AND q.seq < outbox_queue.seq AND (q.state <> 1 OR NOT q.prefetch));
+                        WHERE q.sid = NEW.sid AND q.seq < NEW.seq AND (q.state <> 1 OR NOT q.prefetch));
+    SELECT RAISE(IGNORE);
+END;
+
+CREATE TRIGGER outbox_keep_dedupe BEFORE UPDATE OF keep ON outbox_call_dedupe
+BEGIN
+    INSERT INTO outbox_dedupe (namespace, topic, dedupe_key, tenant_id, id, seq)
+    SELECT l.namespace, l.dedupe_topic, m.dedupe_key, m.tenant_id, m.id, m.seq
+      FROM outbox_message m CROSS JOIN outbox_lane l
+     WHERE m.n = last_insert_rowid() AND l.namespace = NEW.namespace AND l.topic = NEW.topic;
+    SELECT RAISE(IGNORE);
+END;
+
+-- What counts is the size that the frame declares.
+CREATE TRIGGER outbox_check_frame BEFORE UPDATE ON outbox_call_frame
+BEGIN
+    UPDATE outbox_queue SET bytes = coalesce((SELECT f.size FROM outbox_frame f WHERE f.n = outbox_queue.n), 1 << 63)
+     WHERE n = last_insert_rowid();
+    SELECT CASE WHEN q.bytes = 1 << 63 -- tells none
+            THEN RAISE(ABORT, 'OB001: "payload" is no zstd frame that tells its size: compress it in one call, with the content size in the frame header and without a dictionary')
+            ELSE RAISE(ABORT, 'OB006: "payload" stands for more than the namespace''s max_payload: store the content elsewhere and send a reference, or raise the limit')
+        END
+      FROM outbox_queue q CROSS JOIN outbox_lane l
+     WHERE q.n = last_insert_rowid() AND l.namespace = NEW.namespace AND l.topic = NEW.topic
+       AND q.bytes NOT BETWEEN 0 AND l.max_payload;
+    SELECT RAISE(IGNORE);
 END;

@@ -157,13 +157,13 @@ static uint64_t table_sum(sqlite3 *db, const char *table, int *rows)
     return sum;
 }
 
-/* "table rows:checksum" of every table that is not empty. outbox_call is how an enqueue answers, duplicates included. */
+/* "table rows:checksum" of every table that is not empty. outbox_duplicate is how an enqueue answers. */
 static void digest_of(const char *place, char text[TEXT_MAX])
 {
     sqlite3 *db = back_door(place);
     sqlite3_stmt *tables =
         prepare(db, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-                    " AND name <> 'outbox_call' ORDER BY name");
+                    " AND name <> 'outbox_duplicate' ORDER BY name");
     size_t n = 0;
     text[0] = '\0';
     while (sqlite3_step(tables) == SQLITE_ROW) {

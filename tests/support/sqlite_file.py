@@ -54,7 +54,7 @@ class Outbox:
         """Everything in the file but the enqueue's scratch pad, which answers for duplicates."""
         conn = self.connect()
         tables = [row[0] for row in conn.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE"
-                                                 " 'sqlite_%' AND name <> 'outbox_call' ORDER BY name")]
+                                                 " 'sqlite_%' AND name <> 'outbox_duplicate' ORDER BY name")]
         content = {table: conn.execute('SELECT * FROM "%s"' % table).fetchall() for table in tables}
         conn.close()
         return content

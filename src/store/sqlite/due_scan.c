@@ -5,8 +5,9 @@
  * chunks into the arena. Rows that the claim takes leave the index during the scan, so a row read ahead may be stale; the claim
  * notices that when it leases it.
  *
- * With many lanes, a cursor for each would be too expensive. Then one cursor scans all of them, by an index without the lane,
- * and skips rows that the claim may not take. Every claim would read those at the front, so the store remembers how far they
+ * With many lanes, a cursor for each would be too expensive. Then one cursor scans all but the first few lanes that there ever
+ * were, by an index without the lane, and skips rows that the claim may not take. An outbox with few lanes has nothing in that
+ * index, and its producers do not pay for it. Every claim would read those at the front, so the store remembers how far they
  * reach, and reads them again twice a second, or less often if there are very many. A row that we wake among them meanwhile,
  * the next of a key, is remembered separately. */
 #include "store/sqlite/sqlite.h"
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOP = 10, CHUNK_MIN = 16, LANES_FEW = 32, MEMOS = 256, EXPIRED_MIN = 64, SLOWER = 20 };
+enum { TOP = 10, CHUNK_MIN = 16, MEMOS = 256, EXPIRED_MIN = 64, SLOWER = 20 };
 #define LEAD_US 500000LL
 
 /* What is known of a lane, if there are many. */
@@ -30,7 +31,7 @@ struct memo {
 
 struct cursor {
     struct ob_heap_node node;
-    int64_t lane;
+    int64_t lane; /* 0: all but the first few */
     int prio; /* being read; TOP: not started */
     struct ob_sqlite_entry *buffer;
     size_t filled, place, cap;
@@ -105,7 +106,7 @@ static ob_code read_lanes(struct ob_sqlite_due_scan *scan, const struct ob_sqlit
     ob_code code =
         ob_sqlite_start(scan->store, OB_SQLITE_lanes,
                         OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only),
-                                OB_TEXT(scope->skip), OB_TEXT(scope->rules), OB_NUM(scan->tenant ? -1 : LANES_FEW + 1)),
+                                OB_TEXT(scope->skip), OB_TEXT(scope->rules), OB_NUM(scan->tenant ? -1 : OB_SQLITE_LANES_FEW + 1)),
                         &stmt, err);
     while (!code) {
         code = ob_sqlite_step(scan->store, stmt, &row, err);
@@ -118,10 +119,11 @@ static ob_code read_lanes(struct ob_sqlite_due_scan *scan, const struct ob_sqlit
         if (code)
             ob_sqlite_done(stmt);
     }
-    if (!code && !scan->tenant && scan->lane_count > LANES_FEW) {
+    if (!code && !scan->tenant && scan->lane_count > OB_SQLITE_LANES_FEW) {
         scan->wide = true;
-        scan->lane_count = 1;
-        scan->lanes[0] = (struct ob_sqlite_lane){.n = 0};
+        for (scan->lane_count = 0; scan->lanes[scan->lane_count].n <= OB_SQLITE_LANES_FEW;)
+            scan->lane_count++;
+        scan->lanes[scan->lane_count++] = (struct ob_sqlite_lane){.n = 0};
     }
     return code;
 }
@@ -223,7 +225,7 @@ static ob_code lower_prio(struct ob_sqlite_due_scan *scan, struct cursor *cursor
 {
     int64_t prio;
     const struct ob_sqlite_arg args[] = {OB_NUM(cursor->lane), OB_NUM(cursor->prio), OB_TEXT(scan->tenant)};
-    ob_code code = scan->wide ? ob_sqlite_number(scan->store, OB_SQLITE_lower_prio_wide, args + 1, 1, -1, &prio, err)
+    ob_code code = !cursor->lane ? ob_sqlite_number(scan->store, OB_SQLITE_lower_prio_wide, args + 1, 1, -1, &prio, err)
                    : scan->tenant ? ob_sqlite_number(scan->store, OB_SQLITE_lower_prio_tenant, args, 3, -1, &prio, err)
                                   : ob_sqlite_number(scan->store, OB_SQLITE_lower_prio, args, 2, -1, &prio, err);
     if (!code)
@@ -240,7 +242,7 @@ static ob_code read_chunk(struct ob_sqlite_due_scan *scan, struct cursor *cursor
         OB_NUM((int64_t)cursor->cap), OB_TEXT(scan->tenant),
     };
     sqlite3_stmt *stmt;
-    ob_code code = scan->wide     ? ob_sqlite_start(scan->store, OB_SQLITE_ready_wide, args + 1, 5, &stmt, err)
+    ob_code code = !cursor->lane  ? ob_sqlite_start(scan->store, OB_SQLITE_ready_wide, args + 1, 5, &stmt, err)
                    : scan->tenant ? ob_sqlite_start(scan->store, OB_SQLITE_ready_tenant, args, 7, &stmt, err)
                                   : ob_sqlite_start(scan->store, OB_SQLITE_ready, args, 6, &stmt, err);
     return code ? code : read_rows(scan, stmt, cursor, err);
@@ -270,7 +272,7 @@ static ob_code descend(struct ob_sqlite_due_scan *scan, struct cursor *cursor, s
     ob_code code = lower_prio(scan, cursor, err);
     cursor->due = cursor->n = 0;
     cursor->found = false;
-    if (!code && scan->wide && cursor->prio >= 0) {
+    if (!code && !cursor->lane && cursor->prio >= 0) {
         cursor->due = scan->store->lead.at[cursor->prio].due;
         cursor->n = scan->store->lead.at[cursor->prio].n;
     }
@@ -291,7 +293,7 @@ static ob_code refill(struct ob_sqlite_due_scan *scan, struct cursor *cursor, st
         } else if (!code) {
             cursor->due = cursor->buffer[cursor->filled - 1].due;
             cursor->n = cursor->buffer[cursor->filled - 1].n;
-            if (scan->wide)
+            if (!cursor->lane)
                 sift(scan, cursor);
         }
         if (!code && scan->code) {

@@ -80,6 +80,9 @@ struct ob_sqlite_watch {
 
 enum { OB_SQLITE_WOKEN = 256 };
 
+/* How many lanes a claim reads one by one. The index outbox_queue_next has the lanes with higher numbers. */
+enum { OB_SQLITE_LANES_FEW = 32 };
+
 /* With many lanes: how far the rows that no claim may take reach, at the front of each priority, and when to read from the
  * beginning again. See due_scan.c. */
 struct ob_sqlite_lead {

@@ -25,7 +25,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-enum { STEP_US = 500, POLL_US = 250000, LANES_FEW = 32 };
+enum { STEP_US = 500, POLL_US = 250000 };
 
 void ob_sqlite_watch_init(struct ob_sqlite_watch *watch)
 {
@@ -153,7 +153,7 @@ static void sooner(struct look *look, int64_t when)
         look->next_us = when;
 }
 
-/* after: what was due by then is ignored. lane 0: any. */
+/* after: what was due by then is ignored. lane 0: any but the first few. */
 static ob_code look_at_lane(struct ob_sqlite_store *store, int64_t lane, int64_t after, struct look *look,
                             struct outbox_error *err)
 {
@@ -195,13 +195,13 @@ static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struc
     sooner(look, when);
     code = ob_sqlite_start(store, OB_SQLITE_lanes,
                            OB_ARGS(OB_TEXT(watch->name_space), OB_TEXT(watch->topics), OB_TEXT(watch->only),
-                                   OB_TEXT(watch->skip), OB_TEXT(watch->rules), OB_NUM(LANES_FEW + 1)),
+                                   OB_TEXT(watch->skip), OB_TEXT(watch->rules), OB_NUM(OB_SQLITE_LANES_FEW + 1)),
                            &stmt, err);
     while (!code && !look->due) {
         code = ob_sqlite_step(store, stmt, &row, err);
         if (code || !row)
             break;
-        code = look_at_lane(store, ++lanes > LANES_FEW ? 0 : sqlite3_column_int64(stmt, 0), after, look, err);
+        code = look_at_lane(store, ++lanes > OB_SQLITE_LANES_FEW ? 0 : sqlite3_column_int64(stmt, 0), after, look, err);
     }
     ob_sqlite_done(stmt);
     ob_sqlite_end_read(store, began);

@@ -214,8 +214,8 @@ INSERT INTO outbox_call_check (one) VALUES (1);
 CREATE TABLE outbox_call_lane (one INTEGER PRIMARY KEY, namespace TEXT, topic TEXT) STRICT;
 INSERT INTO outbox_call_lane (one) VALUES (1);
 CREATE TABLE outbox_call_key (
-    one INTEGER PRIMARY KEY, n INTEGER, namespace TEXT, topic TEXT, tenant_id TEXT, key TEXT, sid INTEGER, seq INTEGER,
-    bytes INTEGER, max_attempts INTEGER
+    one INTEGER PRIMARY KEY, n INTEGER, namespace TEXT, topic TEXT, tenant_id TEXT, key TEXT, lane INTEGER, prio INTEGER,
+    due INTEGER, sid INTEGER, seq INTEGER, expires_at INTEGER, bytes INTEGER, max_attempts INTEGER, created_at INTEGER
 ) STRICT;
 INSERT INTO outbox_call_key (one) VALUES (1);
 CREATE TABLE outbox_call_dedupe (

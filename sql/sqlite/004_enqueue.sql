@@ -140,9 +140,11 @@ BEGIN
 
     -- 5.
     UPDATE outbox_call_key
-       SET (n, namespace, topic, tenant_id, key, sid, seq, bytes, max_attempts) = (
-            SELECT m.n, l.namespace, l.order_topic, coalesce(m.tenant_id, ''), m.key, coalesce(s.sid, m.n), m.seq,
-                   length(CAST(NEW.payload AS BLOB)), coalesce(m.max_attempts, l.max_attempts)
+       SET (n, namespace, topic, tenant_id, key, lane, prio, due, sid, seq, expires_at, bytes, max_attempts, created_at) = (
+            SELECT m.n, l.namespace, l.order_topic, coalesce(m.tenant_id, ''), m.key, m.lane, m.priority,
+                   min(coalesce(m.deliver_after, m.created_at), coalesce(m.expires_at, m.deliver_after, m.created_at)),
+                   coalesce(s.sid, m.n), m.seq, m.expires_at, length(CAST(NEW.payload AS BLOB)),
+                   coalesce(m.max_attempts, l.max_attempts), m.created_at
               FROM outbox_message m CROSS JOIN outbox_lane l
               LEFT JOIN outbox_stream s ON s.namespace = l.namespace AND s.topic = l.order_topic
                    AND s.tenant_id = coalesce(m.tenant_id, '') AND s.key = m.key
@@ -344,14 +346,10 @@ BEGIN
      WHERE NEW.seq > 1 AND namespace = NEW.namespace AND topic = NEW.topic AND tenant_id = NEW.tenant_id
        AND key = NEW.key;
     INSERT INTO outbox_queue (n, state, lane, prio, due, sid, seq, tenant_id, expires_at, bytes, max_attempts, updated_at)
-    SELECT m.n, 2, m.lane, m.priority,
-           min(coalesce(m.deliver_after, m.created_at), coalesce(m.expires_at, m.deliver_after, m.created_at)),
-           NEW.sid, m.seq, m.tenant_id, m.expires_at, NEW.bytes, NEW.max_attempts, m.created_at
-      FROM outbox_message m WHERE m.n = NEW.n;
-    UPDATE outbox_queue SET state = 0
-     WHERE n = NEW.n
-       AND NOT EXISTS (SELECT 1 FROM outbox_queue q
-                        WHERE q.sid = NEW.sid AND q.seq < NEW.seq AND (q.state <> 1 OR NOT q.prefetch));
+    VALUES (NEW.n, CASE WHEN EXISTS (SELECT 1 FROM outbox_queue q WHERE q.sid = NEW.sid AND (q.state <> 1 OR NOT q.prefetch))
+                        THEN 2 ELSE 0 END,
+            NEW.lane, NEW.prio, NEW.due, NEW.sid, NEW.seq, nullif(NEW.tenant_id, ''), NEW.expires_at, NEW.bytes,
+            NEW.max_attempts, NEW.created_at);
     SELECT RAISE(IGNORE);
 END;
 

@@ -1,8 +1,9 @@
 -- Tables.
 --
 --   outbox_message   immutable; written once by the enqueue, never updated
---   outbox_queue     hot and narrow; one row per message that is neither delivered nor dead (and one per dead letter
---                    that holds its key)
+--   outbox_log       how far the messages have been admitted to the queue
+--   outbox_queue     hot and narrow; one row per message that was admitted and is neither delivered nor dead (and one per
+--                    dead letter that holds its key)
 --   outbox_attempt   append-only; one row per finished attempt
 --   outbox_dead      dead letters, and what operators discarded
 --   outbox_dedupe    dedupe keys, kept forever; outbox_stream: the last seq of every key
@@ -86,6 +87,7 @@ CREATE TABLE outbox_message (
     correlation_id TEXT,
     headers        TEXT, -- a JSON object of strings
     content_type   TEXT, -- null: the payload is JSON
+    bytes          INTEGER, -- of the payload, where it went into the log: outbox_log
     payload        ANY NOT NULL, -- JSON text, or a blob when there is a content type or an encoding
     encoding       TEXT -- 'zstd': compressed by its producer
 ) STRICT;
@@ -128,6 +130,23 @@ CREATE INDEX outbox_queue_next ON outbox_queue (prio, due) WHERE state = 0 AND l
 CREATE INDEX outbox_queue_tenant ON outbox_queue (tenant_id, lane, prio, due) WHERE state = 0 AND tenant_id IS NOT NULL;
 CREATE INDEX outbox_queue_lease ON outbox_queue (until) WHERE state = 1;
 CREATE UNIQUE INDEX outbox_queue_key ON outbox_queue (sid, seq) WHERE sid IS NOT NULL;
+
+-- An ordinary message (no key, no delay, no expiry, priority 4, not compressed) is only written to outbox_message: it is in
+-- the log. The next claim admits it to the queue, in bulk: outbox_admit. What has bytes and a number over this one waits.
+CREATE TABLE outbox_log (
+    one      INTEGER PRIMARY KEY,
+    admitted INTEGER NOT NULL -- the log is in the queue up to this number
+) STRICT;
+INSERT INTO outbox_log VALUES (1, 0);
+CREATE TRIGGER outbox_admit AFTER UPDATE OF admitted ON outbox_log
+BEGIN
+    INSERT INTO outbox_queue (n, state, lane, prio, due, tenant_id, bytes, max_attempts, updated_at)
+    SELECT m.n, 0, m.lane, m.priority, m.created_at, m.tenant_id, m.bytes,
+           coalesce(m.max_attempts, (SELECT l.max_attempts FROM outbox_lane l WHERE l.n = m.lane)), m.created_at
+      FROM outbox_message m
+     WHERE m.n > OLD.admitted AND m.n <= NEW.admitted AND m.bytes IS NOT NULL
+     ORDER BY m.n;
+END;
 
 CREATE TABLE outbox_attempt (
     n            INTEGER NOT NULL, -- the message; no foreign key: attempts may be kept longer

@@ -9,14 +9,14 @@ CREATE VIEW outbox_state AS
            CASE WHEN m.max_attempts IS NOT NULL THEN 'message' WHEN coalesce(q.by_sink, d.by_sink) THEN 'sink' ELSE 'namespace' END AS max_attempts_from,
            CASE WHEN d.n IS NOT NULL THEN CASE WHEN d.discarded_at IS NULL THEN 'dead' ELSE 'discarded' END
                 WHEN q.state = 1 THEN 'processing'
-                WHEN q.n IS NOT NULL THEN 'pending'
+                WHEN q.n IS NOT NULL OR g.one IS NOT NULL THEN 'pending'
                 ELSE 'delivered' END AS status,
            coalesce(d.attempts, q.attempts, a.attempt_no, 0) AS attempts,
            coalesce(d.spent, q.spent, a.spent, 0) AS spent,
            coalesce(q.deferred, 0) AS deferred,
            coalesce(d.redriven, q.redriven, 0) AS redriven,
            coalesce(q.state = 2, 0) AS parked,
-           CASE WHEN q.state IN (0, 2) THEN q.due END AS next_attempt_at,
+           CASE WHEN q.state IN (0, 2) THEN q.due WHEN g.one IS NOT NULL THEN m.created_at END AS next_attempt_at,
            q.holder AS locked_by,
            q.until AS locked_until,
            CASE WHEN d.n IS NOT NULL THEN d.code WHEN a.outcome <> 1 THEN a.code END AS last_code,
@@ -30,6 +30,7 @@ CREATE VIEW outbox_state AS
            m.deliver_after
       FROM outbox_message m
       JOIN outbox_lane l ON l.n = m.lane
+      LEFT JOIN outbox_log g ON g.one = 1 AND m.n > g.admitted AND m.bytes IS NOT NULL
       LEFT JOIN outbox_queue q ON q.n = m.n
       LEFT JOIN outbox_dead d ON d.n = m.n
       LEFT JOIN outbox_attempt a
@@ -122,7 +123,10 @@ CREATE VIEW outbox_status AS
                         sum(x.state = 1) AS processing, sum(x.state = 1 AND x.until <= t.now) AS stuck,
                         sum(x.state = 2) AS parked,
                         (t.now - min(x.due) FILTER (WHERE x.state IN (0, 2) AND x.due <= t.now)) / 1e6 AS oldest_due_s
-                   FROM outbox_queue x
+                   FROM (SELECT lane, state, due, until, attempts FROM outbox_queue
+                         UNION ALL
+                         SELECT m.lane, 0, m.created_at, NULL, 0 FROM outbox_log g JOIN outbox_message m ON m.n > g.admitted
+                          WHERE m.bytes IS NOT NULL) x
                    JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000 + 999 AS now) t
                   GROUP BY x.lane) q ON q.lane = l.n
       LEFT JOIN (SELECT x.lane, count(*) AS dead FROM outbox_dead x WHERE x.discarded_at IS NULL GROUP BY x.lane) d

@@ -11,7 +11,7 @@
 -- as unsafe in a trigger if the connection has trusted_schema off.
 --
 -- Steps: 1 check, unless it is plainly an ordinary message · 2 answer and return for a duplicate · 3 write the message
--- · 4 the queue · 5 what goes with a key, a dedupe key, an encoding.
+-- · 4 the queue, unless it is an ordinary one · 5 what goes with a key, a dedupe key, an encoding.
 --
 -- Speed. Each run of a trigger clears and releases memory for all of its program, used or not. So what few messages need
 -- is not in outbox_enqueue but in procedures. A procedure is a BEFORE UPDATE trigger on a table of its own, of one row,
@@ -106,7 +106,8 @@ BEGIN
 
     -- 3. 'now' is the same all through a statement, so the uses of it agree. The id is a uuid v7: time, then chance.
     INSERT INTO outbox_message (id, lane, created_at, priority, max_attempts, deliver_after, expires_at, tenant_id, key, seq,
-                                dedupe_key, subject, recipient, correlation_id, headers, content_type, encoding, payload)
+                                dedupe_key, subject, recipient, correlation_id, headers, content_type, encoding, bytes,
+                                payload)
     SELECT printf('%08x-%04x-7%03x-%04x-%012x',
                CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) >> 16,
                CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
@@ -126,17 +127,19 @@ BEGIN
                                   AND s.tenant_id = coalesce(lower(NEW.tenant_id), '') AND s.key = NEW.key), 0) + 1 END,
            NEW.dedupe_key, NEW.subject, NEW.recipient, NEW.correlation_id, NEW.headers, NEW.content_type,
            NEW.encoding,
+           CASE WHEN coalesce(NEW.key, NEW.deliver_after, NEW.expires_at, NEW.encoding, nullif(NEW.priority, 4)) IS NULL
+                THEN length(CAST(NEW.payload AS BLOB)) END,
            CASE WHEN coalesce(NEW.content_type, NEW.encoding) IS NULL THEN CAST(NEW.payload AS TEXT) ELSE CAST(NEW.payload AS BLOB) END
       FROM outbox_lane l WHERE l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
 
-    -- 4. For a message with a key, outbox_order does this.
+    -- 4. An ordinary message stays in the log: outbox_log. For a message with a key, outbox_order does this.
     INSERT INTO outbox_queue (n, state, lane, prio, due, tenant_id, expires_at, bytes, max_attempts, updated_at)
     SELECT m.n, 0, m.lane, m.priority,
            min(coalesce(m.deliver_after, m.created_at), coalesce(m.expires_at, m.deliver_after, m.created_at)),
            m.tenant_id, m.expires_at, length(CAST(NEW.payload AS BLOB)), coalesce(m.max_attempts, l.max_attempts), m.created_at
       FROM outbox_message m CROSS JOIN outbox_lane l
-     WHERE NEW.key IS NULL AND m.n = last_insert_rowid()
-       AND l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
+     WHERE NEW.key IS NULL AND coalesce(NEW.deliver_after, NEW.expires_at, NEW.encoding, nullif(NEW.priority, 4)) IS NOT NULL
+       AND m.n = last_insert_rowid() AND l.namespace = coalesce(NEW.namespace, 'default') AND l.topic = NEW.topic;
 
     -- 5.
     UPDATE outbox_call_key

@@ -80,6 +80,8 @@ def test_leases_and_delays_of_the_future_end_on_sqlite(tmp_path):
     outbox = Outbox.create(tmp_path / "clock.db")
     for i in range(2):
         outbox.cli("send", "t", str(i))
+    outbox.sql("UPDATE outbox_log SET admitted = 2")
+    assert outbox.value("SELECT count(*) FROM outbox_queue") == 2
     years = 10 * 365 * 86400 * 1000000
     outbox.sql("UPDATE outbox_queue SET due = due + %d, updated_at = updated_at + %d WHERE n = 1" % (years, years))
     outbox.sql("UPDATE outbox_queue SET state = 1, until = updated_at + %d, holder = 'w', claimed_at = updated_at, attempts = 1, "

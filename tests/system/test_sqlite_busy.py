@@ -105,7 +105,7 @@ def test_blocked_messages_cost_nothing(outbox):
     conn.execute("BEGIN")
     for _ in range(5000):
         conn.execute("INSERT INTO outbox (topic, payload, key, max_attempts) VALUES ('t', '{}', 'k', 1000)")
-    conn.execute("INSERT INTO outbox (topic, payload) VALUES ('t', '{}')")
+    conn.execute("INSERT INTO outbox (topic, payload, priority) VALUES ('t', '{}', 3)")
     conn.execute("COMMIT")
 
     def states():

@@ -1,6 +1,6 @@
 -- gauges: the figures of the queue, at a price that does not grow with it: the total, then the fullest namespaces.
 -- The numbers ?2 to ?3 are cut into ?4 stretches of ?6, of each a window of ?5 is looked at, anywhere in it, and what is
--- found counts ?6 / ?5 times: one window over it all is exact. What is out is counted by its index. Since when the oldest
+-- found counts ?6 / ?5 times: one window over it all is exact. Of the log, the first ?7 stand for all ?9. What is out is counted by its index. Since when the oldest
 -- is due takes two descents of an index per lane and priority.
 -- ?1 now, ?7 what is out, and dead letters, are counted up to this, ?8 at most so many namespaces.
 -- Columns: namespace (null: the total), pending, due, processing, stuck, parked, blocked_keys, dead, oldest due.
@@ -26,6 +26,11 @@ WITH RECURSIVE stretch(i) AS (
      CROSS JOIN outbox_queue q
      WHERE q.n BETWEEN w.low AND min(w.low + ?5 - 1, ?3)
      GROUP BY q.lane
+    UNION ALL
+    SELECT m.lane, count(*) * max(?9, ?7) / ?7, count(*) * max(?9, ?7) / ?7, 0, 0, 0, 0, 0, min(m.created_at)
+      FROM (SELECT x.lane, x.created_at FROM outbox_log g CROSS JOIN outbox_message x ON x.n > g.admitted
+             WHERE x.bytes IS NOT NULL LIMIT ?7) m
+     GROUP BY m.lane
     UNION ALL
     SELECT q.lane, 0, 0, count(*), sum(q.until <= ?1), 0, 0, 0, NULL
       FROM (SELECT lane, until FROM outbox_queue WHERE state = 1 LIMIT ?7) q

@@ -1,7 +1,7 @@
 /* claim.c - claims messages under a lease.
  *
  *   1 look    without a lock, unless the last claim was full: an idle relay never writes and blocks no producer
- *   2 choose  under the lock: what goes out of turn (fairness.c), then the best first (due_scan.c)
+ *   2 choose  under the lock: admit the log to the queue; then what goes out of turn (fairness.c), then the best first (due_scan.c)
  *   3 order   of a key, take only the first row, or rows that follow this worker's own; park the rest
  *   4 bury    what has no attempts left, or has expired
  *   5 lease   the others; record the attempt that was lost with an expired lease
@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK = 500, BURY_CHUNK = 500, BURY_MAX_US = 200000 };
+enum { CHUNK = 500, BURY_CHUNK = 500, BURY_MAX_US = 200000, ADMIT = 2000 };
 
 /* Messages of one lane and priority that need no special handling: no key, attempts left, not expired. They are taken in the
  * order of the index, so the last one determines them all, and one statement leases them. */
@@ -490,8 +490,11 @@ static ob_code choose(struct ob_sqlite_store *store, void *ctx, struct outbox_er
     claim->span_count = claim->span_cap = 0;
     claim->now = ob_clock_wall_us();
     ob_sqlite_due_scan_fini(claim->scan);
-    ob_code code = ob_sqlite_due_scan_new(store, &claim->arena, &claim->scope, claim->tenant, claim->want->limit,
-                                          claim->now, &claim->scan, err);
+    claim->scan = NULL;
+    ob_code code = ob_sqlite_run(store, OB_SQLITE_admit, OB_ARGS(OB_NUM(ADMIT)), NULL, err);
+    if (!code)
+        code = ob_sqlite_due_scan_new(store, &claim->arena, &claim->scope, claim->tenant, claim->want->limit,
+                                      claim->now, &claim->scan, err);
     if (!code && claim->single)
         code = take_single(claim, err);
     if (claim->alone)
@@ -529,6 +532,8 @@ static ob_code look(struct claim *claim, bool *has, struct outbox_error *err)
                                   claim->now, &claim->scan, err);
     if (!code)
         code = ob_sqlite_due_scan_next(claim->scan, &entry, has, err);
+    if (!code && !*has)
+        code = ob_sqlite_log_waits(claim->store, has, err);
     ob_sqlite_end_read(claim->store, began);
     ob_sqlite_due_scan_fini(claim->scan);
     claim->scan = NULL;

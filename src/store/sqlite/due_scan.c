@@ -32,7 +32,7 @@ struct memo {
 struct cursor {
     struct ob_heap_node node;
     int64_t lane; /* 0: all but the first few */
-    int prio; /* being read; TOP: not started */
+    int prio;     /* being read; TOP: not started */
     struct ob_sqlite_entry *buffer;
     size_t filled, place, cap;
     int64_t due, n; /* of the last row that was read */
@@ -103,11 +103,11 @@ static ob_code read_lanes(struct ob_sqlite_due_scan *scan, const struct ob_sqlit
     sqlite3_stmt *stmt;
     size_t cap = 0;
     bool row = true;
-    ob_code code =
-        ob_sqlite_start(scan->store, OB_SQLITE_lanes,
-                        OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only),
-                                OB_TEXT(scope->skip), OB_TEXT(scope->rules), OB_NUM(scan->tenant ? -1 : OB_SQLITE_LANES_FEW + 1)),
-                        &stmt, err);
+    ob_code code = ob_sqlite_start(scan->store, OB_SQLITE_lanes,
+                                   OB_ARGS(OB_TEXT(scope->name_space), OB_TEXT(scope->topics), OB_TEXT(scope->only),
+                                           OB_TEXT(scope->skip), OB_TEXT(scope->rules),
+                                           OB_NUM(scan->tenant ? -1 : OB_SQLITE_LANES_FEW + 1)),
+                                   &stmt, err);
     while (!code) {
         code = ob_sqlite_step(scan->store, stmt, &row, err);
         if (code || !row)

@@ -9,7 +9,7 @@
 enum { EXACT = 20000, WINDOWS = 200, WIDTH = 100, COUNT_MOST = 10000, NAMESPACES_MOST = 20 };
 
 struct span {
-    int64_t rows, first, last, bytes, repairs;
+    int64_t rows, first, last, bytes, repairs, log;
 };
 
 static ob_code read_span(struct ob_sqlite_store *store, struct span *span, struct outbox_error *err)
@@ -22,7 +22,7 @@ static ob_code read_span(struct ob_sqlite_store *store, struct span *span, struc
     if (code || !row)
         return code;
     *span = (struct span){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1), sqlite3_column_int64(stmt, 2),
-                          sqlite3_column_int64(stmt, 3), sqlite3_column_int64(stmt, 4)};
+                          sqlite3_column_int64(stmt, 3), sqlite3_column_int64(stmt, 4), sqlite3_column_int64(stmt, 5)};
     ob_sqlite_done(stmt);
     return OUTBOX_OK;
 }
@@ -42,7 +42,7 @@ static struct ob_gauges_row read_row(sqlite3_stmt *stmt, const struct span *span
         .blocked_keys = sqlite3_column_int64(stmt, 6),
         .dead = dead,
         .oldest_due_s = oldest && oldest < now ? (double)(now - oldest) / 1e6 : 0,
-        .estimated = span->rows > EXACT || out >= COUNT_MOST || dead >= COUNT_MOST,
+        .estimated = span->rows > EXACT || span->log > COUNT_MOST || out >= COUNT_MOST || dead >= COUNT_MOST,
         .table_bytes = total ? span->bytes : -1,
         .dead_tuples = -1,
         .repairs = total ? span->repairs : -1,
@@ -60,7 +60,7 @@ static ob_code read_figures(struct ob_sqlite_store *store, const struct span *sp
         ob_sqlite_start(store, OB_SQLITE_gauges,
                         OB_ARGS(OB_NUM(now), OB_NUM(span->first), OB_NUM(span->last), OB_NUM(sampled ? WINDOWS : 1),
                                 OB_NUM(sampled ? WIDTH : length), OB_NUM(sampled ? length / WINDOWS : length),
-                                OB_NUM(COUNT_MOST), OB_NUM(NAMESPACES_MOST)),
+                                OB_NUM(COUNT_MOST), OB_NUM(NAMESPACES_MOST), OB_NUM(span->log)),
                         &stmt, err);
     while (!code && more) {
         code = ob_sqlite_step(store, stmt, &row, err);

@@ -328,6 +328,8 @@ ob_code ob_sqlite_batch_new(struct ob_sqlite_store *store, const struct ob_sqlit
 void ob_sqlite_watch_init(struct ob_sqlite_watch *watch);
 void ob_sqlite_watch_fini(struct ob_sqlite_watch *watch);
 /* A claim reads the queue now: what comes later is new. */
+/* Whether messages wait in the log for a claim to admit them. */
+ob_code ob_sqlite_log_waits(struct ob_sqlite_store *store, bool *waits, struct outbox_error *err) OUTBOX_MUST_CHECK;
 ob_code ob_sqlite_watch_look(struct ob_sqlite_store *store, const struct ob_sqlite_scope *scope,
                              struct outbox_error *err) OUTBOX_MUST_CHECK;
 

@@ -25,7 +25,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-enum { STEP_US = 500, POLL_US = 250000 };
+enum { STEP_US = 500, POLL_US = 250000, LOG_LOOK = 1000 };
 
 void ob_sqlite_watch_init(struct ob_sqlite_watch *watch)
 {
@@ -174,6 +174,14 @@ static ob_code look_at_lane(struct ob_sqlite_store *store, int64_t lane, int64_t
     return OUTBOX_OK;
 }
 
+ob_code ob_sqlite_log_waits(struct ob_sqlite_store *store, bool *waits, struct outbox_error *err)
+{
+    int64_t answer = 0;
+    ob_code code = ob_sqlite_number(store, OB_SQLITE_log_waits, OB_ARGS(OB_NUM(LOG_LOOK)), 0, &answer, err);
+    *waits = answer != 0;
+    return code;
+}
+
 /* Ignores the tenant: a claim that finds nothing for it costs less than an index would. Also ignores the lanes of leases, and
  * all lanes if there are many. */
 static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struct look *look, struct outbox_error *err)
@@ -193,6 +201,12 @@ static ob_code look_at_queue(struct ob_sqlite_store *store, int64_t after, struc
         return code;
     }
     sooner(look, when);
+    if (!look->due)
+        code = ob_sqlite_log_waits(store, &look->due, err);
+    if (code) {
+        ob_sqlite_end_read(store, began);
+        return code;
+    }
     code = ob_sqlite_start(store, OB_SQLITE_lanes,
                            OB_ARGS(OB_TEXT(watch->name_space), OB_TEXT(watch->topics), OB_TEXT(watch->only),
                                    OB_TEXT(watch->skip), OB_TEXT(watch->rules), OB_NUM(OB_SQLITE_LANES_FEW + 1)),

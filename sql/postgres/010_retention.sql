@@ -13,6 +13,9 @@
 -- enqueued there makes it wait, and so keeps its messages. Needed are undelivered messages, dead ones with their
 -- attempts, and those settled within the retention time, however old they are. So retry and purge need no coordination:
 -- the message of a dead letter is in message or in message_kept, and purge removes it from neither.
+--
+-- The log is read from the partitions of message. So before one goes, what waits there is put into the queue; and while a window
+-- is open that has messages of it, it stays: they are read again if the window's worker does not come back.
 
 -- The append-only guard. Only retention and erasure pass it: they run as the owner, a role that nobody logs in as and
 -- that no setting can assume.
@@ -48,6 +51,69 @@ begin
         execute format('revoke all on %I.%I from %s cascade', @schema_text@, name,
             case v_grantee when 0 then 'public' else quote_ident(pg_get_userbyid(v_grantee)) end);
     end loop;
+end
+$$;
+
+-- Whether the log still needs a partition.
+create function @schema@.log_needs(part oid) returns boolean
+    language plpgsql
+as $$
+begin
+    return exists (select from @schema@.log_waiting w where w.leaf = part) or exists (select from @schema@.log_taken t where t.leaf = part);
+end
+$$;
+
+-- Puts what the log has of a partition into the queue. Null: it has nothing there; 'keep': that was some of it; 'wait': it
+-- cannot now, messages of it are being delivered.
+create function @schema@.clear_log(part oid) returns text
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+    set app.current_tenant_id = '' -- all tenants'
+as $$
+begin
+    return case when not @schema@.log_needs(part) then null
+                when @schema@.admit(20000) > 0 or not @schema@.log_needs(part) then 'keep' -- admitted, or repaired
+                else 'wait' end;
+end
+$$;
+
+-- The same for the default partition, where producers may still be writing: when not much is left, nobody may take windows until
+-- the end of the transaction, and those that are open have two seconds to close.
+create function @schema@.clear_log_of_default() returns text
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+    set app.current_tenant_id = '' -- all tenants'
+as $$
+declare
+    v_default constant oid := '@schema@.message_default'::regclass;
+begin
+    if @schema@.log_needs(v_default) and @schema@.admit(20000) > 5000 then
+        return 'keep';
+    end if;
+    perform from @schema@.log_shard x order by x.shard for update;
+    for v_try in 1..100 loop
+        if not exists (select from @schema@.log_taken t where t.leaf = v_default) then
+            return null;
+        end if;
+        perform pg_sleep(0.02);
+    end loop;
+    return 'wait';
+end
+$$;
+
+-- The rest, under the lock that keeps producers out. Whatever still needs the partition then is an error that purge repeats.
+create function @schema@.clear_log_finally(part oid) returns void
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+    set app.current_tenant_id = '' -- all tenants'
+as $$
+begin
+    if @schema@.log_needs(part) then
+        perform @schema@.admit(100000);
+        if @schema@.log_needs(part) then
+            raise lock_not_available;
+        end if;
+    end if;
 end
 $$;
 
@@ -88,7 +154,7 @@ end
 $$;
 
 -- Purge did not run for a long time, and rows went to the default partitions. These are set aside as a whole, as
--- children of message_kept and attempt_kept, and replaced by empty ones: however many rows there are, none is read.
+-- children of message_kept and attempt_kept, and replaced by empty ones: however many rows there are, none is read but those in the log.
 -- After the locks are taken, ACCESS EXCLUSIVE on the parents, only the catalog changes. The locks are held to the end
 -- of the transaction, so that the period gets its partitions before the next row arrives. Rows set aside are removed
 -- with the leftovers. Runs as the owner.
@@ -111,6 +177,7 @@ begin
             v_new, @schema_text@ || '_api'); -- as wanted_rights has it
     end loop;
     lock table only @schema@.message, only @schema@.attempt in access exclusive mode;
+    perform @schema@.clear_log_finally('@schema@.message_default'::regclass);
     foreach v_parent in array '{message,attempt}'::text[] loop
         v_default := v_parent || '_default';
         execute format('alter table %1$I.%2$I detach partition %1$I.%3$I', @schema_text@, v_parent, v_default);
@@ -223,6 +290,7 @@ $$;
 create function @schema@.sweep_leftovers(messages_before timestamptz, attempts_before timestamptz) returns bigint
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
+    set app.current_tenant_id = ''
 as $$
 declare
     v_before constant uuid := @schema@.uuid_at(messages_before);
@@ -242,6 +310,10 @@ begin
             select x.id from @schema@.message_default x where x.id < v_before
                and not exists (select from @schema@.queue q where q.id = x.id)
                and not exists (select from @schema@.dead d where d.id = x.id)
+               and (x.shard is null or x.id not in (
+                   select w.id from @schema@.log_waiting w where w.leaf = '@schema@.message_default'::regclass
+                   union all
+                   select t.id from @schema@.log_taken t where t.leaf = '@schema@.message_default'::regclass))
                and not exists (select from @schema@.attempt_stored a where a.message_id = x.id
                                   and a.completed_at >= messages_before) order by x.id limit 10000)
         returning k.*
@@ -294,7 +366,7 @@ $$;
 
 -- The present period and two more. Those that a clock made which was ahead for a while are no reason to make none: a period
 -- ends where the next one begins.
-create function @schema@.purge_create(v_now timestamptz, width interval) returns text
+create function @schema@.purge_create(v_now timestamptz, width interval, out action text, out detail text)
     language plpgsql
 as $$
 declare
@@ -302,20 +374,26 @@ declare
     v_start timestamptz := to_timestamp(floor(extract(epoch from v_now) / v_seconds) * v_seconds);
     v_finish timestamptz;
 begin
+    action := 'create';
     v_start := coalesce((select max(x.finish) from @schema@.period x where x.start <= v_now and x.finish > v_start), v_start);
     while v_start < v_now + 2 * width loop
         select x.finish into v_finish from @schema@.period x where x.start <= v_start and x.finish > v_start limit 1;
         if not found then
             v_finish := least(v_start + width, (select min(x.start) from @schema@.period x where x.start > v_start));
             if @schema@.default_in_the_way(@schema@.uuid_at(v_start), @schema@.uuid_at(v_finish)) then
+                action := coalesce(@schema@.clear_log_of_default(), action);
+                if action <> 'create' then
+                    detail := 'message_default';
+                    return;
+                end if;
                 perform @schema@.renew_defaults();
             end if;
             perform @schema@.make_period(v_start, v_finish);
-            return to_char(v_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI');
+            detail := to_char(v_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI');
+            return;
         end if;
         v_start := v_finish;
     end loop;
-    return null;
 end
 $$;
 
@@ -332,6 +410,8 @@ begin
      where q.ctid = any (array(select x.ctid from @schema@.queue x where x.until > v_now + interval '25 h' limit 10000
                                   for update skip locked));
     get diagnostics v_count = row_count;
+    update @schema@.log_window k set until = least(k.until, v_now), taken_at = least(k.taken_at, v_now), swept = least(k.swept, v_now)
+     where k.until > v_now + interval '25 h' or k.swept > v_now + interval '1 h';
     update @schema@.queue q set due = v_now + (q.due - w.began), since = case when q.since is not null then v_now end
       from (select x.ctid as tid, coalesce(x.since, m.created_at) as began
               from @schema@.queue x
@@ -382,12 +462,16 @@ begin
         leaf := 'message_' || p.suffix;
         v_low := @schema@.uuid_at(p.start);
         v_high := @schema@.uuid_at(p.finish);
-        if @schema@.keep_messages(v_low, v_high, messages_before, v_stubs, 20000) > 0 then
+        action := coalesce(@schema@.clear_log(to_regclass(format('%I.%I', @schema_text@, leaf))), action);
+        if action <> 'empty' then
+            return;
+        elsif @schema@.keep_messages(v_low, v_high, messages_before, v_stubs, 20000) > 0 then
             action := 'keep';
             return;
         end if;
         removed := @schema@.count_messages(v_low, v_high);
         perform @schema@.patiently(format('lock table %I.%I in share mode', @schema_text@, leaf));
+        perform @schema@.clear_log_finally(to_regclass(format('%I.%I', @schema_text@, leaf)));
         perform @schema@.keep_messages(v_low, v_high, messages_before, v_stubs, null);
         perform @schema@.patiently(format('truncate %I.%I', @schema_text@, leaf));
         update @schema@.period x set message = false where x.start = p.start;
@@ -426,6 +510,9 @@ begin
     end if;
     if v_leaf.message then
         lock table only @schema@.message in access exclusive mode;
+        if @schema@.count_messages(v_leaf.low, v_leaf.high) > 0 then
+            perform @schema@.clear_log_finally(to_regclass(format('%I.%I', @schema_text@, v_leaf.name)));
+        end if;
         perform @schema@.keep_messages(v_leaf.low, v_leaf.high, messages_before, attempts_before < messages_before, null);
     else
         lock table only @schema@.attempt in access exclusive mode;
@@ -483,7 +570,7 @@ begin
             removed := 0;
             more := true;
             action := 'create';
-            detail := @schema@.purge_create(v_now, @schema@.period_width(s));
+            select c.action, c.detail into action, detail from @schema@.purge_create(v_now, @schema@.period_width(s)) c;
             if detail is null then
                 action := 'empty';
                 select e.action, e.leaf, e.removed into action, detail, removed
@@ -500,6 +587,10 @@ begin
                 detail := case when removed = 0 then 'nothing is left to do' else 'left-overs' end;
                 more := removed >= 10000;
             end if;
+            if action = 'wait' then
+                detail := format('messages of %s are being delivered; try again later', detail);
+                more := false;
+            end if;
             return next;
             return;
         exception when lock_not_available or deadlock_detected or check_violation then -- a row came into a default partition
@@ -508,6 +599,42 @@ begin
         end;
     end loop;
     return query select 'wait', 'producers or relays hold the tables; try again later', 0::bigint, false;
+end
+$$;
+
+-- Before messages are erased, by ids or of a tenant: until the end of the transaction nobody takes windows of the shards of the log
+-- that have any of them, and those that are being delivered are waited for, five seconds at most. ordered: messages of keys go to the
+-- queue, with all before them. They leave an empty row there; in the log they would leave a gap in their key's numbers.
+create function @schema@.hold_log(ids uuid[], tenant uuid, ordered boolean) returns void
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_shards smallint[];
+    v_more boolean;
+begin
+    v_shards := array(
+        select distinct x.shard
+          from (select w.shard, w.id, w.tenant_id from @schema@.log_waiting w
+                union all
+                select t.shard, t.id, t.tenant_id from @schema@.log_taken t) x
+         where x.id = any (ids) or x.tenant_id = tenant);
+    if cardinality(v_shards) = 0 then
+        return;
+    end if;
+    perform from @schema@.log_shard s where s.shard = any (v_shards) order by s.shard for update;
+    for v_try in 1..250 loop
+        loop
+            v_more := ordered and exists (select from @schema@.log_waiting w where w.id = any (ids) and w.shard >= 0);
+            exit when not v_more or @schema@.admit(20000) = 0;
+        end loop;
+        if not v_more and not exists (select from @schema@.log_taken t where t.id = any (ids) or t.tenant_id = tenant) then
+            return;
+        end if;
+        perform pg_sleep(0.02);
+    end loop;
+    raise exception 'some of the messages are being delivered' using errcode = '55P03',
+        hint = 'Nothing was erased. Try again.';
 end
 $$;
 
@@ -538,6 +665,7 @@ begin
             hint = 'A session with app.current_tenant_id erases that tenant only.';
     end if;
     perform set_config('app.current_tenant_id', tenant::text, true);
+    perform @schema@.hold_log(null, tenant, false);
     for v_round in 1..10 loop -- who goes on sending all the while is not waited for
         delete from @schema@.stream where tenant_id = tenant;
         v_more := found;
@@ -589,6 +717,7 @@ begin
         union
         select d.id from @schema@.dead d where d.subject = erase_subject.subject
            and d.namespace = erase_subject.namespace and (v_tenant is null or d.tenant_id = v_tenant));
+    perform @schema@.hold_log(v_ids, null, true);
     -- An open retry puts into the queue what it takes from the dead letters, an open settle the other way round. Each is waited
     -- for, and then there is another look.
     for v_round in 1..10 loop

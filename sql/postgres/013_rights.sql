@@ -24,7 +24,8 @@ as $$
         ('function', 'call_hook fire_deferred', 'api', 'EXECUTE'),
         -- owner: what retention and erasure call.
         ('function', 'uuid_at default_in_the_way aside_is_over keep_messages count_messages keep_attempts check_isolation '
-            'period_width repair_times sweep_leftovers attempts_needed record append_only current_tenant sees_all', 'owner', 'EXECUTE'),
+            'period_width repair_times clear_log clear_log_of_default clear_log_finally hold_log sweep_leftovers attempts_needed record append_only '
+            'current_tenant sees_all', 'owner', 'EXECUTE'),
 
         ('function', 'enqueue enqueue_bytes enqueue_many', 'producer', 'EXECUTE'),
         ('function', 'claim take settle settle_window ack nack release extend as_json beat doorbell_class', 'relay', 'EXECUTE'),

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from support.log import Window, send
 from support.roles import people
 
 TENANTS = ["0a0a0a0a-1111-4222-8333-444444444444", "0b0b0b0b-1111-4222-8333-444444444444"]
@@ -16,30 +17,6 @@ def conn(db):
     with db.connect(autocommit=True) as conn:
         conn.execute("SELECT outbox.configure('*', 'lane', 'log')")
         yield conn
-
-
-def send(conn, topic="t", **more):
-    names = "".join(", %s => %%s" % name for name in more)
-    return conn.execute("SELECT id FROM outbox.enqueue(%%s, '1'%s)" % names, (topic, *more.values())).fetchone()[0]
-
-
-class Window:
-    """The next window of the log, if there is one."""
-    nonces = iter(range(1, 1 << 40))
-
-    def __init__(self, conn, worker="w", limit=100, lease="30 s"):
-        self.conn, self.worker, self.nonce = conn, worker, next(self.nonces)
-        self.shard, self.id, self.size = conn.execute(
-            "SELECT shard, id, size FROM outbox.take(%s, %s, %s, %s, null, null, 100, null, null, null, null, null)",
-            (worker, limit, lease, self.nonce)).fetchone()
-        self.ids = [row[0] for row in conn.execute("SELECT id FROM outbox.window_messages WHERE nonce = %s", (self.nonce,))]
-
-    def settle(self, ids, outcome=1):
-        bad = self.conn.execute(
-            "SELECT * FROM outbox.settle_window(ARRAY[%s], ARRAY[%s]::bigint[], ARRAY[%s]::bigint[], '{0}', "
-            "array_fill(1, ARRAY[%s]), %s, array_fill(%s::int, ARRAY[%s]))",
-            (self.shard, self.id, self.nonce, len(ids), ids, outcome, len(ids))).fetchall()
-        assert bad == []
 
 
 def state(conn, ident, view="messages"):

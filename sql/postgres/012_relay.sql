@@ -237,6 +237,29 @@ begin
 end
 $$;
 
+-- What is wrong with the log, and what to do, for `outbox doctor`.
+create function @schema@.wrong_log() returns table (problem text, fix text)
+    language sql stable security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+    select 'the log has the transaction numbers of another server: the database was restored from a dump',
+           format('start a relay, which puts it right by itself, or: select %I.rebase()', @schema_text@)
+     where exists (select from generate_series(-1, 7) s(shard)
+                    cross join lateral (select k.cluster, k.upto from @schema@.log_window k where k.shard = s.shard
+                                         order by k.shard desc, k.id desc limit 1) k
+                    where k.cluster <> @schema@.cluster_id()
+                       or pg_snapshot_xmax(k.upto) > pg_snapshot_xmax(pg_current_snapshot()))
+    union all
+    select format('%s window%s of the log, %s messages, not settled in twice the time of the lease; the oldest was taken %s s ago by %s',
+               count(*), case when count(*) > 1 then 's' end, sum(k.remaining),
+               extract(epoch from clock_timestamp() - min(k.taken_at))::bigint, (array_agg(k.holder order by k.taken_at))[1]),
+           'start a relay: it delivers these messages again'
+      from @schema@.log_window k
+     where k.open and clock_timestamp() - k.taken_at > 2 * (k.until - k.taken_at)
+       and not exists (select from @schema@.relay r where r.seen_at > clock_timestamp() - 3 * r.every)
+    having count(*) > 0
+$$;
+
 create view @schema@.relays with (security_barrier) as
 select r.worker, r.host, r.pid, r.version, r.state, r.started_at, r.seen_at,
        r.seen_at > clock_timestamp() - 3 * r.every as alive, r.info

@@ -36,7 +36,7 @@ as $$
         ('function', 'purge run_failed_hooks doorbell_channel', 'relay operator', 'EXECUTE'),
         ('function', 'retry discard pause resume configure assign_doorbell erase_tenant erase_subject hook unhook tune', 'operator',
             'EXECUTE'),
-        ('function', 'gauges wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
+        ('function', 'gauges wrong_log wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
         ('function', 'current_tenant sees_all uuid_at like_of', 'relay operator auditor tenant', 'EXECUTE'),
 
         ('relation', 'messages queued attempts dead_letters acts', 'relay operator auditor tenant', 'SELECT'),

@@ -122,7 +122,7 @@ static void look_for_pauses(struct exam *exam, const char *name, struct ob_store
     ob_pauses_fini(&pauses);
 }
 
-/* Missing rights are listed one by one, up to a limit. */
+/* Problems are listed one by one, missing rights up to a limit. */
 struct rights {
     struct exam *exam;
     const char *store;
@@ -151,19 +151,47 @@ static void look_for_rights(struct exam *exam, const char *name, struct ob_store
     }
 }
 
+static void tell_problem(void *ctx, const char *problem, const char *fix)
+{
+    struct rights *log = ctx;
+    find(log->exam, NOTE, "log", log->store, problem, fix);
+}
+
+static void look_for_log(struct exam *exam, const char *name, struct ob_store *store)
+{
+    struct rights log = {exam, name, 0};
+    struct outbox_error err = {0};
+    if (store->ops->log_problems && store->ops->log_problems(store, tell_problem, &log, &err))
+        find(exam, BAD, "log", name, err.text, ob_code_todo(err.code));
+}
+
+/* Where new messages wait for their first attempt: of all, and of namespaces that differ. */
+static bool tell_lane(void *ctx, const char *name_space, const char *name, const char *value)
+{
+    struct ob_buf *text = ctx;
+    if (strcmp(name, "lane") == 0 && value)
+        ob_buf_printf(text, strcmp(name_space, "*") == 0 ? "; lane %.0s%s" : ", of %s %s", name_space, value);
+    return true;
+}
+
 static void look_inside(struct exam *exam, const char *name, struct ob_store *store)
 {
     struct ob_gauges_row total = {0};
     struct outbox_error err = {0};
-    char text[300], age[32];
+    struct ob_buf lanes = OB_BUF_INIT;
+    char text[500], age[32];
     int relays = 0;
-    if (store->ops->gauges(store, keep_total, &total, &err) || store->ops->relays(store, count_relays, &relays, &err)) {
+    if (store->ops->gauges(store, keep_total, &total, &err) || store->ops->relays(store, count_relays, &relays, &err) ||
+        (store->ops->log_problems && store->ops->settings(store, tell_lane, &lanes, &err))) {
         find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
+        ob_buf_fini(&lanes);
         return;
     }
     ob_age_text(total.oldest_due_s, age);
-    snprintf(text, sizeof text, "%lld pending, oldest due for %s; %lld dead; %d relay%s running",
-             (long long)total.pending, total.due ? age : "0 s", (long long)total.dead, relays, relays == 1 ? "" : "s");
+    snprintf(text, sizeof text, "%lld pending, oldest due for %s; %lld dead; %d relay%s running%.300s",
+             (long long)total.pending, total.due ? age : "0 s", (long long)total.dead, relays, relays == 1 ? "" : "s",
+             ob_buf_text(&lanes));
+    ob_buf_fini(&lanes);
     bool late = total.oldest_due_s > 60;
     find(exam, late || total.dead ? NOTE : GOOD, "store", name, text,
          late         ? relays ? "messages are waiting too long: check the sinks below, and outbox status"
@@ -219,6 +247,7 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
         return;
     }
     look_inside(exam, set->name, store);
+    look_for_log(exam, set->name, store);
     look_for_rights(exam, set->name, store);
     look_for_pauses(exam, set->name, store);
     look_for_routes(exam, config, set->name, store);

@@ -113,7 +113,7 @@ typedef bool ob_attempt_fn(void *ctx, const struct ob_attempt_row *row);
 typedef bool ob_act_fn(void *ctx, const struct ob_act_row *row);
 typedef bool ob_status_fn(void *ctx, const struct ob_status_row *row);
 typedef bool ob_relay_fn(void *ctx, const struct ob_relay_row *row);
-typedef void ob_rights_fn(void *ctx, const char *problem, const char *fix);
+typedef void ob_problem_fn(void *ctx, const char *problem, const char *fix);
 /* value has the form that configure takes; NULL: none. Texts are borrowed. */
 typedef bool ob_setting_fn(void *ctx, const char *name_space, const char *name, const char *value);
 typedef bool ob_gauges_fn(void *ctx, const struct ob_gauges_row *row);
@@ -186,7 +186,9 @@ struct ob_store_ops {
     ob_code (*control)(struct ob_store *, const struct ob_control *, struct outbox_error *);
     ob_code (*gauges)(struct ob_store *, ob_gauges_fn *, void *ctx, struct outbox_error *);
     /* Reports rights that are wrong, each with the statement that fixes it. NULL: the store has no rights. */
-    ob_code (*rights)(struct ob_store *, ob_rights_fn *, void *ctx, struct outbox_error *);
+    ob_code (*rights)(struct ob_store *, ob_problem_fn *, void *ctx, struct outbox_error *);
+    /* Reports what is wrong with the log, each with what to do. NULL: the store has no log. */
+    ob_code (*log_problems)(struct ob_store *, ob_problem_fn *, void *ctx, struct outbox_error *);
 
     /* Blocks until there may be work, for at most timeout_us. *woken is false if it timed out. */
     ob_code (*wait)(struct ob_store *, int64_t timeout_us, bool *woken, struct outbox_error *);

@@ -197,6 +197,27 @@ def test_many_partitions_are_noted(tmp_path, db):
     assert found["level"] == "warning" and "10" in found["text"] and "purge" in found["todo"]
 
 
+def test_the_log(tmp_path, db):
+    """V13: a log of another server, after a restore; windows that nobody settles and no relay takes up. And which lane is set."""
+    config = write(tmp_path, db.url(), {"out": {"kind": "null"}})
+    db.sql("SELECT outbox.configure('*', 'lane', 'log'), outbox.configure('old', 'lane', 'queue')")
+    assert findings(config, 0)["default"]["text"].endswith("; lane log, of old queue")
+    db.sql("SELECT outbox.enqueue('t', '1')")
+    db.sql("SELECT outbox.take('gone', 10, '30 s', 1, null, null, 1, null, null, null, null, null)")
+    assert findings(config, 0)["default"]["what"] == "store"
+    db.sql("UPDATE outbox.log_window SET taken_at = taken_at - interval '70 s', until = until - interval '70 s' WHERE open")
+    found = findings(config, 0)["default"]
+    assert (found["what"], found["level"]) == ("log", "warning") and "1 window of the log, 1 messages" in found["text"]
+    assert "gone" in found["text"] and "start a relay" in found["todo"]
+    db.sql("SELECT outbox.beat('w')")
+    assert findings(config, 0)["default"]["what"] == "store"
+    db.sql("UPDATE outbox.log_window SET cluster = 1")
+    found = findings(config, 0)["default"]
+    assert (found["what"], found["level"]) == ("log", "warning") and "another server" in found["text"]
+    assert db.sql(found["todo"].split(": ")[1]) == [(0,)]
+    assert findings(config, 0)["default"]["what"] == "store"
+
+
 def test_what_waits_in_silence(tmp_path, db):
     """V13 Y9: a pause, and a topic that no route leads from, fail nowhere; so they are noted."""
     config = write(tmp_path, db.url(), {"none": {"kind": "null"}})

@@ -15,26 +15,26 @@ from support.roles import GROUPS, attempt, login_name, people, refused
 
 VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts"}
 SETTINGS = {"pause", "namespace", "lane", "relay", "tuning", "relays", "tunings"}
-RECORD = {"message", "queue", "attempt", "dead", "dedupe", "act", "hook", "hook_failure", "period"}
+RECORD = {"message", "queue", "attempt", "dead", "dedupe", "act", "hook", "hook_failure", "period", "log_window"}
 
 MAY_READ = {
     "producer": set(),
-    "relay": VIEWS | SETTINGS | {"status", "outbox"},
+    "relay": VIEWS | SETTINGS | {"status", "outbox", "window_messages"},
     "operator": VIEWS | SETTINGS | RECORD | {"status", "outbox", "stream"},
     "auditor": VIEWS | SETTINGS | RECORD | {"status", "outbox"},
     "tenant": VIEWS,
     "outsider": set(),
 }
-REPORT = {"wanted_rights", "wanted_owner", "wrong_rights"}
+REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_out"}
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
-    "relay": {"claim", "settle", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class",
+    "relay": {"claim", "take", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class",
               "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "like_of", "beat", "gauges"} | REPORT,
     "operator": {"retry", "discard", "pause", "resume", "configure", "assign_doorbell", "purge", "erase_tenant",
                  "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "like_of",
-                 "tune", "gauges"} | REPORT,
+                 "tune", "gauges", "rebase"} | REPORT,
     "auditor": {"current_tenant", "sees_all", "uuid_at", "like_of", "gauges"} | REPORT,
-    "tenant": {"current_tenant", "sees_all", "uuid_at", "like_of"},
+    "tenant": {"current_tenant", "sees_all", "uuid_at", "like_of", "handed_out"},
     "outsider": set(),
 }
 NO_SUCH_WRITE = ("55000", "428C9")  # a view that cannot be written to, by whomever

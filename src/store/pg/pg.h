@@ -57,7 +57,8 @@
     X(relays, "auditor") \
     X(control, "relay") \
     X(gauges, "auditor") \
-    X(rights, "auditor")
+    X(rights, "auditor") \
+    X(log_problems, "auditor")
 
 enum ob_pg_stmt {
 #define X(name, role) OB_PG_##name,
@@ -174,7 +175,8 @@ ob_code ob_pg_resume(struct ob_store *, const char *, const char *, const char *
 ob_code ob_pg_configure(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
                         struct outbox_error *);
 ob_code ob_pg_settings(struct ob_store *, ob_setting_fn *, void *, struct outbox_error *);
-ob_code ob_pg_rights(struct ob_store *, ob_rights_fn *, void *ctx, struct outbox_error *);
+ob_code ob_pg_rights(struct ob_store *, ob_problem_fn *, void *ctx, struct outbox_error *);
+ob_code ob_pg_log_problems(struct ob_store *, ob_problem_fn *, void *ctx, struct outbox_error *);
 /* The names of the outbox's roles, as an array. */
 void ob_pg_put_roles(struct ob_pg_params *, const char *schema);
 /* Refuses objects with our names that somebody else created, or takes them over. */

@@ -87,14 +87,25 @@ ob_code ob_pg_relays(struct ob_store *base, ob_relay_fn *fn, void *ctx, struct o
     return OUTBOX_OK;
 }
 
-ob_code ob_pg_rights(struct ob_store *base, ob_rights_fn *fn, void *ctx, struct outbox_error *err)
+static ob_code report(struct ob_store *base, enum ob_pg_stmt which, ob_problem_fn *fn, void *ctx,
+                      struct outbox_error *err)
 {
     PGresult *res = NULL;
-    ob_code code = plain(base, OB_PG_rights, &res, err);
+    ob_code code = plain(base, which, &res, err);
     for (int i = 0; !code && i < PQntuples(res); i++)
         fn(ctx, ob_pg_text(res, i, 0), ob_pg_text(res, i, 1));
     PQclear(res);
     return code;
+}
+
+ob_code ob_pg_rights(struct ob_store *base, ob_problem_fn *fn, void *ctx, struct outbox_error *err)
+{
+    return report(base, OB_PG_rights, fn, ctx, err);
+}
+
+ob_code ob_pg_log_problems(struct ob_store *base, ob_problem_fn *fn, void *ctx, struct outbox_error *err)
+{
+    return report(base, OB_PG_log_problems, fn, ctx, err);
 }
 
 ob_code ob_pg_control(struct ob_store *base, const struct ob_control *control, struct outbox_error *err)

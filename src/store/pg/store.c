@@ -140,6 +140,7 @@ static const struct ob_store_ops ops = {
     .control = ob_pg_control,
     .gauges = ob_pg_gauges,
     .rights = ob_pg_rights,
+    .log_problems = ob_pg_log_problems,
     .wait = ob_pg_wait,
 };
 

@@ -40,13 +40,22 @@ values ('*', 'topic', 'topic', true, 'continue', 1048576, 15, '1 s', '30 min', '
 
 -- Not unique on purpose: a unique index would make the first producers of a topic wait for each other's commit. The id
 -- is a digest of the pair, so concurrent producers write identical rows, and readers take any of them.
+-- The namespace's settings come along, so that an enqueue looks up one row: see lane_for in 003_enqueue.sql. Only names that
+-- are valid get a row.
 create table @schema@.lane (
-    id         bigint not null,
-    namespace  text not null,
-    topic      text not null,
-    doorbell       int not null default 0,
-    created_at timestamptz not null default clock_timestamp()
-);
+    id              bigint not null,
+    namespace       text collate "C" not null,
+    topic           text collate "C" not null,
+    doorbell        int not null default 0,
+    created_at      timestamptz not null default clock_timestamp(),
+    max_payload     int, -- null: the settings are not here
+    max_attempts    smallint,
+    log             boolean,
+    rings           boolean,
+    tenant_prefix   boolean,
+    dedupe_by_topic boolean,
+    order_by_topic  boolean
+) with (fillfactor = 80);
 create index lane_name on @schema@.lane (namespace, topic);
 create index lane_id on @schema@.lane (id);
 create index lane_topic on @schema@.lane (topic);

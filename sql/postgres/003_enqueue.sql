@@ -3,13 +3,15 @@
 -- Order of locks in one call: dedupe row, then stream row. A producer that uses several keys in one transaction locks
 -- them in the order of its calls; enqueue_many sorts them, so two calls of it never deadlock.
 
--- A uuid v7: 48 bits of milliseconds, then random bits. gen_random_uuid() has the variant right already.
+-- A uuid v7: 48 bits of milliseconds, the version, 12 bits of the millisecond's fraction, then random bits. The fraction
+-- lets ids grow with time within a millisecond too: new ones go to the end of the index. gen_random_uuid() has the variant
+-- right already.
 create function @schema@.uuid7(at timestamptz) returns uuid
     language sql volatile
 as $$
-    select encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
-        placing substring(int8send(floor(date_part('epoch', at) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1),
-        'hex')::uuid
+    select encode(int8send(((date_part('epoch', at) * 1000000)::bigint / 1000 << 16) | 28672
+               | ((date_part('epoch', at) * 1000000)::bigint % 1000 * 4096 / 1000))
+               || substring(uuid_send(gen_random_uuid()) from 9), 'hex')::uuid
 $$;
 
 -- Three small functions that others call have no search_path of their own: it would prevent inlining, and cost a
@@ -305,12 +307,69 @@ begin
 end
 $$;
 
-create function @schema@.lane_new(namespace text, topic text) returns bigint
+-- What applies in a namespace.
+create function @schema@.settings_of(namespace text, out max_payload int, out max_attempts int, out log boolean,
+    out rings boolean, out tenant_prefix boolean, out dedupe_by_topic boolean, out order_by_topic boolean)
+    language sql stable
+as $$
+    select coalesce(n.max_payload, s.max_payload), coalesce(n.max_attempts, s.max_attempts),
+           coalesce(n.lane, s.lane) = 'log', coalesce(n.doorbell, s.doorbell), coalesce(n.tenant_prefix, s.tenant_prefix),
+           coalesce(n.dedupe_scope, s.dedupe_scope) = 'topic', coalesce(n.order_scope, s.order_scope) = 'topic'
+      from @schema@.namespace s left join @schema@.namespace n on n.name = settings_of.namespace where s.name = '*'
+$$;
+
+-- A lane with its settings; makes the lane's row if there is none. The settings go into the row only if no configure can
+-- miss it: configure locks the row '*' before it looks at the lanes, and who gets that lock here makes it wait. Nobody waits
+-- for configure: without the lock, and with a snapshot that may be old, the row has no settings, until a later call or
+-- configure itself puts them there.
+create function @schema@.lane_for(namespace text, topic text) returns @schema@.lane
+    language plpgsql
+as $$
+declare
+    l @schema@.lane;
+    v_known boolean;
+    v_keep boolean := false;
+begin
+    if current_setting('transaction_isolation') = 'read committed' then
+        perform from @schema@.namespace n where n.name = '*' for share skip locked;
+        v_keep := found;
+    end if;
+    select * into l from @schema@.lane x where x.namespace = lane_for.namespace and x.topic = lane_for.topic;
+    v_known := found;
+    if l.max_payload is not null then
+        return l;
+    elsif not v_known then
+        l.id := @schema@.lane_id(namespace, topic);
+        l.namespace := namespace;
+        l.topic := topic;
+        l.doorbell := 0;
+        l.created_at := clock_timestamp();
+        if not v_keep then
+            insert into @schema@.lane select l.*;
+        end if;
+    end if;
+    select s.* into l.max_payload, l.max_attempts, l.log, l.rings, l.tenant_prefix, l.dedupe_by_topic, l.order_by_topic
+      from @schema@.settings_of(namespace) s;
+    if v_keep and not v_known then
+        insert into @schema@.lane select l.*;
+    elsif v_keep then
+        update @schema@.lane x
+           set max_payload = l.max_payload, max_attempts = l.max_attempts, log = l.log, rings = l.rings,
+               tenant_prefix = l.tenant_prefix, dedupe_by_topic = l.dedupe_by_topic, order_by_topic = l.order_by_topic
+         where x.ctid = any (array(select y.ctid from @schema@.lane y
+                 where y.namespace = lane_for.namespace and y.topic = lane_for.topic for update skip locked));
+    end if;
+    return l;
+end
+$$;
+
+-- Whether to ring: no relay is busy. Called last, after the writes. See docs/doorbell.md. Names are qualified so that it can be
+-- inlined, see uuid_at.
+create function @schema@.should_ring(doorbell int) returns boolean
     language sql volatile
 as $$
-    insert into @schema@.lane (id, namespace, topic)
-    select @schema@.lane_id(namespace, topic), namespace, topic
-    returning id
+    select pg_catalog.pg_try_advisory_xact_lock_shared(
+               '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid::bigint::bit(32)::int, doorbell)
 $$;
 
 -- One message. Runs with the rights of the function that calls it.
@@ -326,21 +385,13 @@ declare
     v_id constant uuid := @schema@.uuid7(v_now);
     v_tenant uuid := p_tenant_id;
     v_bytes bigint;
-    v_lane bigint;
-    v_doorbell int;
-    v_ring boolean;
-    v_prefix boolean;
-    v_dedupe_topic text;
-    v_order_topic text;
-    v_max_payload int;
-    v_max_attempts int;
+    l @schema@.lane;
     v_digest uuid;
     v_stream uuid;
     v_owner uuid;
     v_sid bigint;
     v_seq bigint;
     v_first uuid;
-    v_log boolean;
     v_xid xid8;
     v_ord xid8; -- null: to the queue
 begin
@@ -354,20 +405,9 @@ begin
         v_tenant := @schema@.tenant_for(p_tenant_id);
     end if;
 
-    select l.id, l.doorbell, coalesce(n.doorbell, s.doorbell), coalesce(n.tenant_prefix, s.tenant_prefix),
-           case coalesce(n.dedupe_scope, s.dedupe_scope) when 'topic' then p_topic else '' end,
-           case coalesce(n.order_scope, s.order_scope) when 'topic' then p_topic else '' end,
-           coalesce(n.max_payload, s.max_payload), coalesce(p_max_attempts, n.max_attempts, s.max_attempts),
-           coalesce(n.lane, s.lane) = 'log'
-      into v_lane, v_doorbell, v_ring, v_prefix, v_dedupe_topic, v_order_topic, v_max_payload, v_max_attempts, v_log
-      from @schema@.namespace s
-      left join @schema@.namespace n on n.name = p_namespace
-      left join @schema@.lane l on l.namespace = p_namespace and l.topic = p_topic
-     where s.name = '*'
-     limit 1;
-    if v_lane is null then
-        v_lane := @schema@.lane_new(p_namespace, p_topic);
-        v_doorbell := 0;
+    select * into l from @schema@.lane x where x.namespace = p_namespace and x.topic = p_topic; -- any of them
+    if l.max_payload is null then
+        l := @schema@.lane_for(p_namespace, p_topic);
     end if;
 
     if p_deliver_after not between '@moment_min_at@' and '@moment_max_at@'
@@ -376,15 +416,15 @@ begin
     end if;
     v_bytes := case when p_encoding is null then coalesce(octet_length(p_body), octet_length(p_payload::text))
         else @schema@.content_size(null, p_body, p_encoding) end;
-    if v_bytes > v_max_payload then
-        perform @schema@.complain_size(null, v_bytes, v_max_payload);
+    if v_bytes > l.max_payload then
+        perform @schema@.complain_size(null, v_bytes, l.max_payload);
     end if;
 
     if p_dedupe_key is not null then
-        if v_tenant is not null and v_prefix and not starts_with(p_dedupe_key, v_tenant::text || '/') then
+        if v_tenant is not null and l.tenant_prefix and not starts_with(p_dedupe_key, v_tenant::text || '/') then
             perform @schema@.complain_dedupe(null, p_dedupe_key, v_tenant, false);
         end if;
-        v_digest := @schema@.digest(p_namespace || chr(31) || v_dedupe_topic || chr(31) || p_dedupe_key);
+        v_digest := @schema@.digest(p_namespace || chr(31) || case when l.dedupe_by_topic then p_topic else '' end || chr(31) || p_dedupe_key);
         insert into @schema@.dedupe (digest, id, tenant_id) values (v_digest, v_id, v_tenant)
             on conflict (digest) do nothing;
         if not found then
@@ -402,23 +442,24 @@ begin
         -- The row stays locked until commit: that is what makes seq order commit order. ord is the key's clock: a transaction
         -- that is older than the last one that used the key takes its place behind that one. A key that used the log
         -- once stays there, or a switch of the setting would break its order.
-        v_stream := @schema@.digest(p_namespace || chr(31) || v_order_topic || chr(31) || coalesce(v_tenant::text, '')
-            || chr(31) || p_key);
+        v_stream := @schema@.digest(p_namespace || chr(31) || case when l.order_by_topic then p_topic else '' end || chr(31)
+            || coalesce(v_tenant::text, '') || chr(31) || p_key);
         update @schema@.stream s
-           set seq = s.seq + 1, ord = case when v_log or s.ord is not null then greatest(s.ord, v_xid) end
+           set seq = s.seq + 1, ord = case when l.log or s.ord is not null then greatest(s.ord, v_xid) end
          where s.digest = v_stream
         returning s.sid, s.seq, s.ord into v_sid, v_seq, v_ord;
         if not found then
             insert into @schema@.stream as s (digest, seq, ord, tenant_id, namespace, topic, key)
-            values (v_stream, 1, case when v_log then v_xid end, v_tenant, p_namespace, v_order_topic, p_key)
+            values (v_stream, 1, case when l.log then v_xid end, v_tenant, p_namespace,
+                case when l.order_by_topic then p_topic else '' end, p_key)
                 on conflict (digest) do update
-                   set seq = s.seq + 1, ord = case when v_log or s.ord is not null then greatest(s.ord, v_xid) end
+                   set seq = s.seq + 1, ord = case when l.log or s.ord is not null then greatest(s.ord, v_xid) end
             returning s.sid, s.seq, s.ord into v_sid, v_seq, v_ord;
         end if;
         if v_digest is not null then
             update @schema@.dedupe d set seq = v_seq where d.digest = v_digest;
         end if;
-    elsif v_log and p_priority = 4 and p_deliver_after is null then
+    elsif l.log and p_priority = 4 and p_deliver_after is null then
         v_ord := v_xid;
     end if;
 
@@ -426,19 +467,18 @@ begin
     insert into @schema@.message (id, created_at, ord, pos, lane, seq, sid, xid, due, expires_at, tenant_id, bytes, shard,
         priority, max_attempts, namespace, topic, key, dedupe_key, subject, recipient, correlation_id, content_type, headers,
         payload, body, encoding)
-    values (v_id, v_now, v_ord, case when v_ord is not null then nextval('@schema@.pos') end, v_lane, v_seq, v_sid,
+    values (v_id, v_now, v_ord, case when v_ord is not null then nextval('@schema@.pos') end, l.id, v_seq, v_sid,
         case when v_ord <> v_xid then v_xid end, p_deliver_after, p_expires_at, v_tenant, v_bytes,
         case when v_ord is not null then coalesce(v_sid % 8, -1) end, p_priority, p_max_attempts, p_namespace, p_topic, p_key,
         p_dedupe_key, p_subject, p_recipient, p_correlation_id, p_content_type, p_headers, p_payload, p_body, p_encoding);
     if v_ord is null then
         insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard)
-        values (v_id, v_lane, least(coalesce(p_deliver_after, v_now), p_expires_at), v_sid, v_seq, p_expires_at, v_tenant,
-            v_bytes, v_max_attempts, p_priority, coalesce(v_sid % 16, -1));
+        values (v_id, l.id, least(coalesce(p_deliver_after, v_now), p_expires_at), v_sid, v_seq, p_expires_at, v_tenant,
+            v_bytes, coalesce(p_max_attempts, l.max_attempts), p_priority, coalesce(v_sid % 16, -1));
     end if;
 
-    -- The doorbell, last and after the writes: ring only when nobody is busy. See docs/doorbell.md.
-    if v_ring and pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, v_doorbell) then
-        perform @schema@.ring(v_doorbell);
+    if l.rings and @schema@.should_ring(l.doorbell) then
+        perform @schema@.ring(l.doorbell);
     end if;
     return row (v_id, true, v_seq)::@schema@.receipt;
 end
@@ -455,22 +495,78 @@ begin
 end
 $$;
 
+-- The short way is for the common call, and writes what put would write. Names that have a lane are valid. Whatever can be
+-- computed before the insert is: an expression of a statement is prepared for every call, one of plpgsql once a transaction.
 create function @schema@.enqueue(topic text, payload jsonb, key text default null, dedupe_key text default null,
     tenant_id uuid default null, namespace text default 'default', subject text default null,
     recipient text default null, headers jsonb default null, priority int default 4,
     deliver_after timestamptz default null, expires_at timestamptz default null, max_attempts int default null,
-    correlation_id text default null, out id uuid, out created boolean, out seq bigint)
+    correlation_id text default null)
+    returns @schema@.receipt
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
 as $$
 declare
-    r @schema@.receipt;
+    v_lane bigint;
+    v_max_payload int;
+    v_doorbell int;
+    v_by_topic boolean;
+    v_bytes int;
+    v_stream uuid;
+    v_sid bigint;
+    v_seq bigint;
+    v_ord xid8;
+    v_xid xid8;
+    v_pos bigint;
+    v_shard smallint := -1;
+    v_now timestamptz;
+    v_id uuid;
 begin
-    r := @schema@.put(topic, payload, null, null, key, dedupe_key, tenant_id, namespace, subject, recipient, headers,
-        priority, deliver_after, expires_at, max_attempts, correlation_id, null);
-    id := r.id;
-    created := r.created;
-    seq := r.seq;
+    if dedupe_key is null and headers is null and priority = 4 and deliver_after is null and expires_at is null
+            and max_attempts is null and coalesce(current_setting('app.current_tenant_id', true), '') = ''
+            and (coalesce(key, subject, recipient, correlation_id) is null
+                 or @schema@.plausible('t', 'n', key, null, subject, recipient, correlation_id, null, null, 4, null, true)) then
+        select l.id, l.max_payload, case when l.rings then l.doorbell end, l.order_by_topic
+          into v_lane, v_max_payload, v_doorbell, v_by_topic
+          from @schema@.lane l where l.namespace = enqueue.namespace and l.topic = enqueue.topic and l.log;
+        v_bytes := octet_length(payload::text);
+        if v_bytes <= v_max_payload then
+            v_xid := pg_current_xact_id();
+            if key is null then
+                v_ord := v_xid;
+            else
+                v_stream := @schema@.digest(namespace || chr(31) || case when v_by_topic then topic else '' end || chr(31)
+                    || coalesce(tenant_id::text, '') || chr(31) || key);
+                update @schema@.stream s set seq = s.seq + 1, ord = greatest(s.ord, v_xid) where s.digest = v_stream
+                returning s.sid, s.seq, s.ord into v_sid, v_seq, v_ord;
+                v_shard := v_sid % 8;
+            end if;
+        end if;
+    end if;
+    if v_ord is null then
+        return @schema@.put(topic, payload, null, null, key, dedupe_key, tenant_id, namespace, subject, recipient, headers,
+            priority, deliver_after, expires_at, max_attempts, correlation_id, null);
+    end if;
+
+    v_now := clock_timestamp();
+    v_id := @schema@.uuid7(v_now);
+    v_pos := nextval('@schema@.pos');
+    if coalesce(key, subject, recipient, correlation_id) is null then
+        insert into @schema@.message (id, created_at, ord, pos, lane, tenant_id, bytes, shard, priority, namespace, topic, payload)
+        values (v_id, v_now, v_ord, v_pos, v_lane, enqueue.tenant_id, v_bytes, v_shard, 4, enqueue.namespace, enqueue.topic,
+            enqueue.payload);
+    else
+        v_xid := nullif(v_xid, v_ord);
+        insert into @schema@.message (id, created_at, ord, pos, lane, seq, sid, xid, tenant_id, bytes, shard, priority, namespace,
+            topic, key, subject, recipient, correlation_id, payload)
+        values (v_id, v_now, v_ord, v_pos, v_lane, v_seq, v_sid, v_xid, enqueue.tenant_id, v_bytes, v_shard, 4,
+            enqueue.namespace, enqueue.topic, enqueue.key, enqueue.subject, enqueue.recipient, enqueue.correlation_id,
+            enqueue.payload);
+    end if;
+    if @schema@.should_ring(v_doorbell) then
+        perform @schema@.ring(v_doorbell);
+    end if;
+    return row (v_id, true, v_seq)::@schema@.receipt;
 end
 $$;
 
@@ -479,22 +575,18 @@ create function @schema@.enqueue_bytes(topic text, payload bytea,
     tenant_id uuid default null, namespace text default 'default', subject text default null,
     recipient text default null, headers jsonb default null, priority int default 4,
     deliver_after timestamptz default null, expires_at timestamptz default null, max_attempts int default null,
-    correlation_id text default null, encoding text default null, out id uuid, out created boolean, out seq bigint)
+    correlation_id text default null, encoding text default null)
+    returns @schema@.receipt
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
 as $$
-declare
-    r @schema@.receipt;
 begin
     if content_type is null and encoding is null then -- JSON that its producer compressed has no content type
         raise exception '"content_type" is missing' using errcode = 'OB001',
             hint = 'Name the type of the bytes, e.g. application/octet-stream.';
     end if;
-    r := @schema@.put(topic, null, payload, content_type, key, dedupe_key, tenant_id, namespace, subject, recipient,
+    return @schema@.put(topic, null, payload, content_type, key, dedupe_key, tenant_id, namespace, subject, recipient,
         headers, priority, deliver_after, expires_at, max_attempts, correlation_id, encoding);
-    id := r.id;
-    created := r.created;
-    seq := r.seq;
 end
 $$;
 
@@ -634,7 +726,7 @@ begin
     end;
     perform @schema@.check_items(messages, v_items);
     if exists (select from unnest(v_items) i where i.lane is null) then
-        perform @schema@.lane_new(n.namespace, n.topic)
+        perform @schema@.lane_for(n.namespace, n.topic)
            from (select distinct i.namespace, i.topic from unnest(v_items) i where i.lane is null) n;
         v_items := @schema@.read_items(messages, v_now);
     end if;
@@ -699,7 +791,7 @@ begin
     end if;
 
     for v_doorbell in select distinct i.doorbell from unnest(v_items) i where i.id is not null and i.doorbell is not null loop
-        if pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, v_doorbell) then
+        if @schema@.should_ring(v_doorbell) then
             perform @schema@.ring(v_doorbell);
         end if;
     end loop;

@@ -16,7 +16,7 @@ create function @schema@.ring_if_calm() returns void
     language plpgsql
 as $$
 begin
-    if pg_try_advisory_xact_lock_shared('@schema@.queue'::regclass::oid::bigint::bit(32)::int, 0) then
+    if @schema@.should_ring(0) then
         perform @schema@.ring(0);
     end if;
 end
@@ -248,6 +248,7 @@ declare
     global constant text[] := '{retention,attempt_retention,partition_width}';
     r @schema@.namespace;
 begin
+    perform @schema@.check_isolation(); -- all lanes must be seen
     perform @schema@.check_no_tenant();
     if configure.namespace is null then
         raise exception '"namespace" is missing' using errcode = 'OB001',
@@ -268,6 +269,7 @@ begin
         raise exception 'the default of "%" cannot be removed', configure.name using errcode = 'OB001',
             hint = 'Give a value.';
     end if;
+    perform from @schema@.namespace n where n.name = '*' for update; -- see lane_for
     insert into @schema@.namespace (name) values (configure.namespace) on conflict do nothing;
     select * into strict r from @schema@.namespace n where n.name = configure.namespace for update;
     begin
@@ -309,6 +311,12 @@ begin
                 when 'partition_width' then 'an interval of 1 hour to 10 years, e.g. 1 day'
                 else 'an interval, e.g. 7 days, or forever' end || '.';
     end;
+    if configure.name in ('dedupe_scope', 'order_scope', 'tenant_prefix', 'max_payload', 'max_attempts', 'lane', 'doorbell') then
+        update @schema@.lane l
+           set (max_payload, max_attempts, log, rings, tenant_prefix, dedupe_by_topic, order_by_topic)
+             = (select s.* from @schema@.settings_of(l.namespace) s)
+         where configure.namespace in (l.namespace, '*');
+    end if;
     perform @schema@.record(actor, 'configure', reason, null, null,
         jsonb_build_object('namespace', configure.namespace, 'name', configure.name, 'value', configure.value));
 end
@@ -322,9 +330,9 @@ as $$
 #variable_conflict use_column
 begin
     perform @schema@.check_no_tenant();
-    if not exists (select from @schema@.lane l where l.namespace = assign_doorbell.namespace and l.topic = assign_doorbell.topic) then
-        perform @schema@.lane_new(assign_doorbell.namespace, assign_doorbell.topic);
-    end if;
+    perform @schema@.complain(null, assign_doorbell.topic, assign_doorbell.namespace, null, null, null, null, null, null, null, 4,
+        null, true);
+    perform @schema@.lane_for(assign_doorbell.namespace, assign_doorbell.topic);
     update @schema@.lane l set doorbell = assign_doorbell.doorbell
      where l.namespace = assign_doorbell.namespace and l.topic = assign_doorbell.topic;
     perform @schema@.record(null, 'assign_doorbell', null, null, null,

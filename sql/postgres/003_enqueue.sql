@@ -363,13 +363,19 @@ begin
 end
 $$;
 
--- Whether to ring: no relay is busy. Called last, after the writes. See docs/doorbell.md. Names are qualified so that it can be
--- inlined, see uuid_at.
+-- Whether to ring: no relay is busy, and one listens (listeners hold number -1 shared; the lock is tried and released in one
+-- expression, so no producer meets another's try for long). Called last, after the writes: see docs/doorbell.md. Names are
+-- qualified so that it can be inlined, see uuid_at.
 create function @schema@.should_ring(doorbell int) returns boolean
     language sql volatile
 as $$
-    select pg_catalog.pg_try_advisory_xact_lock_shared(
-               '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid::bigint::bit(32)::int, doorbell)
+    select case when not pg_catalog.pg_try_advisory_xact_lock_shared(
+                    '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid::bigint::bit(32)::int, doorbell) then false
+                when pg_catalog.pg_try_advisory_lock(
+                    '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid::bigint::bit(32)::int, -1)
+                then not pg_catalog.pg_advisory_unlock(
+                    '@schema@.queue'::pg_catalog.regclass::pg_catalog.oid::bigint::bit(32)::int, -1)
+                else doorbell is not null end
 $$;
 
 -- One message. Runs with the rights of the function that calls it.

@@ -71,7 +71,7 @@ def own_db(own_pg_server):
 
 
 def waiting(db):
-    return db.sql("select count(*) from outbox.queue")[0][0]
+    return db.sql("select count(*) from outbox.messages where status in ('pending', 'processing')")[0][0]
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])

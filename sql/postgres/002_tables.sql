@@ -4,7 +4,7 @@
 --             Read by the index message_log it is the log: messages in the order of their commits, see 007_log.sql
 --   log_window  a piece of the log that a relay has taken under a lease, or has settled
 --   queue     hot and narrow; one row per message that is neither delivered nor dead, and not in the log any more
---   attempt   append-only; one row per finished attempt; partitioned like message
+--   attempt   append-only; one row per finished attempt, or for many that were delivered together; partitioned like message
 --   dead      dead letters, each with a copy of its message
 --   dedupe    dedupe keys, kept forever; stream: the last seq of every key
 --   lane      the (namespace, topic) pairs seen; lane.id leads the queue's index
@@ -186,10 +186,20 @@ create table @schema@.attempt (
     code         text,
     error        text,
     reference    text,
+    -- A batch: many messages of the log that were delivered at the first attempt share a row. It has number 0, and the lowest of their
+    -- ids as message_id. They are of the same ten seconds, and have no tenant.
+    last_id      uuid,
+    ids          uuid[],
+    latencies    int[],
+    codes        text[],
+    refs         text[],
     primary key (message_id, attempt_no)
 ) partition by range (message_id);
+alter table @schema@.attempt alter ids set storage external, alter latencies set storage external;
+create index attempt_batch on @schema@.attempt (message_id, last_id) where ids is not null;
 create table @schema@.attempt_default partition of @schema@.attempt default;
 create table @schema@.attempt_kept (like @schema@.attempt, primary key (message_id, attempt_no));
+create index attempt_kept_batch on @schema@.attempt_kept (message_id, last_id) where ids is not null;
 
 -- What remains of a message when attempts are kept longer than messages.
 create table @schema@.archived (

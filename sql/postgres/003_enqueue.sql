@@ -25,6 +25,14 @@ as $$
         operator(pg_catalog.*) 1000)))::bigint), 12, '0') operator(pg_catalog.||) '00000000000000000000')::pg_catalog.uuid
 $$;
 
+-- The lowest uuid v7 of the ten seconds that an id is of: see attempt.ids.
+create function @schema@.ten_seconds_of(id uuid) returns uuid
+    language sql immutable
+as $$
+    select (pg_catalog.lpad(pg_catalog.to_hex(('x' operator(pg_catalog.||) pg_catalog.translate(pg_catalog.left(id::pg_catalog.text, 13), '-', ''))::pg_catalog.bit(48)::pg_catalog.int8
+        operator(pg_catalog./) 10000 operator(pg_catalog.*) 10000), 12, '0') operator(pg_catalog.||) '00000000000000000000')::pg_catalog.uuid
+$$;
+
 -- A 16-byte digest of a text. Several texts are joined by chr(31): control characters are refused in all of them.
 -- Stable, as convert_to is: declared immutable it would not be inlined, and would cost five times as much.
 create function @schema@.digest(joined text) returns uuid

@@ -96,7 +96,7 @@ begin
            array_agg(case when q.expires_at <= v_now then format('expired at %s', q.expires_at) else a.error end)
       into ids, reasons, codes, errors
       from @schema@.queue q
-      left join lateral (select a.code, a.error from @schema@.attempt_stored a
+      left join lateral (select a.code, a.error from @schema@.attempt_single a
                           where a.message_id = q.id and @schema@.within(a.message_id, v_spans.low, v_spans.high)
                           order by a.attempt_no desc limit 1) a on true
      where q.ctid = any (tids);
@@ -179,7 +179,7 @@ begin
         select t.id
           from unnest(ids, outcomes, codes) t(id, outcome, code)
           join @schema@.queue q on q.id = t.id and q.deferred > 0
-         cross join lateral (select a.outcome, a.code from @schema@.attempt_stored a
+         cross join lateral (select a.outcome, a.code from @schema@.attempt_single a
                               where a.message_id = t.id and @schema@.within(a.message_id, v_spans.low, v_spans.high)
                               order by a.attempt_no desc limit 1) a
          where t.outcome in (5, 6) and a.outcome = t.outcome and a.code is not distinct from left(t.code, @code_max@));

@@ -593,6 +593,44 @@ begin
 end
 $$;
 
+-- Messages of a window that were delivered. Many together are one row: it costs a tenth of what a row for each does. Hooks, and
+-- what is kept apart by tenant, need a row for each.
+create function @schema@.record_delivered(ids uuid[], latencies bigint[], codes text[], refs text[], tenants uuid[], outputs jsonb[],
+    v_since timestamptz, worker text, v_now timestamptz) returns boolean
+    language plpgsql
+as $$
+declare
+    v_hooks constant boolean := exists (select from @schema@.hook);
+    v_sorted uuid[];
+begin
+    if cardinality(ids) < 16 or tenants is not null or v_hooks then
+        insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id, worker, code, reference)
+        select u.id, 1, 1, 1, case when u.latency is not null then least(u.latency / 1000, 2147483647) end, v_since, v_now, u.tenant,
+               worker, left(u.code, @code_max@), left(u.ref, @reference_max@)
+          from unnest(ids, latencies, tenants, codes, refs) u(id, latency, tenant, code, ref);
+        if v_hooks then
+            perform @schema@.fire('delivered', ids, outputs);
+        end if;
+        return true;
+    end if;
+    v_sorted := array(select i from unnest(ids) i order by i);
+    if codes is null and refs is null and @schema@.ten_seconds_of(v_sorted[1]) = @schema@.ten_seconds_of(v_sorted[cardinality(ids)]) then
+        insert into @schema@.attempt (message_id, attempt_no, outcome, spent, claimed_at, completed_at, worker, last_id, ids, latencies)
+        values (v_sorted[1], 0, 1, 1, v_since, v_now, worker, v_sorted[cardinality(ids)], ids,
+            array(select least(l / 1000, 2147483647) from unnest(latencies) l));
+        return true;
+    end if;
+    insert into @schema@.attempt (message_id, attempt_no, outcome, spent, claimed_at, completed_at, worker, last_id, ids, latencies, codes, refs)
+    select (array_agg(u.id order by u.id))[1], 0, 1, 1, v_since, v_now, worker, (array_agg(u.id order by u.id desc))[1],
+           array_agg(u.id order by u.id), array_agg(least(u.latency / 1000, 2147483647) order by u.id),
+           case when codes is not null then array_agg(left(u.code, @code_max@) order by u.id) end,
+           case when refs is not null then array_agg(left(u.ref, @reference_max@) order by u.id) end
+      from unnest(ids, latencies, codes, refs) u(id, latency, code, ref)
+     group by @schema@.ten_seconds_of(u.id);
+    return true;
+end
+$$;
+
 -- The outcomes of messages of windows, numbered as in 006_settle.sql; null: still under way, it goes on as a row of the queue under
 -- a lease. item_windows: of which of the windows each is. missing: how many of a window's messages were not there when it was
 -- read (erased). tenants: those of the messages, null where none has one. again: an earlier call with some of these may have been
@@ -646,13 +684,7 @@ begin
            and k.remaining - v_count >= missing[1] and (worker is null or starts_with(k.holder, worker))
         returning k.taken_at, k.holder into r;
         if found then
-            insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id, worker, code, reference)
-            select u.id, 1, 1, 1, case when u.latency is not null then least(u.latency / 1000, 2147483647) end, r.taken_at, v_now, u.tenant,
-                   r.holder, left(u.code, @code_max@), left(u.ref, @reference_max@)
-              from unnest(ids, latencies, tenants, codes, refs) u(id, latency, tenant, code, ref);
-            if exists (select from @schema@.hook) then
-                perform @schema@.fire('delivered', ids, outputs);
-            end if;
+            v_fine := @schema@.record_delivered(ids, latencies, codes, refs, tenants, outputs, r.taken_at, r.holder, v_now);
             return;
         end if;
     end if;
@@ -724,19 +756,16 @@ begin
         end if;
     end if;
 
-    select array_agg(u.id) as ids, array_agg(u.output) as outputs into x
-      from unnest(ids, item_windows, outcomes, outputs) u(id, w, outcome, output)
-     where u.outcome = 1 and v_since[u.w] is not null and (v_settled is null or u.id <> all (v_settled));
-    if x.ids is not null then
-        insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id, worker, code, reference)
-        select u.id, 1, 1, 1, case when u.latency is not null then least(u.latency / 1000, 2147483647) end, v_since[u.w], v_now, u.tenant,
-               v_holders[u.w], left(u.code, @code_max@), left(u.ref, @reference_max@)
-          from unnest(ids, item_windows, outcomes, latencies, tenants, codes, refs) u(id, w, outcome, latency, tenant, code, ref)
-         where u.outcome = 1 and v_since[u.w] is not null and (v_settled is null or u.id <> all (v_settled));
-        if exists (select from @schema@.hook) then
-            perform @schema@.fire('delivered', x.ids, x.outputs);
-        end if;
-    end if;
+    for x in select u.w, array_agg(u.id) as ids, array_agg(u.latency) as latencies, array_agg(u.code) as codes, array_agg(u.ref) as refs,
+                    array_agg(u.tenant) as tenants, array_agg(u.output) as outputs
+               from unnest(ids, item_windows, outcomes, latencies, codes, refs, tenants, outputs)
+                        u(id, w, outcome, latency, code, ref, tenant, output)
+              where u.outcome = 1 and v_since[u.w] is not null and (v_settled is null or u.id <> all (v_settled))
+              group by u.w loop
+        v_fine := @schema@.record_delivered(x.ids, x.latencies, case when codes is not null then x.codes end,
+            case when refs is not null then x.refs end, case when tenants is not null then x.tenants end, x.outputs, v_since[x.w],
+            v_holders[x.w], v_now);
+    end loop;
 
     return query
         select u.ordinality::int, case when v_since[u.w] is not null or u.id = any (v_settled) then 'ok' else 'lost' end,

@@ -253,8 +253,14 @@ begin
                    union all
                    select d.id from @schema@.dead d where d.id >= low and d.id < high
                    union all
-                   select a.message_id from @schema@.attempt_stored a
-                    where a.message_id >= low and a.message_id < high and a.completed_at >= cutoff) w
+                   select a.message_id from @schema@.attempt_single a
+                    where a.message_id >= low and a.message_id < high and a.completed_at >= cutoff
+                   union all
+                   select unnest(a.ids) from @schema@.attempt a
+                    where a.message_id >= low and a.message_id < high and a.ids is not null and a.completed_at >= cutoff
+                   union all
+                   select unnest(a.ids) from @schema@.attempt_kept a
+                    where a.message_id >= low and a.message_id < high and a.ids is not null and a.completed_at >= cutoff) w
                 where exists (select from @schema@.message x where x.id = w.id and x.id >= low and x.id < high)
                 limit most))
         returning m.*
@@ -360,7 +366,8 @@ $$;
 create function @schema@.period_width(s @schema@.namespace) returns interval
     language sql stable
 as $$
-    select greatest(s.partition_width, ceil(extract(epoch from least(greatest(s.retention, s.attempt_retention),
+    -- In tens of seconds: the messages of a row of attempt are of one period.
+    select greatest(ceil(extract(epoch from s.partition_width) / 10) * interval '10 s', ceil(extract(epoch from least(greatest(s.retention, s.attempt_retention),
         interval '10 years')) / 32 / 3600) * interval '1 hour')
 $$;
 
@@ -731,6 +738,9 @@ begin
        from @schema@.queue q
       where q.id = any (v_ids) and q.parked
         and not exists (select from @schema@.queue p where p.sid = q.sid and p.seq = q.seq - 1);
+    -- An attempt that shares a row is found by its message: now it gets a row of its own.
+    insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id, worker, code, error, reference)
+    select a.* from @schema@.attempt_shared a where a.message_id = any (v_ids);
     delete from @schema@.message m where m.id = any (v_ids);
     delete from @schema@.message_kept m where m.id = any (v_ids);
     delete from @schema@.archived m where m.id = any (v_ids);

@@ -16,8 +16,28 @@ as $$
         or current_user = @schema_text@ || '_api' -- a function of ours, not a reader: no view runs as api
 $$;
 
+-- Attempts that have a row of their own.
+create view @schema@.attempt_single as
+    select a.message_id, a.attempt_no, a.outcome, a.spent, a.latency, a.claimed_at, a.completed_at, a.tenant_id, a.worker, a.code, a.error,
+           a.reference from @schema@.attempt a where a.ids is null
+    union all
+    select a.message_id, a.attempt_no, a.outcome, a.spent, a.latency, a.claimed_at, a.completed_at, a.tenant_id, a.worker, a.code, a.error,
+           a.reference from @schema@.attempt_kept a where a.ids is null;
+
+-- Attempts that share a row with others: those of messages that are stored, found by the message's id.
+create view @schema@.attempt_shared as
+    select m.id as message_id, 1 as attempt_no, b.outcome, b.spent, b.latencies[b.place] as latency, b.claimed_at, b.completed_at, b.tenant_id,
+           b.worker, b.codes[b.place] as code, null::text as error, b.refs[b.place] as reference
+      from (select x.id from @schema@.message x union all select x.id from @schema@.message_kept x
+            union all select x.id from @schema@.archived x) m
+     cross join lateral (
+        select a.*, array_position(a.ids, m.id) as place
+          from (select * from @schema@.attempt union all select * from @schema@.attempt_kept) a
+         where a.ids is not null and a.message_id >= @schema@.ten_seconds_of(m.id) and a.message_id <= m.id and a.last_id >= m.id
+           and m.id = any (a.ids) limit 1) b;
+
 create view @schema@.attempt_stored as
-    select * from @schema@.attempt union all select * from @schema@.attempt_kept;
+    select * from @schema@.attempt_single union all select * from @schema@.attempt_shared;
 
 -- The log. A message that is only there has no row of its own in queue, dead or attempt; where it stands follows from its place and the
 -- windows of its shard (007_log.sql). It waits if the newest window does not count it as consumed. Otherwise it is out for
@@ -95,8 +115,7 @@ select m.id, h.shard, m.pos, m.lane, m.sid, m.tenant_id, w.taken_at, w.until, w.
        and @schema@.handed_out(x.lane, x.sid, x.due, x.expires_at, w.denied, w.keys, w.taken_at)
        and not exists (select from @schema@.queue q where q.id = x.id)
        and not exists (select from @schema@.dead d where d.id = x.id)
-       and not exists (select from @schema@.attempt a where a.message_id = x.id)
-       and not exists (select from @schema@.attempt_kept a where a.message_id = x.id)
+       and not exists (select from @schema@.attempt_stored a where a.message_id = x.id offset 0) -- no join: it is for few
     offset 0) m;
 
 create view @schema@.messages as
@@ -135,7 +154,7 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
   left join @schema@.queue q on q.id = m.id
   left join @schema@.dead d on d.id = m.id
   left join lateral (select a.outcome, a.attempt_no, a.spent, a.code, a.error, a.completed_at
-                       from (select * from @schema@.attempt union all select * from @schema@.attempt_kept) a
+                       from @schema@.attempt_stored a
                       where a.message_id = m.id order by a.attempt_no desc limit 1) a on true
   -- Asked only of the few that are neither in the queue nor dead and have no attempt; the same as in log_waiting and log_taken.
   left join lateral (select k.floor, m.pos > k.base and not (m.pos <= k.high

@@ -19,11 +19,11 @@ as $$
         ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning log_window log_shard', 'api',
             'SELECT INSERT UPDATE DELETE'),
         ('relation', 'message_default', 'api', 'SELECT DELETE'),
-        ('relation', 'attempt_default period log_waiting log_sample log_taken', 'api', 'SELECT'),
+        ('relation', 'attempt_default period attempt_single attempt_shared attempt_stored log_waiting log_sample log_taken', 'api', 'SELECT'),
         ('relation', 'repair pos', 'api', 'USAGE SELECT'),
         ('function', 'call_hook fire_deferred', 'api', 'EXECUTE'),
         -- owner: what retention and erasure call.
-        ('function', 'uuid_at default_in_the_way aside_is_over keep_messages count_messages keep_attempts check_isolation '
+        ('function', 'uuid_at ten_seconds_of default_in_the_way aside_is_over keep_messages count_messages keep_attempts check_isolation '
             'period_width repair_times clear_log clear_log_of_default clear_log_finally hold_log sweep_leftovers attempts_needed record append_only '
             'current_tenant sees_all', 'owner', 'EXECUTE'),
 
@@ -37,7 +37,7 @@ as $$
         ('function', 'retry discard pause resume configure assign_doorbell erase_tenant erase_subject hook unhook tune', 'operator',
             'EXECUTE'),
         ('function', 'gauges wrong_log wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
-        ('function', 'current_tenant sees_all uuid_at like_of', 'relay operator auditor tenant', 'EXECUTE'),
+        ('function', 'current_tenant sees_all uuid_at ten_seconds_of like_of', 'relay operator auditor tenant', 'EXECUTE'),
 
         ('relation', 'messages queued attempts dead_letters acts', 'relay operator auditor tenant', 'SELECT'),
         ('relation', 'status outbox pause namespace lane relay tuning relays tunings migration', 'relay operator auditor',
@@ -53,7 +53,7 @@ create function @schema@.wanted_owner(kind text, name text) returns text
     set search_path = pg_catalog, pg_temp
 as $$
     select case when kind in ('schema', 'table', 'sequence') then 'owner'
-                when kind = 'view' and name in ('messages', 'queued', 'dead_letters', 'acts', 'outbox', 'log_head',
+                when kind = 'view' and name in ('messages', 'queued', 'dead_letters', 'acts', 'outbox', 'attempt_single', 'attempt_shared', 'attempt_stored', 'log_head',
                     'log_waiting', 'log_sample', 'log_taken') then 'owner' -- 011_views.sql
                 when kind <> 'function' then 'api'
                 when name in ('make_period', 'strip_rights', 'purge', 'purge_create', 'purge_empty', 'purge_drop', 'purge_rest',

@@ -36,7 +36,7 @@ create table @schema@.namespace (
     partition_width   interval check ((name = '*' or partition_width is null) and partition_width between '1 hour' and '10 years')
 );
 insert into @schema@.namespace
-values ('*', 'topic', 'topic', true, 'continue', 1048576, 15, '1 s', '30 min', 'queue', true, '7 days', null, '1 day');
+values ('*', 'topic', 'topic', true, 'continue', 1048576, 15, '1 s', '30 min', 'log', true, '7 days', null, '1 day');
 
 -- Not unique on purpose: a unique index would make the first producers of a topic wait for each other's commit. The id
 -- is a digest of the pair, so concurrent producers write identical rows, and readers take any of them.
@@ -105,6 +105,12 @@ create table @schema@.log_shard (
     shard smallint primary key
 );
 insert into @schema@.log_shard select generate_series(-1, 7);
+
+-- Up to here everything in the log is settled: while the sequence pos stands there, nobody need look.
+create table @schema@.log_quiet (
+    pos bigint not null
+);
+insert into @schema@.log_quiet values (0);
 
 -- The windows of the log, the newest of each shard being its state; see 007_log.sql.
 create table @schema@.log_window (

@@ -101,18 +101,16 @@ $$;
 -- windows that left nothing out, the third for those of stragglers. space_: what the message's namespace has of its own.
 create view @schema@.window_messages as
 select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.headers, m.correlation_id,
-       m.payload, m.body, m.content_type, m.priority::int as priority, m.created_at, m.expires_at, m.encoding, m.sid as stream, m.max_attempts as own_max_attempts,
+       m.payload, m.body, m.content_type, m.priority::int as priority, m.created_at, m.expires_at, m.encoding, m.sid as stream, m.max_attempts::int as own_max_attempts,
        case when (select exists (select from @schema@.namespace n where n.name <> '*' and n.max_attempts is not null))
-            then (select n.max_attempts from @schema@.namespace n where n.name = m.namespace) end as space_max_attempts,
+            then (select n.max_attempts::int from @schema@.namespace n where n.name = m.namespace) end as space_max_attempts,
        case when (select exists (select from @schema@.namespace n where n.name <> '*' and n.retry_base is not null))
             then (select (extract(epoch from n.retry_base) * 1000)::int from @schema@.namespace n where n.name = m.namespace) end
            as space_retry_base_ms,
        case when (select exists (select from @schema@.namespace n where n.name <> '*' and n.retry_cap is not null))
             then (select (extract(epoch from n.retry_cap) * 1000)::int from @schema@.namespace n where n.name = m.namespace) end
            as space_retry_cap_ms,
-       t.nonce,
-       -- until the C side is slim
-       1::bigint as token, 1 as attempt, 1 as spent, coalesce(m.max_attempts, (select n.max_attempts from @schema@.namespace n where n.name = '*'))::int as max_attempts, false as redriven, t.taken_at as claimed_at, t.until as locked_until, null::tid as place, 0 as deferred, 0 as lost, m.max_attempts is not null as own_attempts, (select (extract(epoch from n.retry_base) * 1000)::int from @schema@.namespace n where n.name = '*') as retry_base_ms, (select (extract(epoch from n.retry_cap) * 1000)::int from @schema@.namespace n where n.name = '*') as retry_cap_ms
+       t.nonce
   from @schema@.log_window t
  cross join lateral (
     (select * from @schema@.message m
@@ -216,17 +214,28 @@ end
 $$;
 
 -- Which shards have something for a taker, or something to repair, in an order that begins elsewhere with each turn; busy: one has
--- messages behind an open window. One statement, no locks.
+-- messages behind an open window. No locks.
+--
+-- Quiet. A message's transaction has its number before its pos. So when no shard has anything, no window is open and no transaction
+-- with a number is running, everything up to the pos that the sequence had before is settled, and stays so. That is written down
+-- once, and then a look costs next to nothing: also in an outbox that does not use the log, however many partitions it has.
 create function @schema@.look(turn bigint, out ready int[], out busy boolean)
     language plpgsql
 as $$
 #variable_conflict use_column
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_pos constant bigint := coalesce(pg_sequence_last_value('@schema@.pos'::regclass), 0);
+    v_calm boolean;
 begin
+    busy := false;
+    if v_pos = (select q.pos from @schema@.log_quiet q) then
+        return;
+    end if;
     select array_agg(x.shard order by (x.shard + 1 + turn) % 9) filter (where x.ended or x.waiting and not x.taken),
-           coalesce(bool_or(x.waiting and x.taken and not x.ended), false)
-      into ready, busy
+           coalesce(bool_or(x.waiting and x.taken and not x.ended), false),
+           not bool_or(x.ended or x.waiting or x.taken) and pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot())
+      into ready, busy, v_calm
       from (select s.shard, s.shard >= 0 and t.open as taken,
                    case when s.shard >= 0 then t.open and t.until <= v_now
                         else t.swept < v_now - interval '0.5 s' and exists (select from @schema@.log_window k
@@ -241,6 +250,12 @@ begin
               from @schema@.log_shard s
              cross join lateral (select k.*, pg_snapshot_xmax(k.upto) as next from @schema@.log_window k where k.shard = s.shard
                                   order by k.shard desc, k.id desc limit 1) t) x;
+    if v_calm and not exists (select from @schema@.log_shard s
+            cross join lateral (select k.floor from @schema@.log_window k where k.shard = s.shard order by k.id desc limit 1) t
+            cross join lateral (select from @schema@.log_window k where k.shard = s.shard and k.id >= t.floor and k.open) k) then
+        update @schema@.log_quiet q set pos = v_pos
+         where q.ctid = any (array(select x.ctid from @schema@.log_quiet x for update skip locked));
+    end if;
 end
 $$;
 
@@ -332,7 +347,7 @@ $$;
 -- Opens the next window of a shard. size 0: there is none for this taker; busy: another is at it. admitted: how many went to the
 -- queue instead; where admitting, all do. per_key: so many of a key at most, then the window ends.
 create function @schema@.take_from(p_shard int, worker text, most int, lease interval, p_nonce bigint, max_bytes bigint, per_key int,
-    s @schema@.scope, admitting boolean, out id bigint, out size int, out complete boolean, out busy boolean, out admitted int, out taken_at timestamptz,
+    s @schema@.scope, no_log boolean, admitting boolean, out id bigint, out size int, out complete boolean, out busy boolean, out admitted int, out taken_at timestamptz,
     out until timestamptz)
     language plpgsql
 as $$
@@ -352,7 +367,6 @@ declare
     v_stragglers boolean;
     v_fresh boolean;
     v_ahead numeric;
-    v_no_log boolean;
 begin
     id := null;
     size := 0;
@@ -369,7 +383,8 @@ begin
         select * into t from @schema@.log_window k where k.shard = p_shard order by k.shard desc, k.id desc limit 1;
         w := t;
         w.upto := pg_current_snapshot();
-        if t.cluster <> @schema@.cluster_id() or pg_snapshot_xmax(t.upto) > pg_snapshot_xmax(w.upto) then
+        if (t.cluster::text = current_setting('outbox.cluster', true)) is not true and t.cluster <> @schema@.cluster_id()
+                or pg_snapshot_xmax(t.upto) > pg_snapshot_xmax(w.upto) then
             raise exception 'the log has transaction numbers of another server' using errcode = 'OB009',
                 hint = format('After a restore: select %I.rebase(). A relay does it by itself.', @schema_text@);
         end if;
@@ -405,7 +420,7 @@ begin
             w.before := t.upto;
             w.from_ord := '0';
             w.from_pos := 0;
-            select x.last_value into w.high from @schema@.pos x; -- read after upto
+            w.high := coalesce(pg_sequence_last_value('@schema@.pos'::regclass), 0); -- read after upto
         else
             w.upto := t.upto;
             w.from_ord := t.to_ord;
@@ -471,9 +486,8 @@ begin
         if admitting then
             admitted := @schema@.admit_range(w, true);
         else
-            v_no_log := exists (select from @schema@.namespace n where n.lane = 'queue');
-            if not s.open or v_no_log then
-                w.denied := @schema@.denied_lanes(w, s, v_no_log);
+            if not s.open or no_log then
+                w.denied := @schema@.denied_lanes(w, s, no_log);
             end if;
             if p_shard >= 0 then
                 w.keys := @schema@.left_keys(w, p.sids, p.special);
@@ -522,9 +536,15 @@ declare
     v_seen record;
     v_step record;
     v_shards int[];
+    v_no_log boolean;
+    v_admitted boolean := false;
     v_tried int := 0;
 begin
-    v_fine := @schema@.check_isolation() and @schema@.check_claim(worker, "limit", lease, null, run, null, null, max_bytes);
+    if current_setting('transaction_isolation') <> 'read committed' or worker is null or octet_length(worker) not between @worker_min@ and @worker_max@
+            or "limit" is null or "limit" not between @claim_min@ and @claim_max@ or run is null or run not between @run_min@ and @run_max@
+            or lease is null or lease not between '@lease_min@ us' and '@lease_max@ us' or max_bytes < 1 then
+        v_fine := @schema@.check_isolation() and @schema@.check_claim(worker, "limit", lease, null, run, null, null, max_bytes);
+    end if;
     if coalesce(current_setting('app.current_tenant_id', true), '') <> '' then
         raise exception 'a session with a tenant takes no windows' using errcode = 'OB002', hint = 'Call claim.';
     end if;
@@ -534,8 +554,20 @@ begin
     size := 0;
     more := false;
     busy := false;
-    queued := false;
-    v_scope.open := skip_namespaces is null and rule_namespaces is null and not exists (select from @schema@.pause p where p.sink is null);
+    queued := exists (select from @schema@.queue q where not q.parked);
+    if hint is null then
+        v_seen := @schema@.look(nonce);
+        busy := v_seen.busy;
+        if v_seen.ready is null then
+            return;
+        end if;
+    end if;
+    select n.max_attempts, extract(epoch from n.retry_base) * 1000, extract(epoch from n.retry_cap) * 1000,
+           exists (select from @schema@.namespace x where x.lane = 'queue'),
+           not exists (select from @schema@.pause p where p.sink is null)
+      into max_attempts, retry_base_ms, retry_cap_ms, v_no_log, v_scope.open
+      from @schema@.namespace n where n.name = '*';
+    v_scope.open := v_scope.open and skip_namespaces is null and rule_namespaces is null;
     if not v_scope.open then
         if exists (select from @schema@.pause p where p.namespace is null and p.sink is null and p.topic is null) then
             return;
@@ -544,19 +576,23 @@ begin
     end if;
     v_shards := array[hint];
     for v_round in 1..2 loop
-        if v_round = 2 or hint is null then
+        if v_round = 2 then
             v_seen := @schema@.look(nonce);
-            v_shards := coalesce(v_seen.ready, '{}');
             busy := busy or v_seen.busy;
+        end if;
+        if v_round = 2 or hint is null then
+            v_shards := coalesce(v_seen.ready, '{}');
         end if;
         v_tried := 0;
         foreach shard in array v_shards loop
             v_tried := v_tried + 1;
-            v_step := @schema@.take_from(shard, worker, "limit", lease, nonce, max_bytes, greatest(run, "limit" / 8), v_scope, false);
+            v_step := @schema@.take_from(shard, worker, "limit", lease, nonce, max_bytes, greatest(run, "limit" / 8), v_scope, v_no_log,
+                false);
             id := v_step.id;
             size := v_step.size;
             busy := busy or v_step.busy;
             more := more or not v_step.complete;
+            v_admitted := v_admitted or v_step.admitted > 0;
             exit when size > 0;
         end loop;
         more := more or v_tried < cardinality(v_shards);
@@ -568,11 +604,8 @@ begin
     else
         taken_at := v_step.taken_at;
         until := v_step.until;
-        select n.max_attempts, extract(epoch from n.retry_base) * 1000, extract(epoch from n.retry_cap) * 1000
-          into max_attempts, retry_base_ms, retry_cap_ms
-          from @schema@.namespace n where n.name = '*';
     end if;
-    queued := exists (select from @schema@.queue q where not q.parked);
+    queued := queued or v_admitted;
 end
 $$;
 
@@ -586,7 +619,7 @@ declare
     v_count bigint := 0;
 begin
     foreach v_shard in array coalesce((@schema@.look(0)).ready, '{}') loop
-        v_step := @schema@.take_from(v_shard, null, most, null, null, null, null, null, true);
+        v_step := @schema@.take_from(v_shard, null, most, null, null, null, null, null, false, true);
         v_count := v_count + v_step.admitted;
     end loop;
     return v_count;

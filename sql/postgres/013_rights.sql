@@ -16,7 +16,7 @@ as $$
         -- api: what its functions need, and no more. It cannot rewrite an attempt or an act.
         ('relation', 'attempt attempt_kept act', 'api', 'SELECT INSERT'),
         ('relation', 'message archived', 'api', 'SELECT INSERT DELETE'),
-        ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning log_window log_shard', 'api',
+        ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning log_window log_shard log_quiet', 'api',
             'SELECT INSERT UPDATE DELETE'),
         ('relation', 'message_default', 'api', 'SELECT DELETE'),
         ('relation', 'attempt_default period attempt_single attempt_shared attempt_stored log_waiting log_sample log_taken', 'api', 'SELECT'),

@@ -125,7 +125,7 @@ class Session:
         (shard, ident, size), = self.query("select shard, id, size from outbox.take(%s, %s, '60 s', %s, %s)", self.name, limit, nonce, shard)
         if size == 0:
             return False
-        rows = self.query("select id, token, coalesce(seq::text, id::text) from outbox.window_messages where nonce = %s", nonce)
+        rows = self.query("select id, 1, coalesce(seq::text, id::text) from outbox.window_messages where nonce = %s", nonce)
         assert len(rows) == size, "a window of %d has %d messages" % (size, len(rows))
         if ends:
             self.query("update outbox.log_window set until = clock_timestamp() where nonce = %s", nonce)

@@ -1,5 +1,7 @@
 """Many partitions: 400 days of daily ones. Claims and settles lock those that hold their messages, and no others.
 
+For the queue: the log is read by an index of every partition, and purge makes partitions wider so that they stay few.
+
 Proves: M20 (a claim's cost does not grow with the past), S7 (attempts kept for years), M10.
 """
 import contextlib
@@ -19,6 +21,7 @@ FEW = 80  # locks of a call, indexes included
 def many_days(pg_server, pg_template):
     db = database.create_database(pg_server, "many_days", pg_template.name)
     with db.connect(autocommit=True) as conn:
+        conn.execute("SELECT outbox.configure('*', 'lane', 'queue')")
         past.purge(conn)
         conn.execute("SET ROLE outbox_owner")
         for _ in range(0, DAYS, 20):  # one transaction for all would itself need too many locks

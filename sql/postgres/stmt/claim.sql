@@ -7,10 +7,9 @@
 -- Columns: src/store/pg/claim.c counts on this order. The last says that there is more than was taken; where nothing was, there
 -- is one row with nothing else.
 -- Locks: the queue rows it takes; never waits for one.
-select c.id, c.token, c.namespace, c.topic, c.tenant_id::pg_catalog.text, c.key, c.seq, c.dedupe_key, c.subject,
-       c.recipient, c.headers,
-       c.correlation_id, c.payload, c.body, c.content_type, c.priority, c.attempt, c.spent, c.max_attempts, c.redriven,
-       c.created_at, c.claimed_at, c.locked_until, c.expires_at, c.place, c.encoding, c.stream, c.deferred, c.lost,
+select c.id, c.namespace, c.topic, c.tenant_id::pg_catalog.text, c.key, c.seq, c.dedupe_key, c.subject, c.recipient, c.headers,
+       c.correlation_id, c.payload, c.body, c.content_type, c.priority, c.created_at, c.expires_at, c.encoding, c.stream,
+       c.token, c.attempt, c.spent, c.max_attempts, c.redriven, c.claimed_at, c.locked_until, c.place, c.deferred, c.lost,
        c.own_attempts, c.retry_base_ms, c.retry_cap_ms,
        pg_catalog.current_setting('outbox.more', true) OPERATOR(pg_catalog.=) 'on'
 from (values (1)) as one(n)

@@ -3,9 +3,10 @@
 -- topics of lanes to leave out, $10 to $12 patterns of namespaces and topics and whether to leave out the lanes that match
 -- them first; null from $5 on: no restriction.
 -- Columns: shard, id, size, more (there is more to take now), busy (there is more behind a window that is open, or somebody is taking
--- it just now), queued (the queue has rows that may be due).
+-- it just now), queued (the queue has rows that may be due), and what the messages have in common: taken_at, until, max_attempts,
+-- retry_base_ms, retry_cap_ms.
 -- Locks: the row of the shard; never waits for one.
-select shard, id, size, more, busy, queued
+select shard, id, size, more, busy, queued, taken_at, until, max_attempts, retry_base_ms, retry_cap_ms
 from @schema@.take(worker => $1::pg_catalog.text, "limit" => $2::pg_catalog.int4, lease => $3::pg_catalog.interval,
                    nonce => $4::pg_catalog.int8, hint => $5::pg_catalog.int4, max_bytes => $6::pg_catalog.int8,
                    run => $7::pg_catalog.int4, skip_namespaces => $8::pg_catalog.text[],

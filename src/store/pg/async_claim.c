@@ -22,7 +22,8 @@
 #include <string.h>
 
 enum { QUEUE_FIRST_US = 2000, QUEUE_US = 25000, BUSY_US = 5000, BUSY_CAP_US = 50000, HINTS_MAX = 3 };
-enum { SHARD, ID, SIZE, MORE, BUSY, QUEUED }; /* in the order of sql/postgres/stmt/take.sql */
+/* In the order of sql/postgres/stmt/take.sql. */
+enum { SHARD, ID, SIZE, MORE, BUSY, QUEUED, TAKEN_AT, UNTIL, MAX_ATTEMPTS, RETRY_BASE, RETRY_CAP };
 
 /* ---- where to look ---- */
 
@@ -200,7 +201,7 @@ static void tell_none(struct ob_pg_async *async, bool again)
 {
     struct outbox_error err;
     struct outbox_batch *batch;
-    if (ob_pg_page_read(ob_pg_request_take(&async->claiming.page, 0), &batch, &err))
+    if (ob_pg_page_read(ob_pg_request_take(&async->claiming.page, 0), NULL, &batch, &err))
         tell_failed(async, &err);
     else
         tell(async, batch, false, again);
@@ -230,7 +231,7 @@ static void paged(struct ob_pg_async *async)
         tell_none(async, true); /* all of it was erased meanwhile, or the lease has ended */
         return;
     }
-    if (ob_pg_page_read(ob_pg_request_take(&claiming->page, 0), &batch, &err)) {
+    if (ob_pg_page_read(ob_pg_request_take(&claiming->page, 0), &claiming->terms, &batch, &err)) {
         tell_failed(async, &err);
         return;
     }
@@ -282,6 +283,13 @@ static void took(struct ob_pg_async *async)
     claiming->log_more = ob_pg_bool(res, 0, MORE);
     claiming->log_busy = ob_pg_bool(res, 0, BUSY);
     claiming->queued = ob_pg_bool(res, 0, QUEUED);
+    claiming->terms = (struct ob_pg_terms){
+        .taken_at_us = ob_pg_time(res, 0, TAKEN_AT),
+        .until_us = ob_pg_time(res, 0, UNTIL),
+        .max_attempts = ob_pg_int4(res, 0, MAX_ATTEMPTS),
+        .retry_base_ms = ob_pg_int4(res, 0, RETRY_BASE),
+        .retry_cap_ms = ob_pg_int4(res, 0, RETRY_CAP),
+    };
     if (claiming->taken.size > 0) {
         OB_CRASH_POINT("taken");
         paged(async);

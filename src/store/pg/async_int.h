@@ -28,6 +28,7 @@ struct ob_pg_claiming {
     bool again;                                  /* it is one for a reason of our own, see wake_us */
     bool reread, rebased;                        /* likewise, the page a second time; the log was begun anew */
     struct ob_pg_taken taken;                    /* by it */
+    struct ob_pg_terms terms;                    /* of what was taken */
     bool refused;                                /* this login may not take windows */
     bool last_took;                              /* which of the two was asked last */
     bool log_stirred, queue_stirred;             /* something may be new there */

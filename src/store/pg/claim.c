@@ -11,10 +11,9 @@
 
 #include <string.h>
 
-/* In the order of sql/postgres/stmt/claim.sql, and of page.sql, which has no MORE. */
+/* In the order of sql/postgres/stmt/claim.sql; page.sql has the message, and then the columns of enum space_column. */
 enum column {
     ID,
-    TOKEN,
     NAMESPACE,
     TOPIC,
     TENANT_ID,
@@ -29,17 +28,19 @@ enum column {
     BODY,
     CONTENT_TYPE,
     PRIORITY,
+    CREATED_AT,
+    EXPIRES_AT,
+    ENCODING,
+    STREAM,
+    MESSAGE_COLUMNS,
+    TOKEN = MESSAGE_COLUMNS,
     ATTEMPT,
     SPENT,
     MAX_ATTEMPTS,
     REDRIVEN,
-    CREATED_AT,
     CLAIMED_AT,
     LOCKED_UNTIL,
-    EXPIRES_AT,
     PLACE,
-    ENCODING,
-    STREAM,
     DEFERRED,
     LOST,
     OWN_ATTEMPTS,
@@ -47,6 +48,9 @@ enum column {
     RETRY_CAP,
     MORE,
 };
+
+/* What a message of a window, or its namespace, has of its own: null where it does not. */
+enum space_column { OWN_MAX_ATTEMPTS = MESSAGE_COLUMNS, SPACE_MAX_ATTEMPTS, SPACE_RETRY_BASE, SPACE_RETRY_CAP };
 
 struct batch {
     struct outbox_batch base; /* first: free finds us by a cast */
@@ -63,11 +67,10 @@ static void batch_free(struct outbox_batch *base)
     ob_free(batch);
 }
 
-static void read_delivery(const PGresult *res, int row, struct outbox_delivery *msg)
+static void read_message(const PGresult *res, int row, struct outbox_delivery *msg)
 {
     *msg = (struct outbox_delivery){
         .size = sizeof *msg,
-        .token = ob_pg_token(ob_pg_int8(res, row, TOKEN), ob_pg_be(res, row, PLACE, 6)),
         .name_space = ob_pg_text(res, row, NAMESPACE),
         .topic = ob_pg_text(res, row, TOPIC),
         .tenant_id = ob_pg_text(res, row, TENANT_ID),
@@ -80,20 +83,9 @@ static void read_delivery(const PGresult *res, int row, struct outbox_delivery *
         .correlation_id = ob_pg_text(res, row, CORRELATION_ID),
         .content_type = ob_pg_text(res, row, CONTENT_TYPE),
         .priority = ob_pg_int4(res, row, PRIORITY),
-        .attempt = ob_pg_int4(res, row, ATTEMPT),
-        .spent = ob_pg_int4(res, row, SPENT),
-        .max_attempts = ob_pg_int4(res, row, MAX_ATTEMPTS),
-        .redriven = ob_pg_bool(res, row, REDRIVEN),
         .created_at_us = ob_pg_time(res, row, CREATED_AT),
-        .claimed_at_us = ob_pg_time(res, row, CLAIMED_AT),
-        .locked_until_us = ob_pg_time(res, row, LOCKED_UNTIL),
         .expires_at_us = ob_pg_time(res, row, EXPIRES_AT),
         .stream = ob_pg_int8(res, row, STREAM),
-        .deferred = ob_pg_int4(res, row, DEFERRED),
-        .lost = ob_pg_int4(res, row, LOST),
-        .own_attempts = ob_pg_bool(res, row, OWN_ATTEMPTS),
-        .retry_base_us = INT64_C(1000) * ob_pg_int4(res, row, RETRY_BASE),
-        .retry_cap_us = INT64_C(1000) * ob_pg_int4(res, row, RETRY_CAP),
     };
     ob_pg_uuid(res, row, ID, &msg->id);
     if (PQgetisnull(res, row, BODY)) {
@@ -103,6 +95,40 @@ static void read_delivery(const PGresult *res, int row, struct outbox_delivery *
         msg->payload = PQgetvalue(res, row, BODY);
         msg->payload_len = (size_t)PQgetlength(res, row, BODY);
     }
+}
+
+static void read_lease(const PGresult *res, int row, struct outbox_delivery *msg)
+{
+    msg->token = ob_pg_token(ob_pg_int8(res, row, TOKEN), ob_pg_be(res, row, PLACE, 6));
+    msg->attempt = ob_pg_int4(res, row, ATTEMPT);
+    msg->spent = ob_pg_int4(res, row, SPENT);
+    msg->max_attempts = ob_pg_int4(res, row, MAX_ATTEMPTS);
+    msg->redriven = ob_pg_bool(res, row, REDRIVEN);
+    msg->claimed_at_us = ob_pg_time(res, row, CLAIMED_AT);
+    msg->locked_until_us = ob_pg_time(res, row, LOCKED_UNTIL);
+    msg->deferred = ob_pg_int4(res, row, DEFERRED);
+    msg->lost = ob_pg_int4(res, row, LOST);
+    msg->own_attempts = ob_pg_bool(res, row, OWN_ATTEMPTS);
+    msg->retry_base_us = INT64_C(1000) * ob_pg_int4(res, row, RETRY_BASE);
+    msg->retry_cap_us = INT64_C(1000) * ob_pg_int4(res, row, RETRY_CAP);
+}
+
+static int64_t own_or(const PGresult *res, int row, int column, int64_t common)
+{
+    return PQgetisnull(res, row, column) ? common : ob_pg_int4(res, row, column);
+}
+
+/* The first attempt of a message of a window. The token is given by who remembers the window. */
+static void read_terms(const PGresult *res, int row, const struct ob_pg_terms *terms, struct outbox_delivery *msg)
+{
+    msg->attempt = msg->spent = 1;
+    msg->claimed_at_us = terms->taken_at_us;
+    msg->locked_until_us = terms->until_us;
+    msg->own_attempts = !PQgetisnull(res, row, OWN_MAX_ATTEMPTS);
+    msg->max_attempts =
+        (int)own_or(res, row, OWN_MAX_ATTEMPTS, own_or(res, row, SPACE_MAX_ATTEMPTS, terms->max_attempts));
+    msg->retry_base_us = 1000 * own_or(res, row, SPACE_RETRY_BASE, terms->retry_base_ms);
+    msg->retry_cap_us = 1000 * own_or(res, row, SPACE_RETRY_CAP, terms->retry_cap_ms);
 }
 
 static void put_interval_or_null(struct ob_pg_params *params, int64_t us)
@@ -238,8 +264,9 @@ bool ob_pg_claim_takes(const struct outbox_claim *want)
            !want->retry_base_us && !want->retry_cap_us;
 }
 
-/* The first count rows. */
-static ob_code read_rows(PGresult *res, size_t count, bool more, struct outbox_batch **out, struct outbox_error *err)
+/* The first count rows. terms: of a window; NULL: rows of a claim. */
+static ob_code read_rows(PGresult *res, size_t count, bool more, const struct ob_pg_terms *terms,
+                         struct outbox_batch **out, struct outbox_error *err)
 {
     struct batch *batch = ob_alloc(sizeof *batch + count * sizeof batch->items[0]);
     *out = NULL;
@@ -253,7 +280,11 @@ static ob_code read_rows(PGresult *res, size_t count, bool more, struct outbox_b
     ob_arena_init(&batch->arena, 0);
     size_t left = OB_CODEC_BATCH;
     for (size_t i = 0; i < count; i++) {
-        read_delivery(res, (int)i, &batch->items[i]);
+        read_message(res, (int)i, &batch->items[i]);
+        if (terms)
+            read_terms(res, (int)i, terms, &batch->items[i]);
+        else
+            read_lease(res, (int)i, &batch->items[i]);
         if (!PQgetisnull(res, (int)i, ENCODING))
             ob_codec_deliver(ob_pg_text(res, (int)i, ENCODING), &batch->arena, &left, &batch->items[i]);
     }
@@ -267,12 +298,13 @@ ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox
     bool more = count > 0 && ob_pg_bool(res, 0, MORE);
     if (count == 1 && PQgetisnull(res, 0, ID))
         count = 0;
-    return read_rows(res, count, more, out, err);
+    return read_rows(res, count, more, NULL, out, err);
 }
 
-ob_code ob_pg_page_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err)
+ob_code ob_pg_page_read(PGresult *res, const struct ob_pg_terms *terms, struct outbox_batch **out,
+                        struct outbox_error *err)
 {
-    return read_rows(res, (size_t)PQntuples(res), false, out, err);
+    return read_rows(res, terms ? (size_t)PQntuples(res) : 0, false, terms, out, err);
 }
 
 ob_code ob_pg_claim(struct ob_store *base, const struct outbox_claim *want, struct outbox_batch **out,

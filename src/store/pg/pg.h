@@ -126,7 +126,14 @@ bool ob_pg_claim_takes(const struct outbox_claim *want);
 bool ob_pg_claim_filtered(const struct outbox_claim *want);
 /* The batch owns res; on failure it is cleared. */
 ob_code ob_pg_claim_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
-ob_code ob_pg_page_read(PGresult *res, struct outbox_batch **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* What the messages of a window have in common, unless one or its namespace has its own. */
+struct ob_pg_terms {
+    int64_t taken_at_us, until_us;
+    int max_attempts, retry_base_ms, retry_cap_ms;
+};
+/* Likewise. terms NULL: no message, whatever is in res. */
+ob_code ob_pg_page_read(PGresult *res, const struct ob_pg_terms *terms, struct outbox_batch **out,
+                        struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 ob_code ob_pg_settle_check(size_t count, struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* How texts of sinks and receivers are sent to the server: if it refuses one form, the next one is tried. */

@@ -243,7 +243,7 @@ begin
            select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.subject, d.recipient, d.correlation_id,
                   d.dedupe_key from @schema@.dead d where d.id = t.id
             limit 1) m
-      left join lateral (select * from @schema@.attempt_stored a
+      left join lateral (select * from @schema@.attempt_single a
                           where a.message_id = t.id and @schema@.within(a.message_id, v_spans.low, v_spans.high)
                           order by a.attempt_no desc limit 1) a on true
       left join @schema@.dead d on d.id = t.id

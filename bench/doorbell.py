@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Commits a second of 32 producers: no wake-up at all, the doorbell, NOTIFY in every commit.
 
-One enqueue a transaction. First with a relay that claims nothing, so that only the wake-up differs: it sleeps, or is busy and
-holds the doorbell. Then with one that drains all the while, woken or polling. Turn by turn; run by bench/run doorbell.
+One enqueue a transaction. First with a relay that claims nothing, so that only the wake-up differs: there is none, it sleeps, or
+is busy and holds the doorbell. Then with one that drains all the while, woken or polling. Turn by turn; run by bench/run doorbell.
 """
 import argparse
 import json
@@ -33,6 +33,8 @@ ENQUEUE = {
 # label: how, beside which relay, what the table calls it
 SIDES = {
     "none": ("none", "sleep", "no wake-up at all"),
+    "nobody": ("doorbell", "nobody", "doorbell, nobody listens"),
+    "calm": ("doorbell", "sleep", "doorbell, a relay sleeps all the time"),
     "doorbell": ("doorbell", "busy", "doorbell, a relay is busy"),
     "notify": ("notify", "sleep", "NOTIFY in every commit"),
     "none, drained": ("none", "drain", "no wake-up, a relay polls and drains"),
@@ -44,17 +46,21 @@ class Relay:
     """A relay beside the producers, until the block ends."""
 
     def __init__(self, place, what):
+        self.did, self.process = {"messages": 0}, None
+        if what == "nobody":
+            return
         program = os.path.join(os.environ["OUTBOX_BENCH_BUILD"], "bench", "doorbell")
         self.process = subprocess.Popen([program, what, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self):
-        if self.process.stdout.readline() != "ready\n":
+        if self.process and self.process.stdout.readline() != "ready\n":
             raise RuntimeError("the relay did not get ready")
         return self
 
     def __exit__(self, *_):
-        out, _ = self.process.communicate()
-        self.did = json.loads(out)
+        if self.process:
+            out, _ = self.process.communicate()
+            self.did = json.loads(out)
 
 
 def server_cpu(conn):
@@ -142,12 +148,14 @@ def main():
                 row["drained"] = row["relay"]["messages"] / args.seconds
                 samples.append(row)
     show(samples)
-    none, doorbell, notify = (median(samples, label, "tps") for label in ("none", "doorbell", "notify"))
+    none, nobody, doorbell, notify = (median(samples, label, "tps") for label in ("none", "nobody", "doorbell", "notify"))
     result = {
         "samples": samples, "rounds": args.rounds, "seconds": args.seconds, "clients": CLIENTS,
         "medians": {label: median(samples, label, "tps") for label in SIDES},
-        "ratios": {"doorbell / none": doorbell / none, "notify / none": notify / none},
-        "checks": [check("doorbell with a busy relay / no wake-up, 32 clients", doorbell / none, 0.9,
+        "ratios": {"doorbell / none": doorbell / none, "nobody / none": nobody / none, "notify / none": notify / none},
+        "checks": [check("doorbell, nobody listens / no wake-up, 32 clients", nobody / none, 0.9,
+                         median(samples, "none", "cpu_us") / median(samples, "nobody", "cpu_us")),
+                   check("doorbell with a busy relay / no wake-up, 32 clients", doorbell / none, 0.9,
                          median(samples, "none", "cpu_us") / median(samples, "doorbell", "cpu_us"))],
     }
     for row in result["checks"]:

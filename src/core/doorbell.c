@@ -20,7 +20,7 @@ static const int64_t reopen_first_us = 50 * MS;
 static const int64_t reopen_most_us = 5000 * MS;
 enum { UNLOCK_TRIES = 3, STALE_WINDOWS = 10, CROWD_SHARE = 20, CROWD_WINDOWS = 120 };
 /* The pause after a claim, in terms of what an empty one costs: see pause_after. */
-enum { PAUSE_VAIN = 9, PAUSE_BUSY = 2, COST_SLOWNESS = 8 };
+enum { PAUSE_VAIN = 9, PAUSE_BUSY = 2, COST_SLOWNESS = 64 };
 
 #define BIT(n) (1u << (n))
 
@@ -89,6 +89,7 @@ void ob_doorbell_init(struct ob_doorbell *doorbell, const struct ob_doorbell_set
         .looked_us = now_us,
         .step_us = reopen_first_us,
         .next_us = now_us,
+        .claim_us = -1,
         .pause_us = pause_least_us,
         .sample_from_us = now_us,
         .full_from_us = -1,
@@ -229,26 +230,28 @@ static int64_t pause_after(const struct ob_doorbell *doorbell, size_t count, int
     return pause_us < most_us ? pause_us : most_us;
 }
 
-/* Close to the least: one that was held up says little. */
-static void note_cost(struct ob_doorbell *doorbell, int64_t cost_us)
+/* Close to the least of the last ones: the others waited for a core, and to look more seldom does not help against that. A claim
+ * with messages takes no less than an empty one. */
+static void note_cost(struct ob_doorbell *doorbell, int64_t cost_us, size_t count)
 {
     if (doorbell->vain_us == 0 || cost_us < doorbell->vain_us)
         doorbell->vain_us = cost_us;
-    else
+    else if (count == 0)
         doorbell->vain_us += (cost_us - doorbell->vain_us) / COST_SLOWNESS;
 }
 
 void ob_doorbell_claiming(struct ob_doorbell *doorbell, int64_t now_us)
 {
     doorbell->claiming = true;
-    doorbell->looked_us = now_us;
+    doorbell->looked_us = doorbell->claim_us = now_us;
 }
 
 void ob_doorbell_claimed(struct ob_doorbell *doorbell, size_t count, bool full, bool filtered, int64_t now_us)
 {
     roll_sample(doorbell, now_us);
-    if (doorbell->claiming && count == 0)
-        note_cost(doorbell, now_us - doorbell->looked_us);
+    if (doorbell->claim_us >= 0)
+        note_cost(doorbell, now_us - doorbell->claim_us, count);
+    doorbell->claim_us = -1;
     doorbell->pause_us = pause_after(doorbell, count, now_us);
     doorbell->claiming = false;
     doorbell->looked_us = now_us;
@@ -462,7 +465,8 @@ enum ob_doorbell_reason ob_doorbell_wake(struct ob_doorbell *doorbell, int64_t n
     if (doorbell->state == OB_DOORBELL_POLLING)
         double_step(doorbell, doorbell->set.fallback_us);
     doorbell->look = OB_WAKE_NOT;
-    ob_doorbell_claiming(doorbell, now_us);
+    doorbell->claiming = true;
+    doorbell->looked_us = now_us;
     return look;
 }
 

@@ -97,6 +97,7 @@ struct ob_doorbell {
     int unlock_failures;
     bool claiming;     /* a look was taken or a claim begun, and not answered yet */
     int64_t looked_us; /* time of the last look, or of the last claim's begin or end */
+    int64_t claim_us;  /* begin of the claim under way; -1: none */
     int64_t vain_us;   /* what an empty claim takes: of others a part may be the wait for a disk */
     int64_t pause_us;  /* between looks while busy */
     int64_t step_us;   /* wait before the next probe, reconnect, or look while polling: doubles */

@@ -4,8 +4,8 @@ import math
 
 FONT = 'font-family="system-ui, sans-serif" font-size="12"'
 OURS, FLOOR = "#d6336c", "#868e96"
-COLOURS = ["#1c7ed6", "#2f9e44", "#f08c00", "#7048e8", "#0c8599", "#e8590c", "#5c940d", "#c2255c", "#364fc7", "#a61e4d",
-           "#087f5b", "#862e9c"]
+COLOURS = ["#1c7ed6", "#2f9e44", "#f08c00", "#7048e8", "#0c8599", "#a9661a", "#74b816", "#22b8cf", "#364fc7", "#fab005",
+           "#087f5b", "#9c7bd6"]
 
 
 def number(value):
@@ -34,7 +34,7 @@ def _text(x, y, text, anchor="start", fill="#495057"):
 
 def bars(title, rows, unit=""):
     """rows: (name, label, parts, low, high); parts: values that are stacked; low and high: the spread of their sum."""
-    left, width, line = 250, 720, 24
+    left, width, line = 290, 760, 24
     longest = max([row[4] or sum(row[2]) for row in rows] + [1e-9])
     scale, body = (width - left - 90) / longest, []
     for place, (name, label, parts, low, high) in enumerate(rows):
@@ -67,7 +67,7 @@ def lines(title, curves, across, up):
         return _page(720, 60, title, [])
     low_x, high_x = min(x for x, _ in points), max(x for x, _ in points) * 1.05
     low_y, high_y = max(0.05, min(y for _, y in points) * 0.8), max(y for _, y in points) * 1.25
-    width, height, left, right, top, bottom = 760, 400, 56, 210, 34, 44
+    width, height, left, right, top, bottom = 860, 400, 56, 290, 50, 44
 
     def place(x, y):
         wide = math.log(high_x / low_x) or 1
@@ -81,12 +81,13 @@ def lines(title, curves, across, up):
     for y in _ticks(low_y, high_y):
         body.append('<path d="M%d %.1fH%d" stroke="#e9ecef"/>\n' % (left, place(low_x, y)[1], width - right))
         body.append(_text(left - 6, place(low_x, y)[1] + 4, number(y), "end"))
-    body += [_text((left + width - right) / 2, height - 8, across, "middle"), _text(left, top - 2, up)]
+    body += [_text((left + width - right) / 2, height - 8, across, "middle"), _text(left - 6, top - 8, up, "end")]
     for turn, (name, label, curve) in enumerate(curves):
         shade, dash = colour(name, turn), ' stroke-dasharray="6 4"' if name.endswith("-keys") else ""
         path = " ".join("%s%.1f %.1f" % (("L" if i else "M",) + place(x, y)) for i, (x, y) in enumerate(curve))
         body.append('<path d="%s" stroke="%s" stroke-width="%s" fill="none"%s/>\n' % (
             path, shade, 3 if name.startswith("outbox") else 1.5, dash))
+        body += ['<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>\n' % (place(x, y) + (shade,)) for x, y in curve]
         body.append('<path d="M%d %dh22" stroke="%s" stroke-width="3"%s/>\n' % (width - right + 12, top + 18 * turn + 8, shade,
                                                                              dash))
         body.append(_text(width - right + 40, top + 18 * turn + 12, label))

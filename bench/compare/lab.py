@@ -216,7 +216,8 @@ class Lab:
         often as --retries says; then it stays, marked. None: the system failed, which is on record."""
         self.results["systems"][system.name] = system.describe()
         for attempt in range(self.options.retries + 1):
-            before = machine.wait_until_quiet(0 if self.quick else machine.WAIT_SECONDS)
+            patience = 0 if self.quick else min(machine.WAIT_SECONDS, self.seconds_left())
+            before = machine.wait_until_quiet(patience)
             try:
                 with machine.Noise() as noise:
                     values = measure()
@@ -228,7 +229,7 @@ class Lab:
             noisy = noise.share > machine.NOISE_LIMIT
             row = {"system": system.name, "label": label, **facts_of, **values, "others_before": before,
                    "others": noise.share, "noisy": noisy}
-            again = noisy and attempt < self.options.retries
+            again = noisy and attempt < self.options.retries and self.seconds_left() > 0
             self.results["thrown_away" if again else "samples"].append(row)
             self.write()
             self.log("  %-28s %-16s %s  others %d %%%s" % (

@@ -2,10 +2,11 @@
  * answered once, and sometimes too late or not at all. It hides the log: a claim may take a window, a token may be a place in
  * one, and what is slow leaves its window (is ejected) by becoming a leased row of the queue.
  *
- *   token       of a window's message: bit 62, serial of the window << 32, index << 16, attempt
- *   again       once a call about a window has no answer yet, or had none: what is settled already is not counted twice
- *   eject       an extend; a keyed window after EJECT_US; and a keyed window of which a message was not delivered: that message
- *               becomes a row of the queue, and none of its key before it may then be outside of the queue */
+ *   token    of a window's message: bit 62, serial of the window << 32, index << 16, attempt
+ *   again    a call with this message has failed: what the store has settled already is not counted twice
+ *   eject    before an extend; of a keyed window after EJECT_US; and before a message of a key that was not delivered becomes a
+ *            row of the queue, while one before it is in the window: claims would let it go first. A failed eject is
+ *            repeated before anything else is said of its messages. */
 #include "core/mutant.h"
 #include "sim.h"
 
@@ -13,20 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EJECT_US = 400 * MS };
+enum { EJECT_US = 400 * MS, REPEAT_US = SECOND };
 #define WINDOW_BIT (INT64_C(1) << 62)
 
 int attempt_of_token(int64_t token)
 {
     return (int)(token & 0xffff);
-}
-
-static struct held *held_of(struct life *life, int serial)
-{
-    struct held *held = life->held;
-    while (held && held->serial != serial)
-        held = held->next;
-    return held;
 }
 
 void async_forget(struct life *life)
@@ -83,100 +76,135 @@ void async_claim(struct world *world, struct life *life, const struct ob_action 
     life->claims++;
 }
 
-static struct part part_of(struct held *held, bool under_way)
+static struct held *held_of(struct life *life, int64_t token, int *index)
 {
-    return (struct part){.window = true,
-                         .again = held->doubt,
-                         .under_way = under_way,
-                         .serial = held->serial,
-                         .shard = held->shard,
-                         .id = held->id,
-                         .nonce = held->nonce};
+    struct held *held = token & WINDOW_BIT ? life->held : NULL;
+    while (held && held->serial != (int)(token >> 32 & 0x3fffffff))
+        held = held->next;
+    *index = (int)(token >> 16 & 0xffff);
+    return held && held->items[*index].state != GONE ? held : NULL;
 }
 
-/* All of it that is not settled yet and not in this call becomes leased rows of the queue. */
-static void add_rest(struct sim_event *call, struct held *held)
+static struct sim_event *call_items(struct world *world, struct life *life, enum call_kind kind, int count,
+                                    int64_t lease_us)
 {
-    int listed = call->count + call->extra;
-    for (int i = 0; i < held->count; i++) {
-        bool named = held->items[i].done && !OB_MUTANT(LOG_EJECTS_ALL);
-        for (int j = 0; j < listed && !named; j++)
-            named = call->parts[j].window && call->parts[j].serial == held->serial &&
-                    msg_of(&call->items[j].id) == held->items[i].msg;
-        if (named)
-            continue;
-        struct outbox_settle *item = &call->items[call->count + call->extra];
-        *item = (struct outbox_settle){.token = held->items[i].attempt};
-        memcpy(item->id.bytes, &held->items[i].msg, sizeof held->items[i].msg);
-        call->parts[call->count + call->extra++] = part_of(held, true);
+    struct sim_event *call = call_store(world, life, kind, lease_us);
+    call->items = calloc((size_t)count + 1, sizeof *call->items);
+    call->parts = calloc((size_t)count + 1, sizeof *call->parts);
+    return call;
+}
+
+static void add_part(struct sim_event *call, struct held *held, int index, enum held_state state)
+{
+    struct outbox_settle *item = &call->items[call->count];
+    call->parts[call->count++] = (struct part){
+        .window = true, .serial = held->serial, .shard = held->shard, .id = held->id, .nonce = held->nonce};
+    if (state == EJECTING)
+        *item = (struct outbox_settle){.token = held->items[index].attempt};
+    memcpy(item->id.bytes, &held->items[index].msg, sizeof held->items[index].msg);
+    held->items[index].state = state;
+    held->items[index].out = true;
+}
+
+/* For the call as a whole. */
+static void add_again(struct sim_event *call, struct life *life, enum held_state state)
+{
+    bool again = false;
+    for (const struct held *held = life->held; held; held = held->next) {
+        for (int i = 0; i < held->count; i++)
+            again = again || (held->items[i].state == state && held->items[i].out && held->items[i].doubt);
     }
+    for (int i = 0; i < call->count; i++)
+        call->parts[i].again = again;
 }
 
-/* Whether a call takes a window apart: it renews leases, or puts a message of a key into the queue. */
-static bool ejects(const struct sim_event *call, const struct held *held)
+/* Whether one of its key before it is in the window, and not in the same settle. */
+static bool precedes(const struct world *world, const struct ob_action *action, const struct held *held, int index)
 {
-    for (int i = 0; i < call->count; i++) {
-        if (call->parts[i].window && call->parts[i].serial == held->serial &&
-            (call->call == CALL_EXTEND ||
-             (held->shard > 0 && call->items[i].outcome != OUTBOX_DELIVERED && !OB_MUTANT(LOG_OVERTAKES))))
+    int key = world->msgs[held->items[index].msg].key;
+    for (int i = 0; i < index && key >= 0 && !OB_MUTANT(LOG_OVERTAKES); i++) {
+        bool named = held->items[i].state == GONE;
+        for (int j = 0; j < action->count && !named; j++)
+            named = msg_of(&action->settles[j].id) == held->items[i].msg && held->items[i].state != EJECTING;
+        if (!named && world->msgs[held->items[i].msg].key == key)
             return true;
     }
     return false;
 }
 
-/* From here on until it is answered, and for ever if it is not, nobody knows what the store has done. */
-static void mark_doubt(struct sim_event *call, struct life *life)
+/* Whether windows must be ejected before this can be sent; they will be. */
+static bool is_held_up(const struct world *world, struct life *life, const struct ob_action *action)
 {
-    for (struct held *held = life->held; held; held = held->next) {
-        bool named = false;
-        for (int i = 0; i < call->count + call->extra; i++)
-            named = named || (call->parts[i].window && call->parts[i].serial == held->serial);
-        held->calls += named;
-        held->doubt = held->doubt || named;
+    bool held_up = false;
+    for (int i = 0, index; i < action->count; i++) {
+        struct held *held = held_of(life, action->settles[i].token, &index);
+        bool settles = action->kind == OB_ACTION_SETTLE;
+        if (!held)
+            continue;
+        if (settles && (held->items[index].state != EJECTING || OB_MUTANT(LOG_AGAIN_DROPS)) &&
+            (action->settles[i].outcome == OUTBOX_DELIVERED || !precedes(world, action, held, index))) {
+            held_up = held_up || life->ejecting;
+            continue;
+        }
+        held->eject_us = 0;
+        held_up = true;
     }
+    return held_up;
 }
 
-static void make_room(struct sim_event *call, const struct life *life, int count)
+static void send(struct world *world, struct life *life, const struct ob_action *action)
 {
-    for (const struct held *held = life->held; held; held = held->next)
-        count += held->count;
-    call->items = calloc((size_t)count + 1, sizeof *call->items);
-    call->parts = calloc((size_t)count + 1, sizeof *call->parts);
+    bool settle = action->kind == OB_ACTION_SETTLE;
+    struct sim_event *call =
+        call_items(world, life, settle ? CALL_SETTLE : CALL_EXTEND, action->count, action->lease_us);
+    memcpy(call->items, action->settles, (size_t)action->count * sizeof *call->items);
+    for (int index; call->count < action->count;) {
+        struct held *held = held_of(life, call->items[call->count].token, &index);
+        life->settling = life->settling || held;
+        if (held)
+            add_part(call, held, index, SETTLING);
+        else
+            call->count++;
+    }
+    add_again(call, life, SETTLING);
+}
+
+static void eject(struct world *world, struct life *life)
+{
+    struct sim_event *call = NULL;
+    for (struct held *held = life->held; held; held = held->next) {
+        if (held->eject_us > world->now_us)
+            continue;
+        if (!call)
+            call = call_items(world, life, CALL_EJECT, world->plan.messages, 0);
+        for (int i = 0; i < held->count; i++) {
+            if (held->items[i].state != GONE || OB_MUTANT(LOG_EJECTS_ALL))
+                add_part(call, held, i, EJECTING);
+        }
+    }
+    life->ejecting = call;
+    if (call)
+        add_again(call, life, EJECTING);
+}
+
+void async_go_on(struct world *world, struct life *life)
+{
+    for (int i = 0; i < 2; i++) {
+        if (life->waits[i].kind != OB_ACTION_NONE && !is_held_up(world, life, &life->waits[i])) {
+            send(world, life, &life->waits[i]);
+            life->waits[i].kind = OB_ACTION_NONE;
+        }
+    }
+    if (!life->ejecting && !life->settling)
+        eject(world, life);
 }
 
 void async_settle(struct world *world, struct life *life, const struct ob_action *action)
 {
     bool settle = action->kind == OB_ACTION_SETTLE;
-    struct sim_event *call = call_store(world, life, settle ? CALL_SETTLE : CALL_EXTEND, action->lease_us);
-    make_room(call, life, action->count);
-    call->count = action->count;
-    memcpy(call->items, action->settles, (size_t)action->count * sizeof *call->items);
     *(settle ? &life->settles : &life->extends) = action->settles;
-    for (int i = 0; i < call->count; i++) {
-        int64_t token = call->items[i].token;
-        struct held *held = token & WINDOW_BIT ? held_of(life, (int)(token >> 32 & 0x3fffffff)) : NULL;
-        if (held && !held->ejected)
-            call->parts[i] = part_of(held, !settle);
-    }
-    for (struct held *held = life->held; held; held = held->next) {
-        if (ejects(call, held))
-            add_rest(call, held);
-    }
-    mark_doubt(call, life);
-}
-
-/* By the store itself: a keyed shard gives nothing more while its window is open. */
-void async_eject(struct world *world, struct life *life, int serial)
-{
-    struct held *held = held_of(life, serial);
-    if (!held || held->ejected)
-        return;
-    struct sim_event *call = call_store(world, life, CALL_EJECT, world->plan.machine.lease_us);
-    make_room(call, life, 0);
-    add_rest(call, held);
-    mark_doubt(call, life);
-    struct sim_event *again = sim_post(world, 500 * MS, SIM_EJECT);
-    again->slot = life->slot, again->machine = life->uid, again->index = serial;
+    life->waits[!settle] = *action;
+    async_go_on(world, life);
 }
 
 /* ---- at the store ---- */
@@ -190,7 +218,7 @@ static void answer(struct world *world, struct sim_event *call, bool down)
     reply->call = call->call == CALL_PAGE ? CALL_CLAIM : call->call;
     reply->failed = call->failed || down;
     reply->count = down ? 0 : call->count;
-    reply->extra = call->extra, reply->more = call->more;
+    reply->more = call->more;
     reply->shard = call->shard, reply->id = call->id, reply->nonce = call->nonce;
     reply->queued = call->queued, reply->busy = call->busy;
     reply->claimed = call->claimed, reply->items = call->items, reply->parts = call->parts;
@@ -232,12 +260,13 @@ static void execute_settle(struct world *world, struct sim_event *call)
 {
     bool half = call->failed && sim_chance(world, 20);
     bool fine = window_settle(world, call);
-    for (int i = 0; i < call->count && !half; i++) {
-        if (!call->parts[i].window)
+    for (int i = 0; i < call->count && !half && call->call != CALL_EJECT; i++) {
+        /* What lost its window may be a row of the queue: the same once more. */
+        if (!call->parts[i].window || (fine && call->items[i].result == OUTBOX_SETTLE_LOST))
             store_settle(world, call, &call->items[i]);
     }
-    sim_say(world, "store: call %d of r%d/%u, %d items and %d%s", (int)call->call, call->slot, (unsigned)call->machine,
-            call->count, call->extra, fine ? "" : ": failed");
+    sim_say(world, "store: call %d of r%d/%u, %d items%s", (int)call->call, call->slot, (unsigned)call->machine,
+            call->count, fine ? "" : ": failed");
     call->failed = call->failed || !fine;
     answer(world, call, false);
 }
@@ -261,6 +290,12 @@ void async_execute(struct world *world, struct sim_event *call)
 
 /* ---- answers ---- */
 
+static void post_eject(struct world *world, const struct life *life, int64_t delay_us)
+{
+    struct sim_event *eject = sim_post(world, delay_us, SIM_EJECT);
+    eject->slot = life->slot, eject->machine = life->uid;
+}
+
 /* A window has come: from here on its messages have tokens of their own. */
 static void hold(struct world *world, struct life *life, struct sim_event *reply)
 {
@@ -269,7 +304,8 @@ static void hold(struct world *world, struct life *life, struct sim_event *reply
     struct held *held = calloc(1, sizeof *held + (size_t)reply->count * sizeof held->items[0]);
     held->serial = ++life->serials;
     held->shard = reply->shard, held->id = reply->id, held->nonce = reply->nonce;
-    held->count = held->left = reply->count;
+    held->count = reply->count;
+    held->eject_us = held->shard > 0 ? world->now_us + EJECT_US : INT64_MAX;
     for (int i = 0; i < reply->count; i++) {
         held->items[i].msg = reply->claimed[i].msg;
         held->items[i].attempt = reply->claimed[i].attempt;
@@ -278,10 +314,8 @@ static void hold(struct world *world, struct life *life, struct sim_event *reply
     }
     held->next = life->held;
     life->held = held;
-    if (held->shard > 0) {
-        struct sim_event *eject = sim_post(world, EJECT_US, SIM_EJECT);
-        eject->slot = life->slot, eject->machine = life->uid, eject->index = held->serial;
-    }
+    if (held->shard > 0)
+        post_eject(world, life, EJECT_US);
 }
 
 static void claimed(struct world *world, struct life *life, struct sim_event *reply)
@@ -315,34 +349,25 @@ static void claimed(struct world *world, struct life *life, struct sim_event *re
     free(msgs);
 }
 
-static void mark_done(struct held *held, int msg)
-{
-    for (int i = 0; i < held->count; i++) {
-        if (held->items[i].msg == msg && !held->items[i].done) {
-            held->items[i].done = true;
-            held->left--;
-        }
-    }
-}
-
-/* What an answer says of the windows. Those of which nothing is left are forgotten. */
-static void learn(struct world *world, struct life *life, const struct sim_event *reply)
+/* What an answer says of the windows: their messages are gone from them, or in doubt. Windows without any are forgotten. */
+static void learn(struct world *world, struct life *life, bool fine, enum held_state state)
 {
     for (struct held **at = &life->held; *at;) {
         struct held *held = *at;
-        bool named = false;
-        for (int i = 0; i < reply->count + reply->extra; i++) {
-            const struct part *part = &reply->parts[i];
-            if (!part->window || part->serial != held->serial)
-                continue;
-            named = true;
-            held->ejected = held->ejected || part->under_way;
-            if (!part->under_way || reply->items[i].result != OUTBOX_SETTLED)
-                mark_done(held, msg_of(&reply->items[i].id));
+        int left = 0;
+        for (int i = 0; i < held->count; i++) {
+            bool meant = held->items[i].out && held->items[i].state == state;
+            held->items[i].out = held->items[i].out && !meant;
+            held->items[i].doubt = held->items[i].doubt || meant;
+            if (meant && fine)
+                held->items[i].state = GONE;
+            else if (meant && state == SETTLING)
+                held->items[i].state = HELD;
+            else if (meant)
+                held->eject_us = world->now_us + REPEAT_US;
+            left += held->items[i].state != GONE;
         }
-        held->calls -= named;
-        held->doubt = held->doubt && held->calls > 0;
-        if (held->left > 0) {
+        if (left > 0) {
             at = &held->next;
             continue;
         }
@@ -355,16 +380,42 @@ static void learn(struct world *world, struct life *life, const struct sim_event
     }
 }
 
+static void tell_failed(struct world *world, struct life *life, int which)
+{
+    if (life->waits[which].kind == OB_ACTION_NONE)
+        return;
+    life->waits[which].kind = OB_ACTION_NONE;
+    life->failures++;
+    sim_tell(world, life, &(struct ob_event){.kind = which ? OB_EVENT_EXTEND_FAILED : OB_EVENT_SETTLE_FAILED});
+}
+
+static void ejected(struct world *world, struct life *life, bool fine)
+{
+    uint32_t uid = life->uid;
+    life->ejecting = false;
+    learn(world, life, fine, EJECTING);
+    for (int i = 0; i < 2 && !fine && life->core && life->uid == uid; i++)
+        tell_failed(world, life, i);
+    if (!fine)
+        post_eject(world, life, REPEAT_US);
+    if (life->core && life->uid == uid)
+        async_go_on(world, life);
+}
+
 void async_reply(struct world *world, struct life *life, struct sim_event *reply)
 {
     static const enum ob_event_kind kinds[][2] = {{OB_EVENT_CLAIMED, OB_EVENT_CLAIM_FAILED},
                                                   {OB_EVENT_SETTLED, OB_EVENT_SETTLE_FAILED},
                                                   {OB_EVENT_EXTENDED, OB_EVENT_EXTEND_FAILED}};
     bool fine = !reply->failed;
-    if (fine && reply->parts)
-        learn(world, life, reply);
-    if (reply->call == CALL_EJECT)
+    if (reply->call == CALL_EJECT) {
+        ejected(world, life, fine);
         return;
+    }
+    if (reply->call == CALL_SETTLE) {
+        life->settling = false;
+        learn(world, life, fine, SETTLING);
+    }
     sim_say(world, "r%d hears: %s", life->slot, ob_event_name(kinds[reply->call][reply->failed]));
     life->failures += reply->failed;
     if (reply->call == CALL_CLAIM)
@@ -377,5 +428,8 @@ void async_reply(struct world *world, struct life *life, struct sim_event *reply
     struct outbox_settle *items = reply->call == CALL_SETTLE ? life->settles : life->extends;
     for (int i = 0; i < reply->count && fine; i++)
         items[i].result = reply->items[i].result;
+    uint32_t uid = life->uid;
     sim_tell(world, life, &(struct ob_event){.kind = kinds[reply->call][reply->failed]});
+    if (life->core && life->uid == uid)
+        async_go_on(world, life);
 }

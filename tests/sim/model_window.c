@@ -29,69 +29,51 @@ void window_page(struct world *world, struct sim_event *call)
 
 /* ---- settle ---- */
 
-/* Whether the relay asked for something: otherwise it is ejected behind its back. */
-static bool is_asked(const struct sim_event *call, const struct outbox_settle *item)
-{
-    return item < call->items + call->count;
-}
-
-/* The window is not ours any more, or this item is settled: what an earlier call did counts. A row of the queue under the same
- * attempt is what became of it, by an eject or a repair. */
-static void settle_again(struct world *world, struct sim_event *call, struct outbox_settle *item,
-                         const struct part *part)
-{
-    const struct msg *msg = &world->msgs[msg_of(&item->id)];
-    const struct attempt *attempt = attempt_of(world, msg->index, attempt_of_token(item->token));
-    bool row = store_has_row(msg) && msg->status == MSG_LEASED && msg->attempt == attempt_of_token(item->token);
-    if (part->again && row && is_asked(call, item) && !OB_MUTANT(LOG_AGAIN_DROPS))
-        store_settle(world, call, item);
-    else
-        item->result = part->again && (row || (attempt->outcome && attempt->outcome != OUTBOX_LOST))
-                           ? OUTBOX_SETTLED
-                           : OUTBOX_SETTLE_LOST;
-}
-
-static void settle_row(struct world *world, struct sim_event *call, struct outbox_settle *item, const struct part *part,
-                       struct window *window)
+static void settle_row(struct world *world, struct sim_event *call, struct outbox_settle *item, struct window *window)
 {
     struct msg *msg = &world->msgs[msg_of(&item->id)];
     bool counts = log_unsettled(msg) || OB_MUTANT(LOG_NO_FENCE);
-    if (OB_MUTANT(LOG_EJECTS_ALL) && part->under_way) /* a row of the queue for what was delivered */
+    bool returns =
+        OB_MUTANT(LOG_EJECTS_ALL) && call->call == CALL_EJECT; /* a row of the queue for what was delivered */
+    item->result = OUTBOX_SETTLED;
+    if (counts || returns) {
         msg->status = MSG_LEASED;
-    if (counts || (OB_MUTANT(LOG_EJECTS_ALL) && part->under_way)) {
         msg->windowed = false;
+        msg->attempt = attempt_of_token(item->token);
         msg->until_us = sim_store_now(world) + world->plan.machine.lease_us;
-        if (OB_MUTANT(LOG_NO_FENCE))
-            msg->status = MSG_LEASED, msg->attempt = attempt_of_token(item->token);
-        item->result = OUTBOX_SETTLED;
-        if (is_asked(call, item))
+        if (call->call == CALL_SETTLE)
             store_settle(world, call, item);
-    } else {
-        settle_again(world, call, item, part);
     }
     window->remaining -= counts || OB_MUTANT(LOG_COUNTS_TWICE);
     if (window->remaining <= 0 || OB_MUTANT(LOG_CLOSES_EARLY))
         window->open = false;
 }
 
+/* Without `again` nobody looks: a row is there twice, and the transaction fails. */
+static bool collides(struct world *world, const struct sim_event *call)
+{
+    for (int i = 0; i < call->count; i++) {
+        const struct part *part = &call->parts[i];
+        if (part->found && !part->again && !log_unsettled(&world->msgs[msg_of(&call->items[i].id)]) &&
+            !OB_MUTANT(LOG_NO_FENCE) && !OB_MUTANT(LOG_EJECTS_ALL))
+            return true;
+    }
+    return false;
+}
+
 bool window_settle(struct world *world, struct sim_event *call)
 {
-    /* Without `again` nobody looks: the row is there twice, and the transaction fails. */
-    for (int i = 0; i < call->count + call->extra; i++) {
-        const struct part *part = &call->parts[i];
-        if (part->window && !part->again && !OB_MUTANT(LOG_NO_FENCE) && !OB_MUTANT(LOG_EJECTS_ALL) &&
-            find(world, part->shard, part->id, part->nonce) && !log_unsettled(&world->msgs[msg_of(&call->items[i].id)]))
-            return false;
-    }
-    for (int i = 0; i < call->count + call->extra; i++) {
+    for (int i = 0; i < call->count; i++) {
         struct part *part = &call->parts[i];
         part->found = part->window ? find(world, part->shard, part->id, part->nonce) : NULL;
     }
-    for (int i = 0; i < call->count + call->extra; i++) {
+    if (collides(world, call))
+        return false;
+    for (int i = 0; i < call->count; i++) {
         if (call->parts[i].found)
-            settle_row(world, call, &call->items[i], &call->parts[i], call->parts[i].found);
-        else if (call->parts[i].window)
-            settle_again(world, call, &call->items[i], &call->parts[i]);
+            settle_row(world, call, &call->items[i], call->parts[i].found);
+        else if (call->parts[i].window) /* it is not ours any more: again, that may have been our own doing */
+            call->items[i].result = call->parts[i].again ? OUTBOX_SETTLED : OUTBOX_SETTLE_LOST;
     }
     return true;
 }

@@ -67,7 +67,7 @@ static const struct {
     ROW(LOG_REPAIRS_ONE, "the repair of a window puts back one row"),
     ROW(LOG_NO_FENCE, "a window is settled whoever holds it"),
     ROW(LOG_COUNTS_TWICE, "a settle that is repeated counts twice"),
-    ROW(LOG_AGAIN_DROPS, "a settle that is repeated is dropped where an eject without an answer came before it"),
+    ROW(LOG_AGAIN_DROPS, "an outcome is told to the window though an eject without an answer may have emptied it"),
     ROW(LOG_EJECTS_ALL, "what is settled already becomes a row of the queue when the rest does"),
     ROW(LOG_CLOSES_EARLY, "a window is closed while rows of it are unsettled"),
     ROW(LOG_OVERTAKES, "a row goes to the queue while one of its key before it is in the window"),

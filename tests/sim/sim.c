@@ -347,7 +347,7 @@ static void dispatch(struct world *world, struct sim_event *event)
     case SIM_COMMIT: tx_commit(world, event->index); break;
     case SIM_EJECT:
         if (mine)
-            async_eject(world, life, event->index);
+            async_go_on(world, life);
         break;
     case SIM_TICK:
         if (mine)

@@ -130,25 +130,28 @@ struct log {
     int cluster;
 };
 
-/* How an item of a settle or an extend goes to the store: as a row of the queue, or as a part of a window. */
+/* How an item of a call goes to the store: as a row of the queue, or as a part of a window. */
 struct part {
-    bool window, again, under_way; /* under way: becomes a leased row of the queue */
+    bool window, again;
     int serial, shard;
     int64_t id;
     uint64_t nonce;
     struct window *found; /* while it is carried out */
 };
 
-/* A window as its relay knows it. */
+/* A window as its relay knows it: see src/store/pg/log.h. */
+enum held_state { HELD, SETTLING, EJECTING, GONE };
+
 struct held {
     struct held *next;
-    int serial, shard, count, left, calls;
-    int64_t id;
+    int serial, shard, count;
+    int64_t id, eject_us; /* when, by the clock of the world */
     uint64_t nonce;
-    bool ejected, doubt;
     struct {
         int msg, attempt;
-        bool done;
+        enum held_state state;
+        bool out;   /* in a call that is not answered */
+        bool doubt; /* a call with it failed, and may have been carried out all the same */
     } items[];
 };
 
@@ -166,6 +169,8 @@ struct life {
     int stop_failures; /* when it was told to stop; -1: it was not */
     bool claiming;
     struct held *held;
+    struct ob_action waits[2]; /* a settle, an extend: until a window is ejected; NONE */
+    bool ejecting, settling;   /* a call about windows is out */
     int serials, claims;
     bool queued, busy;                       /* what the last take said */
     int64_t line_us;                         /* calls that settle are carried out in order: the last one then */
@@ -250,7 +255,7 @@ struct sim_event {
     int limit, run;
     bool only, prefetch, shut[DESTS];
     int64_t lease_us;
-    int count, extra; /* extra: items after those of the machine */
+    int count;
     struct outbox_settle *items;
     struct part *parts; /* like items */
     int64_t asked_us;   /* by the clock of the machine */
@@ -363,7 +368,7 @@ bool window_settle(struct world *world, struct sim_event *call); /* false: the t
 
 void async_claim(struct world *world, struct life *life, const struct ob_action *action);
 void async_settle(struct world *world, struct life *life, const struct ob_action *action);
-void async_eject(struct world *world, struct life *life, int serial);
+void async_go_on(struct world *world, struct life *life); /* with ejects that are due, and what waits for them */
 void async_execute(struct world *world, struct sim_event *call);
 void async_reply(struct world *world, struct life *life, struct sim_event *reply);
 void async_forget(struct life *life); /* the process is gone */

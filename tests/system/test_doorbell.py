@@ -175,7 +175,7 @@ def test_a_silent_producer_that_commits_late_is_noticed(db, relay, hears):
     producer.commit()
     assert not hears()
     assert relay.until("calm") == ["fence"]
-    assert db.sql("select count(*) from outbox.queue") == [(1,)]
+    assert db.sql("select count(*) from outbox.message") == [(1,)]
     assert relay.wait(50)[0] == "not"
     producer.close()
 
@@ -324,6 +324,30 @@ def test_a_dead_relay_leaves_no_silence(db, relay, hears):
         eventually(lambda: locks(db, granted=True) == [], "the server has noticed")
     put(db)
     assert hears()
+
+
+def test_nobody_rings_for_nobody(db):
+    """N4: without a listener no commit pays for NOTIFY; who listens says so with a lock."""
+    with db.connect(autocommit=True) as conn:
+        conn.execute("listen " + conn.execute("select outbox.doorbell_channel()").fetchone()[0])
+        heard = []
+        conn.add_notify_handler(heard.append)
+        put(db)
+        conn.execute("select 1")
+        assert heard == []
+        conn.execute("select pg_advisory_lock_shared(outbox.doorbell_class(), -1)")
+        put(db)
+        conn.execute("select 1")
+        assert len(heard) == 1
+        with Bell(db) as relay:
+            relay.sleep()
+            conn.execute("select pg_advisory_unlock_shared(outbox.doorbell_class(), -1)")
+            put(db)
+            assert relay.wait(10000)[0] == "rang"
+            relay.get_busy()
+            relay.until("calm")  # its unlock has let go of that lock, too, and taken it again
+            put(db)
+            assert relay.wait(10000)[0] == "rang"
 
 
 # ---- some topics only ----

@@ -51,4 +51,5 @@ def test_more_work_is_told():
         "pg_log.fresh: expected None, counted 2.0", "pg_log.gone: expected 1.0, counted None",
         "pg_log.wal: expected 100.0, counted 121.0 (+21 %)"]
     assert guard.differences("pg_log", {"wal": 100.0}, {"wal": 80.0}) != []
+    assert guard.differences("pg_log", {"take_statements": 12.0}, {"take_statements": 13.0}) != []
     assert guard.differences("core", {"allocations": 1.0}, {"allocations": 2.0}) != []

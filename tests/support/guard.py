@@ -15,7 +15,7 @@ from support.relay import Relay
 
 EXPECTED = os.path.join(ROOT, "tests", "guard", "expected.json")
 BATCH, BATCHES, WARM = 500, 4, 2
-# Figures may be so much larger than expected before a test fails, and so much smaller before it asks for --accept.
+# By how much a count may differ, of what is expected. Statements do not depend on anything: one more of a dozen is seen.
 TOLERANCE = {"core": 0.05, "sqlite": 0.05, "pg_enqueue": 0.1, "pg_log": 0.1, "pg_queue": 0.1, "pg_relay": 0.5}
 
 
@@ -46,7 +46,7 @@ def differences(group, expected, figures):
         want, got = expected.get(name), figures.get(name)
         if want is None or got is None:
             lines.append("%s.%s: expected %s, counted %s" % (group, name, want, got))
-        elif abs(got - want) > TOLERANCE[group] * want + 0.011:
+        elif abs(got - want) > (0.03 if name.endswith("statements") else TOLERANCE[group]) * want + 0.011:
             more = " (%+.0f %%)" % (100 * (got / want - 1)) if want else ""
             lines.append("%s.%s: expected %s, counted %s%s" % (group, name, want, got, more))
     return lines

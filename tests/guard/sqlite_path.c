@@ -119,7 +119,8 @@ int main(int argc, char **argv)
     enqueue(db, "enqueue_key", "INSERT INTO outbox (topic, payload, key) VALUES ('t', printf('{\"id\": %d}', ?1), 'k')",
             count);
     enqueue(db, "enqueue_dedupe",
-            "INSERT INTO outbox (topic, payload, dedupe_key) VALUES ('t', printf('{\"id\": %d}', ?1), 'd' || ?1)", count);
+            "INSERT INTO outbox (topic, payload, dedupe_key) VALUES ('t', printf('{\"id\": %d}', ?1), 'd' || ?1)",
+            count);
     sqlite3_close(db);
     return 0;
 }

@@ -108,7 +108,9 @@ class Counter:
         text = self.texts.setdefault(name, statement(name))
         count = max(map(int, re.findall(r"%\(p(\d+)\)s", text)))
         values = {"p%d" % (i + 1): params[i] if i < len(params) else None for i in range(count)}
-        return self.conn.execute(text, values, prepare=True).fetchall()
+        from psycopg.rows import dict_row
+        with self.conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(text, values, prepare=True).fetchall()
 
     def wal(self):
         return self.conn.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')").fetchone()[0]
@@ -165,13 +167,13 @@ def pg_log(counter):
             rows["page"] = counter.run("page", number)
 
         def settle():
-            shard, window = rows["window"][:2]
-            ids = [row[0] for row in rows["page"]]
-            counter.run("settle_window", [shard], [window], [number], [0], [1] * len(ids), ids, [1] * len(ids), None, None,
+            window = rows["window"]
+            ids = [row["id"] for row in rows["page"]]
+            counter.run("settle_window", [window["shard"]], [window["id"]], [number], [0], [1] * len(ids), ids, [1] * len(ids), None, None,
                         None, None, None, [1000] * len(ids), None, None, "guard", "30s", False)
         for name, step in (("take", take), ("page", page), ("settle", settle)):
             parts[name].append(counter.count(step, 1))
-        assert rows["window"][2] == len(rows["page"]) == BATCH, rows["window"]
+        assert rows["window"]["size"] == len(rows["page"]) == BATCH, rows["window"]
 
     fill(counter, BATCH * (WARM + BATCHES), "log")
     for i in range(WARM + BATCHES):
@@ -191,8 +193,8 @@ def pg_queue(counter):
 
         def settle():
             got = rows["claim"]
-            counter.run("settle", [row[0] for row in got], [row[1] for row in got], [1] * len(got), None, None, None, None, None,
-                        [1000] * len(got), [row[24] for row in got], "guard")
+            counter.run("settle", [row["id"] for row in got], [row["token"] for row in got], [1] * len(got), None, None, None, None, None,
+                        [1000] * len(got), [row["place"] for row in got], "guard")
         for name, step in (("claim", claim), ("settle", settle)):
             parts[name].append(counter.count(step, 1))
         assert len(rows["claim"]) == BATCH

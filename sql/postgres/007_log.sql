@@ -344,6 +344,30 @@ begin
 end
 $$;
 
+-- Whether one topic or tenant holds up the others of this shard: its first message has waited for half a second, at the pace of
+-- the last windows it will take a second or more to get through what is there, and there are others. Then all of it had better
+-- be in the queue, where each gets its turn. Looked at only while pages are full.
+create function @schema@.is_flooded(w @schema@.log_window, v_now timestamptz) returns boolean
+    language plpgsql
+as $$
+declare
+    m record;
+    v_pace double precision; -- messages a second
+begin
+    select x.created_at, x.pos, x.lane, x.tenant_id into m from @schema@.message x
+     where x.shard = w.shard and (x.ord, x.pos) > (w.from_ord, w.from_pos) and x.pos > w.base
+     order by x.ord, x.pos limit 1;
+    if m.created_at > v_now - interval '0.5 s'
+            or m.tenant_id is null and not exists (select from @schema@.lane l where l.id <> m.lane) then
+        return false;
+    end if;
+    select sum(k.size) / greatest(extract(epoch from v_now - min(k.taken_at)), 0.001) into v_pace
+      from @schema@.log_window k where k.shard = w.shard and k.id >= w.id - 16 and k.size > 0 and k.taken_at > v_now - interval '10 s'
+    having count(*) >= 4;
+    return coalesce((pg_sequence_last_value('@schema@.pos'::regclass) - m.pos) / v_pace > 1, false);
+end
+$$;
+
 -- Opens the next window of a shard. size 0: there is none for this taker; busy: another is at it. admitted: how many went to the
 -- queue instead; where admitting, all do. per_key: so many of a key at most, then the window ends.
 create function @schema@.take_from(p_shard int, worker text, most int, lease interval, p_nonce bigint, max_bytes bigint, per_key int,
@@ -445,6 +469,11 @@ begin
         end if;
         if not v_stragglers then
             p := @schema@.read_page(w, false, null, v_most);
+        end if;
+        if p.count = v_most and not admitting and @schema@.is_flooded(w, v_now) then
+            admitting := true;
+            v_most := 5000;
+            p := @schema@.read_page(w, v_stragglers, v_running, v_most);
         end if;
         if p.count > 0 and not admitting then
             w.to_ord := case when p.count = v_most then p.ord when v_stragglers then v_first else top_ord end;

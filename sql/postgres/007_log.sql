@@ -227,6 +227,7 @@ declare
     v_now constant timestamptz := clock_timestamp();
     v_pos constant bigint := coalesce(pg_sequence_last_value('@schema@.pos'::regclass), 0);
     v_calm boolean;
+    v_next xid8;
 begin
     busy := false;
     if v_pos = (select q.pos from @schema@.log_quiet q) then
@@ -234,8 +235,9 @@ begin
     end if;
     select array_agg(x.shard order by (x.shard + 1 + turn) % 9) filter (where x.ended or x.waiting and not x.taken),
            coalesce(bool_or(x.waiting and x.taken and not x.ended), false),
-           not bool_or(x.ended or x.waiting or x.taken) and pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot())
-      into ready, busy, v_calm
+           not bool_or(x.ended or x.waiting or x.taken) and pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot()),
+           pg_snapshot_xmax(pg_current_snapshot())
+      into ready, busy, v_calm, v_next
       from (select s.shard, s.shard >= 0 and t.open as taken,
                    case when s.shard >= 0 then t.open and t.until <= v_now
                         else t.swept < v_now - interval '0.5 s' and exists (select from @schema@.log_window k
@@ -253,8 +255,11 @@ begin
     if v_calm and not exists (select from @schema@.log_shard s
             cross join lateral (select k.floor from @schema@.log_window k where k.shard = s.shard order by k.id desc limit 1) t
             cross join lateral (select from @schema@.log_window k where k.shard = s.shard and k.id >= t.floor and k.open) k) then
-        update @schema@.log_quiet q set pos = v_pos
-         where q.ctid = any (array(select x.ctid from @schema@.log_quiet x for update skip locked));
+        -- A snapshot does not know of those whose numbers are higher than that of the last that ended. Our own number tells.
+        if pg_current_xact_id() = v_next then
+            update @schema@.log_quiet q set pos = v_pos
+             where q.ctid = any (array(select x.ctid from @schema@.log_quiet x for update skip locked));
+        end if;
     end if;
 end
 $$;

@@ -295,7 +295,7 @@ class Run:
             settled = min(hold.delivered[one] for hold in given[one])
             if any(hold.start < settled for hold in given[next_one] if hold not in given[one] and not hold.ended):
                 found.append("order %s %s" % (one, next_one))
-        unrecorded = self.drainer.query("select count(*) from unnest(%s::uuid[]) t(id) where (select count(*) from outbox.attempt a "
+        unrecorded = self.drainer.query("select count(*) from unnest(%s::uuid[]) t(id) where (select count(*) from outbox.attempt_stored a "
                                         "where a.message_id = t.id and a.outcome = 1) <> 1", list(wanted.values()))[0][0]
         left = self.drainer.query("select (select count(*) from outbox.queue), (select count(*) from outbox.log_window where open)")[0]
         if unrecorded:

@@ -86,7 +86,7 @@ def drain(conn, patience=60):
 
 def undelivered(conn):
     return {row[0] for row in conn.execute(
-        "select m.id from outbox.message m where not exists (select from outbox.attempt a where a.message_id = m.id and a.outcome = 1) "
+        "select m.id from outbox.message m where not exists (select from outbox.attempt_stored a where a.message_id = m.id and a.outcome = 1) "
         "and not exists (select from outbox.dead d where d.id = m.id)")}
 
 

@@ -551,7 +551,7 @@ class Storm:
             if sid is not None:
                 keys[sid].append(seq)
         late, = self.database.sql("select count(*) from outbox.message where xid is not null")[0]
-        unrecorded, = self.database.sql("select count(*) from (select from outbox.message m left join outbox.attempt a on a.message_id = m.id "
+        unrecorded, = self.database.sql("select count(*) from (select from outbox.message m left join outbox.attempt_stored a on a.message_id = m.id "
                                         "and a.outcome = 1 where not exists (select from outbox.dead d where d.id = m.id) "
                                         "group by m.id having count(a.message_id) <> 1) x")[0]
         return {"messages": len(there), "late": late, "keys": len(keys), "dead": len(dead),

@@ -237,7 +237,7 @@ class Storm:
         for seqs in keys.values():
             times = [first[seqs[s]] for s in sorted(seqs) if seqs[s] in first]
             reordered += sum(a > b for a, b in zip(times, times[1:]))
-        rewritten = self.database.sql("select count(*) from (select message_id from outbox.attempt group by message_id "
+        rewritten = self.database.sql("select count(*) from (select message_id from outbox.attempt_stored group by message_id "
                                       "having count(*) <> count(distinct attempt_no)) x")[0][0]
         return {"committed": len(sent), "accepted": sum(map(len, accepted.values())), "keys": len(keys),
                 "duplicates": sum(len(t) - 1 for t in accepted.values()), "dead": len(dead), "lost": len(lost),

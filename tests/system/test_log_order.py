@@ -72,3 +72,16 @@ def test_a_delay_behind_another_of_its_key(conn, run):
     assert conn.execute("select seq from outbox.claim('w', 10, run => %s)", (run,)).fetchall() == [(1,)]
     assert conn.execute("select outbox.ack(array[id], array[1::bigint]) from outbox.message where seq = 1").fetchall()
     assert conn.execute("select seq from outbox.claim('w', 10, run => %s)", (run,)).fetchall() == []
+
+
+def test_a_transaction_that_runs_while_all_is_quiet(db, conn):
+    """N7: its message is found when it commits, also if nothing else happens. While it runs, every look finds nothing to do."""
+    for number in range(1, 6):
+        with db.connect() as producer:
+            producer.execute("select outbox.enqueue('t', '1')")
+            assert take(conn, number * 10)[1] == []
+            producer.commit()
+        window, ids = take(conn, number * 10 + 1)
+        assert len(ids) == 1, "round %d" % number
+        settle(conn, window, ids, [1])
+        assert take(conn, number * 10 + 2)[1] == []

@@ -728,6 +728,7 @@ declare
     v_holders text[];
     v_own int := 0; -- windows that are ours
     v_dead uuid[];
+    v_unknown uuid[];
     r record;
     x record;
 begin
@@ -803,9 +804,10 @@ begin
         for r in select s.id, s.result, s.dead from @schema@.settle(x.ids, x.tokens, x.outcomes, x.codes, x.errors, x.refs, x.outputs,
                         x.delays, x.latencies, null, true, null, x.budgets) s loop
             if r.result <> 'ok' then
-                raise exception 'message % was not leased', r.id;
+                v_unknown := v_unknown || r.id; -- erased meanwhile
+            else
+                v_dead := v_dead || r.id;
             end if;
-            v_dead := v_dead || r.id;
         end loop;
     end if;
 
@@ -835,10 +837,11 @@ begin
     end loop;
 
     return query
-        select u.ordinality::int, case when v_since[u.w] is not null or u.id = any (v_settled) then 'ok' else 'lost' end,
+        select u.ordinality::int, case when u.id = any (v_unknown) then 'unknown'
+                                       when v_since[u.w] is not null or u.id = any (v_settled) then 'ok' else 'lost' end,
                u.id = any (v_dead) or u.id = any (v_settled) and exists (select from @schema@.dead d where d.id = u.id)
           from unnest(ids, item_windows) with ordinality u(id, w, ordinality)
-         where v_since[u.w] is null or u.id = any (v_dead) or u.id = any (v_settled)
+         where v_since[u.w] is null or u.id = any (v_dead) or u.id = any (v_settled) or u.id = any (v_unknown)
          order by 1;
 end
 $$;

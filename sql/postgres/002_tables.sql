@@ -1,4 +1,4 @@
--- Tables.
+-- Tables: all that an upgrade keeps. What the later files create is code, and is created anew (see upgrade/).
 --
 --   message   immutable; written once, never updated; partitioned by its time-ordered id, so retention is a DROP.
 --             Read by the index message_log it is the log: messages in the order of their commits, see 007_log.sql
@@ -323,6 +323,54 @@ create table @schema@.maintenance (
     name text primary key
 );
 insert into @schema@.maintenance values ('purge');
+
+-- One row per running relay, written by the relay itself every few seconds.
+create table @schema@.relay (
+    worker     text primary key,
+    host       text,
+    pid        int,
+    version    text,
+    state      text not null,
+    started_at timestamptz not null,
+    seen_at    timestamptz not null,
+    every      interval not null check (every > '0'), -- between two beats
+    info       jsonb
+) with (fillfactor = 50);
+
+-- Settings of relays that an operator changed while they ran; they override the configuration file.
+create table @schema@.tuning (
+    name   text primary key,
+    value  text not null,
+    at     timestamptz not null default clock_timestamp(),
+    actor  text not null,
+    reason text
+);
+
+-- How many attempts were lost with their worker so far: claim counts them in a sequence, so no claim waits. A claim that is
+-- rolled back counts too.
+create sequence @schema@.repair;
+
+-- The append-only guard. Only retention and erasure pass it: they run as the owner, a role that nobody logs in as and
+-- that no setting can assume.
+create function @schema@.append_only() returns trigger
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if tg_op <> 'UPDATE' and current_user = @schema_text@ || '_owner' then
+        return old;
+    end if;
+    raise exception '% is append-only: % is refused', tg_table_name, tg_op using errcode = 'P0001',
+        hint = 'The record of what happened is never rewritten.';
+end
+$$;
+create trigger append_only before update or delete on @schema@.attempt for each row execute function @schema@.append_only();
+create trigger append_only_truncate before truncate on @schema@.attempt execute function @schema@.append_only();
+create trigger append_only_truncate before truncate on @schema@.attempt_default execute function @schema@.append_only();
+create trigger append_only before update or delete on @schema@.attempt_kept for each row execute function @schema@.append_only();
+create trigger append_only_truncate before truncate on @schema@.attempt_kept execute function @schema@.append_only();
+create trigger append_only before update or delete on @schema@.act for each row execute function @schema@.append_only();
+create trigger append_only_truncate before truncate on @schema@.act execute function @schema@.append_only();
 
 -- The larger columns are compressed with lz4 if the server supports it: version 14 or later, built with lz4. New
 -- partitions are created like their parent (make_period).

@@ -42,9 +42,16 @@ as $$
 declare
     v_spans constant record := @schema@.spans_of(array(select i from unnest(ids) i order by i));
 begin
-    insert into @schema@.dead
-    select m.*, q.attempts, q.spent, t.reason, t.code, t.error, v_now,
-           q.sid is not null and coalesce(n.on_dead, s.on_dead) = 'hold', q.max_attempts, q.by_sink
+    insert into @schema@.dead (
+        id, created_at, ord, pos, lane, seq, sid, xid, due, expires_at, tenant_id, bytes, shard, priority, max_attempts,
+        namespace, topic, key, dedupe_key, subject, recipient, correlation_id, content_type, headers, payload, body,
+        encoding, attempts, spent, reason, code, error, died_at, held, budget, by_sink)
+    select
+        m.id, m.created_at, m.ord, m.pos, m.lane, m.seq, m.sid, m.xid, m.due, m.expires_at, m.tenant_id, m.bytes, m.shard,
+        m.priority, m.max_attempts, m.namespace, m.topic, m.key, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
+        m.content_type, m.headers, m.payload, m.body, m.encoding,
+        q.attempts, q.spent, t.reason, t.code, t.error, v_now, q.sid is not null and coalesce(n.on_dead, s.on_dead) = 'hold',
+        q.max_attempts, q.by_sink
       from unnest(ids, reasons, codes, errors) t(id, reason, code, error)
       join @schema@.queue q on q.id = t.id
      cross join lateral (select * from @schema@.stored x

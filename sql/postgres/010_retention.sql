@@ -17,28 +17,6 @@
 -- The log is read from the partitions of message. So before one goes, what waits there is put into the queue; and while a window
 -- is open that has messages of it, it stays: they are read again if the window's worker does not come back.
 
--- The append-only guard. Only retention and erasure pass it: they run as the owner, a role that nobody logs in as and
--- that no setting can assume.
-create function @schema@.append_only() returns trigger
-    language plpgsql
-    set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if tg_op <> 'UPDATE' and current_user = @schema_text@ || '_owner' then
-        return old;
-    end if;
-    raise exception '% is append-only: % is refused', tg_table_name, tg_op using errcode = 'P0001',
-        hint = 'The record of what happened is never rewritten.';
-end
-$$;
-create trigger append_only before update or delete on @schema@.attempt for each row execute function @schema@.append_only();
-create trigger append_only_truncate before truncate on @schema@.attempt execute function @schema@.append_only();
-create trigger append_only_truncate before truncate on @schema@.attempt_default execute function @schema@.append_only();
-create trigger append_only before update or delete on @schema@.attempt_kept for each row execute function @schema@.append_only();
-create trigger append_only_truncate before truncate on @schema@.attempt_kept execute function @schema@.append_only();
-create trigger append_only before update or delete on @schema@.act for each row execute function @schema@.append_only();
-create trigger append_only_truncate before truncate on @schema@.act execute function @schema@.append_only();
-
 -- A new table may have rights from ALTER DEFAULT PRIVILEGES.
 create function @schema@.strip_rights(name text) returns void
     language plpgsql

@@ -54,7 +54,7 @@ class Member:
 
 def live(role, name, conninfo, log, stop_at):
     """Works until the time is up, through every loss of the connection."""
-    work = produce if role == "producer" else deliver
+    work = {"producer": produce, "worker": deliver, "taker": take}[role]
     fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     while time.monotonic() < stop_at:
         try:
@@ -119,11 +119,28 @@ def deliver(conn, name, fd):
                   [random.randint(0, 20000) for _ in outcomes])).fetchall()
 
 
+def take(conn, name, fd):
+    """One window of the log, delivered as a whole. log_storm.py has the trouble that there can be with windows."""
+    nonce = random.getrandbits(61) + 1
+    shard, ident, size = conn.execute("select shard, id, size from outbox.take(%s, 50, make_interval(secs => %s), %s)",
+                                      (name, LEASE, nonce)).fetchone()
+    if not size:
+        time.sleep(0.01)
+        return
+    rows = conn.execute("select id, payload->>'n', seq, key from outbox.window_messages where nonce = %s", (nonce,)).fetchall()
+    for row, number, seq, key in rows:
+        os.write(fd, b"%d %s %s %d %s %d\n" % (time.monotonic_ns(), str(row).encode(), number.encode(), seq or 0,
+                                               (key or "-").encode(), 1))
+    if rows:
+        conn.execute("select * from outbox.settle_window(array[%s::int], array[%s::bigint], array[%s::bigint], array[0], %s::int[], "
+                     "%s::uuid[], %s::int[])", (shard, ident, nonce, [1] * len(rows), [row[0] for row in rows], [1] * len(rows)))
+
+
 class Storm:
-    def __init__(self, server, database, folder, producers=3, workers=4, seed=1):
+    def __init__(self, server, database, folder, producers=3, workers=4, seed=1, takers=0):
         self.server, self.database, self.folder = server, database, folder
         self.random = random.Random(seed)
-        self.roles = ["producer"] * producers + ["worker"] * workers
+        self.roles = ["producer"] * producers + ["worker"] * workers + ["taker"] * takers
         self.members = []
         self.count = 0
         self.kills = collections.Counter()
@@ -162,7 +179,7 @@ class Storm:
     def backends(self):
         try:
             return [row[0] for row in self.database.sql(
-                "select pid from pg_stat_activity where application_name ~ '^(producer|worker)-' and state <> 'idle'")]
+                "select pid from pg_stat_activity where application_name ~ '^(producer|worker|taker)-' and state <> 'idle'")]
         except psycopg.Error:
             return []  # the server is coming up again
 

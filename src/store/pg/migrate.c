@@ -4,12 +4,13 @@
  *   1. One run at a time per schema: a session advisory lock is held from before the first check to the end.
  *   2. A migration and its row in the table of migrations commit together. The first migration creates that table.
  *   3. What was applied never changes: a checksum that differs, or a version that is not known here, stops the run
- *      before anything is touched. */
+ *      before anything is touched, unless there is an upgrade from it (upgrade.c). */
 #include "store/pg/pg.h"
 
 #include "base/alloc.h"
 #include "pg_migrations.h"
 #include "pg_statements.h"
+#include "store/pg/migrate.h"
 #include "store/pg/render.h"
 
 #include <stdio.h>
@@ -17,15 +18,6 @@
 #include <string.h>
 
 enum { TRIES = 5 };
-
-struct run {
-    PGconn *conn;
-    const char *schema;
-    struct ob_buf sql; /* the statement under way, rendered */
-    bool migrated;     /* the table of migrations exists */
-    bool *applied;     /* per embedded migration */
-    const char *role;  /* our role with the rights for this: the one to grant if they are missing */
-};
 
 static int version_of(const struct ob_sql_file *file)
 {
@@ -46,21 +38,21 @@ static const char *statement(const char *file)
     return ob_sql_find(ob_pg_statements, ob_pg_statements_count, file)->text;
 }
 
-static ob_code render(struct run *run, const char *text, struct outbox_error *err)
+static ob_code render(struct ob_migrate_run *run, const char *text, struct outbox_error *err)
 {
     ob_buf_reset(&run->sql);
     ob_pg_render(&run->sql, text, run->schema);
     return ob_buf_ok(&run->sql) ? OUTBOX_OK : ob_error_nomem(err);
 }
 
-static ob_code fail(struct run *run, const char *role, const PGresult *res, struct outbox_error *err)
+static ob_code fail(struct ob_migrate_run *run, const char *role, const PGresult *res, struct outbox_error *err)
 {
     return ob_pg_error(&(struct ob_pg_cause){.conn = run->conn, .schema = run->schema, .role = role}, res, err);
 }
 
 /* Runs a statement of the stmt folder; params may be NULL. With out, the caller owns the rows, in binary. */
-static ob_code query(struct run *run, const char *file, struct ob_pg_params *params, PGresult **out,
-                     struct outbox_error *err)
+ob_code ob_migrate_query(struct ob_migrate_run *run, const char *file, struct ob_pg_params *params, PGresult **out,
+                         struct outbox_error *err)
 {
     ob_code code = render(run, statement(file), err);
     if (code)
@@ -88,7 +80,7 @@ struct rights {
     const char *database, *user;
 };
 
-static ob_code refuse_rights(const struct run *run, const struct rights *rights, struct outbox_error *err)
+static ob_code refuse_rights(const struct ob_migrate_run *run, const struct rights *rights, struct outbox_error *err)
 {
     struct ob_buf text = OB_BUF_INIT;
     if (!rights->roles) {
@@ -119,7 +111,7 @@ static ob_code refuse_rights(const struct run *run, const struct rights *rights,
 }
 
 /* Checks and changes nothing. For a migration, checks the rights too. */
-static ob_code look(struct run *run, bool to_migrate, struct outbox_error *err)
+static ob_code look(struct ob_migrate_run *run, bool to_migrate, struct outbox_error *err)
 {
     struct ob_buf scratch = OB_BUF_INIT;
     struct ob_pg_params params;
@@ -127,7 +119,7 @@ static ob_code look(struct run *run, bool to_migrate, struct outbox_error *err)
     ob_pg_put_text(&params, run->schema);
     ob_pg_put_roles(&params, run->schema);
     PGresult *res = NULL;
-    ob_code code = query(run, "migrate_look.sql", &params, &res, err);
+    ob_code code = ob_migrate_query(run, "migrate_look.sql", &params, &res, err);
     ob_buf_fini(&scratch);
     if (code)
         return code;
@@ -147,13 +139,13 @@ static ob_code look(struct run *run, bool to_migrate, struct outbox_error *err)
     return code;
 }
 
-static ob_code take_lock(struct run *run, struct outbox_error *err)
+static ob_code take_lock(struct ob_migrate_run *run, struct outbox_error *err)
 {
     struct ob_buf scratch = OB_BUF_INIT;
     struct ob_pg_params params;
     ob_pg_params_init(&params, &scratch);
     ob_pg_put_text(&params, run->schema);
-    ob_code code = query(run, "migrate_lock.sql", &params, NULL, err);
+    ob_code code = ob_migrate_query(run, "migrate_lock.sql", &params, NULL, err);
     ob_buf_fini(&scratch);
     return code;
 }
@@ -176,13 +168,13 @@ static enum ob_migration_state state_of(const PGresult *res, int row, size_t kno
 }
 
 /* Reports every migration in order: those applied in the database, and those embedded here. */
-static ob_code walk(struct run *run, ob_migration_fn *fn, void *ctx, struct outbox_error *err)
+static ob_code walk(struct ob_migrate_run *run, ob_migration_fn *fn, void *ctx, struct outbox_error *err)
 {
     PGresult *res = NULL;
     struct ob_buf scratch = OB_BUF_INIT;
     struct ob_pg_params params;
     ob_pg_params_init(&params, &scratch);
-    ob_code code = run->migrated ? query(run, "migrate_applied.sql", &params, &res, err) : OUTBOX_OK;
+    ob_code code = run->migrated ? ob_migrate_query(run, "migrate_applied.sql", &params, &res, err) : OUTBOX_OK;
     ob_buf_fini(&scratch);
     if (code)
         return code;
@@ -206,7 +198,7 @@ static ob_code walk(struct run *run, ob_migration_fn *fn, void *ctx, struct outb
 }
 
 struct verdict {
-    struct run *run;
+    struct ob_migrate_run *run;
     struct outbox_error *err;
     ob_code code;
 };
@@ -234,7 +226,7 @@ static void judge(void *ctx, const struct ob_migration_row *row)
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-static ob_code record(struct run *run, size_t i, struct outbox_error *err)
+ob_code ob_migrate_record(struct ob_migrate_run *run, size_t i, struct outbox_error *err)
 {
     char name[64];
     name_of(&ob_pg_migrations[i], name);
@@ -244,14 +236,14 @@ static ob_code record(struct run *run, size_t i, struct outbox_error *err)
     ob_pg_put_int4(&params, version_of(&ob_pg_migrations[i]));
     ob_pg_put_text(&params, name);
     ob_pg_put_text(&params, ob_pg_migrations[i].sha256);
-    ob_code code = query(run, "migrate_record.sql", &params, NULL, err);
+    ob_code code = ob_migrate_query(run, "migrate_record.sql", &params, NULL, err);
     ob_buf_fini(&scratch);
     return code;
 }
 
-static ob_code execute(struct run *run, size_t i, struct outbox_error *err)
+ob_code ob_migrate_execute(struct ob_migrate_run *run, const struct ob_sql_file *file, struct outbox_error *err)
 {
-    ob_code code = render(run, ob_pg_migrations[i].text, err);
+    ob_code code = render(run, file->text, err);
     if (code)
         return code;
     PGresult *res = PQexec(run->conn, ob_buf_text(&run->sql));
@@ -259,7 +251,7 @@ static ob_code execute(struct run *run, size_t i, struct outbox_error *err)
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
         struct outbox_error cause;
         code = fail(run, "owner", res, &cause);
-        ob_error_set_sqlstate(err, code, cause.sqlstate, "migration %s: %s", ob_pg_migrations[i].name, cause.text);
+        ob_error_set_sqlstate(err, code, cause.sqlstate, "migration %s: %s", file->name, cause.text);
     }
     PQclear(res);
     return code;
@@ -276,28 +268,29 @@ static void tell_applied(const struct ob_migrate *how, size_t i)
 }
 
 /* Runs a migration and records it, in the open transaction. */
-static ob_code apply(struct run *run, size_t i, struct outbox_error *err)
+static ob_code apply(struct ob_migrate_run *run, size_t i, struct outbox_error *err)
 {
-    ob_code code = execute(run, i, err);
+    ob_code code = ob_migrate_execute(run, &ob_pg_migrations[i], err);
     if (!code && !run->migrated) {
-        code = query(run, "migrate_table.sql", NULL, NULL, err);
+        code = ob_migrate_query(run, "migrate_table.sql", NULL, NULL, err);
         run->migrated = code == OUTBOX_OK;
     }
-    return code ? code : record(run, i, err);
+    return code ? code : ob_migrate_record(run, i, err);
 }
 
 /* Runs the migrations from first up to, but not including, end in one transaction. */
-static ob_code step(struct run *run, const struct ob_migrate *how, size_t first, size_t end, struct outbox_error *err)
+static ob_code step(struct ob_migrate_run *run, const struct ob_migrate *how, size_t first, size_t end,
+                    struct outbox_error *err)
 {
     bool migrated = run->migrated;
-    ob_code code = query(run, "migrate_begin.sql", NULL, NULL, err);
+    ob_code code = ob_migrate_query(run, "migrate_begin.sql", NULL, NULL, err);
     for (size_t i = first; !code && i < end; i++)
         if (!run->applied[i])
             code = apply(run, i, err);
     if (!code)
-        code = query(run, how->dry_run ? "rollback.sql" : "commit.sql", NULL, NULL, err);
+        code = ob_migrate_query(run, how->dry_run ? "rollback.sql" : "commit.sql", NULL, NULL, err);
     if (code) {
-        (void)query(run, "rollback.sql", NULL, NULL, NULL);
+        (void)ob_migrate_query(run, "rollback.sql", NULL, NULL, NULL);
         run->migrated = migrated;
         return code;
     }
@@ -317,7 +310,7 @@ static bool worth_another_try(const struct outbox_error *err)
     return false;
 }
 
-static ob_code migrate(struct run *run, const struct ob_migrate *how, struct outbox_error *err)
+static ob_code migrate(struct ob_migrate_run *run, const struct ob_migrate *how, struct outbox_error *err)
 {
     struct outbox_error local;
     if (!err)
@@ -330,12 +323,19 @@ static ob_code migrate(struct run *run, const struct ob_migrate *how, struct out
         code = look(run, true, err);
     if (!code)
         code = ob_pg_check_foreign(run->conn, run->schema, run->migrated, how, err);
+    size_t count = ob_pg_migrations_count;
+    bool upgraded = false;
+    if (!code && run->migrated)
+        code = ob_migrate_upgrade(run, how->dry_run, &upgraded, err);
+    for (size_t i = 0; !code && upgraded && i < count; i++) {
+        tell_applied(how, i);
+        run->applied[i] = true;
+    }
     struct verdict verdict = {run, err, OUTBOX_OK};
-    if (!code)
+    if (!code && !upgraded)
         code = walk(run, judge, &verdict, err);
     if (!code)
         code = verdict.code;
-    size_t count = ob_pg_migrations_count;
     for (size_t i = 0; !code && i < count; i++) {
         int tries = 0;
         if (run->applied[i])
@@ -352,7 +352,7 @@ static ob_code migrate(struct run *run, const struct ob_migrate *how, struct out
 
 /* ---- entry points ------------------------------------------------------------------------------------------------ */
 
-static ob_code start(struct run *run, const char *conninfo, const struct ob_pg_options *options,
+static ob_code start(struct ob_migrate_run *run, const char *conninfo, const struct ob_pg_options *options,
                      struct outbox_error *err)
 {
     memset(run, 0, sizeof *run);
@@ -365,7 +365,7 @@ static ob_code start(struct run *run, const char *conninfo, const struct ob_pg_o
     return code;
 }
 
-static void finish(struct run *run)
+static void finish(struct ob_migrate_run *run)
 {
     PQfinish(run->conn);
     ob_buf_fini(&run->sql);
@@ -375,7 +375,7 @@ ob_code ob_pg_migrate(const char *conninfo, const struct ob_pg_options *options,
                       struct outbox_error *err)
 {
     static const struct ob_migrate plain;
-    struct run run;
+    struct ob_migrate_run run;
     ob_code code = start(&run, conninfo, options, err);
     if (!code)
         code = migrate(&run, how ? how : &plain, err);
@@ -386,7 +386,7 @@ ob_code ob_pg_migrate(const char *conninfo, const struct ob_pg_options *options,
 ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *options, ob_migration_fn *fn, void *ctx,
                              struct outbox_error *err)
 {
-    struct run run;
+    struct ob_migrate_run run;
     ob_code code = start(&run, conninfo, options, err);
     run.role = "relay"; /* reading the status never needs more, and the owner's role is granted to nobody */
     if (!code)
@@ -398,7 +398,7 @@ ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *o
 }
 
 /* The rows that a run would have written, as literals: names and checksums are our own and contain no quotes. */
-static ob_code print_record(struct run *run, void (*fn)(void *, const char *, const char *), void *ctx,
+static ob_code print_record(struct ob_migrate_run *run, void (*fn)(void *, const char *, const char *), void *ctx,
                             struct outbox_error *err)
 {
     ob_code code = render(run, statement("migrate_print.sql"), err);
@@ -419,7 +419,7 @@ static ob_code print_record(struct run *run, void (*fn)(void *, const char *, co
 ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, const char *name, const char *text), void *ctx,
                             struct outbox_error *err)
 {
-    struct run run = {.schema = schema ? schema : "outbox"};
+    struct ob_migrate_run run = {.schema = schema ? schema : "outbox"};
     ob_code code = ob_pg_schema_check(run.schema, err);
     for (size_t i = 0; !code && i < ob_pg_migrations_count; i++) {
         char name[64];

@@ -265,12 +265,14 @@ def test_relay_dies(crash_shop, tmp_path, point):
     relay = Relay(tmp_path, crash_shop.url, {"out": sink}, [{"sink": "out"}],
                   relay={"lease": "2s", "poll": "50ms", "batch": 8})
     try:
-        for turn in range(ROUNDS):
+        # Once where it ejects: what the dead one left is in the queue, and the next may have no window that is slow.
+        for turn in range(1 if point == "ejecting" else ROUNDS):
             sent += crash_shop.enqueue(len(KEYS) * 2, keys=KEYS)
             if point == "rebasing":
+                crash_shop.sql("SELECT outbox.rebase()")  # the last one may not have come to it
                 leave_windows(crash_shop)
                 crash_shop.sql("UPDATE outbox.log_window SET cluster = cluster - 1")
-            relay.start(OUTBOX_CRASH_AT="%s:%d" % (point, 1 if point == "rebasing" else 1 + turn % 4))
+            relay.start(OUTBOX_CRASH_AT="%s:%d" % (point, 1 + turn % 4 if point == "taken" else 1))
             assert relay.wait() == -signal.SIGKILL, relay.log()[-2000:]
     finally:
         relay.kill()

@@ -12,6 +12,8 @@ MUTANTS = {
                    ("log_range", "v_running := array(select pg_snapshot_xip(w.before));", "v_running := '{}';")],
     "late": [("read_page", "m.xid = any (running) and m.xid is not null", "false"),
              ("log_range", "m.xid = any (v_running) and m.xid is not null", "false")],
+    # Quiet: nobody has a number that the snapshot does not know.
+    "quiet": [("look", "if pg_current_xact_id() = v_next then", "if true then")],
     # Keys left out: those with rows in the queue, those with a message that is not due or of a lane left out.
     "left_keys": [("left_keys", "where exists (select from outbox.queue q where q.sid = k.sid)", "where false")],
     "denied_keys": [("left_keys", "or m.lane = any (w.denied)", "")],

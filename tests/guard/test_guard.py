@@ -52,4 +52,6 @@ def test_more_work_is_told():
         "pg_log.wal: expected 100.0, counted 121.0 (+21 %)"]
     assert guard.differences("pg_log", {"wal": 100.0}, {"wal": 80.0}) != []
     assert guard.differences("pg_log", {"take_statements": 12.0}, {"take_statements": 13.0}) != []
+    assert guard.differences("pg_relay", {"trips": 6.0}, {"trips": 3.0}) == []
+    assert guard.differences("pg_relay", {"trips": 6.0}, {"trips": 30.0}) != []
     assert guard.differences("core", {"allocations": 1.0}, {"allocations": 2.0}) != []

@@ -16,7 +16,7 @@ from support.relay import Relay
 EXPECTED = os.path.join(ROOT, "tests", "guard", "expected.json")
 BATCH, BATCHES, WARM = 500, 4, 2
 # By how much a count may differ, of what is expected. Statements do not depend on anything: one more of a dozen is seen.
-TOLERANCE = {"core": 0.05, "sqlite": 0.05, "pg_enqueue": 0.1, "pg_log": 0.1, "pg_queue": 0.1, "pg_relay": 0.5}
+TOLERANCE = {"core": 0.05, "sqlite": 0.05, "pg_enqueue": 0.1, "pg_log": 0.1, "pg_queue": 0.1, "pg_relay": 0.2}
 
 
 def read_expected():
@@ -46,6 +46,9 @@ def differences(group, expected, figures):
         want, got = expected.get(name), figures.get(name)
         if want is None or got is None:
             lines.append("%s.%s: expected %s, counted %s" % (group, name, want, got))
+        elif name == "trips":
+            if got > 3 * want:
+                lines.append("%s.%s: expected about %s, counted %s" % (group, name, want, got))
         elif abs(got - want) > (0.03 if name.endswith("statements") else TOLERANCE[group]) * want + 0.011:
             more = " (%+.0f %%)" % (100 * (got / want - 1)) if want else ""
             lines.append("%s.%s: expected %s, counted %s%s" % (group, name, want, got, more))
@@ -217,8 +220,8 @@ def summary(parts):
 
 
 def pg_relay(counter, database, folder):
-    """Round trips of a relay per 500 messages, and what a message costs in WAL from take to settle. How it cuts its batches
-    depends on the moment, hence the wide tolerance."""
+    """Round trips of a relay per 500 messages, and what a message costs in WAL from take to settle. How often it asks and how
+    it cuts its batches depends on the moment: 4 to 10 round trips on a busy machine. So only three times as many are told."""
     total = 10 * BATCH
     fill(counter, total, "log")
     relay = Relay(folder, database.url(), {"out": {"kind": "null"}}, [{"sink": "out"}], log={"level": "info"})

@@ -49,7 +49,7 @@ def differences(group, expected, figures):
         elif name == "trips":
             if got > 3 * want:
                 lines.append("%s.%s: expected about %s, counted %s" % (group, name, want, got))
-        elif abs(got - want) > (0.03 if name.endswith("statements") else TOLERANCE[group]) * want + 0.011:
+        elif abs(got - want) > (0.05 if name.endswith("statements") else TOLERANCE[group]) * want + 0.011:
             more = " (%+.0f %%)" % (100 * (got / want - 1)) if want else ""
             lines.append("%s.%s: expected %s, counted %s%s" % (group, name, want, got, more))
     return lines

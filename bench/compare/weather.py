@@ -19,6 +19,7 @@ NAME, TITLE, SHARE = "weather", "bad weather: a drain beside the same drain in c
 WHO = ("floor", "outbox", "outbox-keys", "pgmq-delete", "graphile-worker", "pg-boss", "river")
 BACKLOG = 5  # times the calm one
 RELAYS, CONNECTIONS = 16, 64
+SILENT = {"silent": 100, "timeout": "1s", "concurrency": 1000, "batch": 500}  # room for those that wait, beside the others
 
 
 @contextlib.contextmanager
@@ -80,7 +81,7 @@ def conditions(lab, system, filled, count):
     if system.ours or system.family in ("floor", "pgmq"):
         yield "64 workers", lambda: one(lab, system, filled, count, crowd=RELAYS if system.ours else CONNECTIONS)
     if system.ours:
-        yield "silent receiver", lambda: stormy(lab, system, filled, count, {"silent": 100, "timeout": "1s"})
+        yield "silent receiver", lambda: stormy(lab, system, filled, count, SILENT)
     if system.ours and system.keys:
         yield "poisoned key", lambda: stormy(lab, system, filled, count, {"refuse": "poison0"}, poison=count // 10)
 

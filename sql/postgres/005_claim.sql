@@ -527,10 +527,9 @@ begin
                    lateral (select coalesce(@schema@.allows(v_scope, m.lane), false) as allowed offset 0) x;
         end if;
     end if;
-    -- What is in the log comes into the queue first, unless the caller takes it from there. It is due since it was enqueued: before
-    -- the marks.
-    if claim.admit and @schema@.admit(greatest("limit", 500)) > 0 then
-        v_memory.swept_at := null;
+    -- What is in the log comes into the queue first, unless the caller takes it from there. It is due now: behind all marks.
+    if claim.admit then
+        v_fine := @schema@.admit(greatest("limit", 500), v_now) > 0;
     end if;
     v_depth := least(coalesce(v_memory.depth, 1), run, "limit");
     v_width := "limit" / v_depth;

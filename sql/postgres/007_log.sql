@@ -131,18 +131,22 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
         and @schema@.handed_out(m.lane, m.sid, m.due, m.expires_at, t.denied, t.keys, t.taken_at))) m
  where t.open and coalesce(current_setting('app.current_tenant_id', true), '') = '';
 
--- Puts messages of a window's range into the queue: those that were left out, or, where admitting, all.
+-- Puts messages of a window's range into the queue: those that were left out, or, where admitting, all. They are due since they
+-- were enqueued, or, in their order, up to v_at.
 -- The first of a key is not parked: what it waits for may be settled at this very moment, and that settle would not see it. A
 -- claim will park it. One behind another of this call is parked: nobody can settle a row that is not committed. But not one that
 -- is due later: whoever is parked waits for no time.
-create function @schema@.admit_range(w @schema@.log_window, admitting boolean) returns int
+create function @schema@.admit_range(w @schema@.log_window, admitting boolean, v_at timestamptz) returns int
     language plpgsql
 as $$
 declare
     v_count int;
 begin
     insert into @schema@.queue (id, lane, due, sid, seq, expires_at, tenant_id, bytes, max_attempts, prio, shard, parked)
-    select m.id, m.lane, least(coalesce(m.due, m.created_at), m.expires_at), m.sid, m.seq, m.expires_at, m.tenant_id, m.bytes,
+    select m.id, m.lane,
+           least(case when v_at is null then coalesce(m.due, m.created_at) else greatest(m.due,
+               v_at - (count(*) over () - row_number() over (order by m.ord, m.pos)) * interval '1 microsecond') end, m.expires_at),
+           m.sid, m.seq, m.expires_at, m.tenant_id, m.bytes,
            coalesce(m.max_attempts, n.max_attempts, s.max_attempts), m.priority, coalesce(m.sid % 16, -1),
            coalesce(lag(m.seq) over (partition by m.sid order by m.seq) = m.seq - 1 and (m.due is null or m.due <= w.taken_at), false)
       from @schema@.log_range(w) m
@@ -376,7 +380,7 @@ $$;
 -- Opens the next window of a shard. size 0: there is none for this taker; busy: another is at it. admitted: how many went to the
 -- queue instead; where admitting, all do. per_key: so many of a key at most, then the window ends.
 create function @schema@.take_from(p_shard int, worker text, most int, lease interval, p_nonce bigint, max_bytes bigint, per_key int,
-    s @schema@.scope, no_log boolean, admitting boolean, out id bigint, out size int, out complete boolean, out busy boolean, out admitted int, out taken_at timestamptz,
+    s @schema@.scope, no_log boolean, admitting boolean, v_at timestamptz, out id bigint, out size int, out complete boolean, out busy boolean, out admitted int, out taken_at timestamptz,
     out until timestamptz)
     language plpgsql
 as $$
@@ -518,7 +522,7 @@ begin
             w.purged := least(w.floor, w.id - 512);
         end if;
         if admitting then
-            admitted := @schema@.admit_range(w, true);
+            admitted := @schema@.admit_range(w, true, v_at);
         else
             if not s.open or no_log then
                 w.denied := @schema@.denied_lanes(w, s, no_log);
@@ -527,7 +531,7 @@ begin
                 w.keys := @schema@.left_keys(w, p.sids, p.special);
             end if;
             if w.denied is not null or w.keys is not null or p.special then
-                admitted := @schema@.admit_range(w, false);
+                admitted := @schema@.admit_range(w, false, null);
             end if;
             w.size := p.count - admitted;
             w.remaining := w.size;
@@ -621,7 +625,7 @@ begin
         foreach shard in array v_shards loop
             v_tried := v_tried + 1;
             v_step := @schema@.take_from(shard, worker, "limit", lease, nonce, max_bytes, greatest(run, "limit" / 8), v_scope, v_no_log,
-                false);
+                false, null);
             id := v_step.id;
             size := v_step.size;
             busy := busy or v_step.busy;
@@ -644,7 +648,7 @@ end
 $$;
 
 -- The next pieces of the log, of every shard that has any, into the queue: for those who claim. Returns how many messages.
-create function @schema@.admit(most int) returns bigint
+create function @schema@.admit(most int, at timestamptz default null) returns bigint
     language plpgsql
 as $$
 declare
@@ -653,7 +657,7 @@ declare
     v_count bigint := 0;
 begin
     foreach v_shard in array coalesce((@schema@.look(0)).ready, '{}') loop
-        v_step := @schema@.take_from(v_shard, null, most, null, null, null, null, null, false, true);
+        v_step := @schema@.take_from(v_shard, null, most, null, null, null, null, null, false, true, at);
         v_count := v_count + v_step.admitted;
     end loop;
     return v_count;

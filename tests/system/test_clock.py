@@ -71,7 +71,7 @@ def test_leases_and_delays_of_the_future_end(db, conn):
     past.purge(conn)
     assert conn.execute("SELECT payload FROM outbox.claim('w') ORDER BY 1").fetchall() == [
         ("claimed",), ("enqueued",), ("given back",)]
-    assert conn.execute("SELECT due BETWEEN now() + interval '50 min' AND now() + interval '70 min' FROM outbox.queue q JOIN "
+    assert conn.execute("SELECT q.due BETWEEN now() + interval '50 min' AND now() + interval '70 min' FROM outbox.queue q JOIN "
                         "outbox.message m USING (id) WHERE payload = '\"in an hour\"'").fetchone() == (True,)
     assert conn.execute("SELECT due FROM outbox.queue WHERE id = %s", (later,)).fetchone()[0].year == 2099
 

@@ -68,19 +68,20 @@ begin
         return query
             select m.* from @schema@.message m
              where m.shard = w.shard and m.ord = any (v_running) and m.xid is null and (m.ord, m.pos) > (w.from_ord, w.from_pos)
-               and (m.ord, m.pos) <= (w.to_ord, w.to_pos) and m.pos > w.base and pg_visible_in_snapshot(m.ord, w.upto)
+               and (m.ord, m.pos) <= (w.to_ord, w.to_pos) and m.pos > w.base and m.pos <= w.high and pg_visible_in_snapshot(m.ord, w.upto)
             union all
             select m.* from @schema@.message m
              where m.shard = w.shard and m.xid = any (v_running) and m.xid is not null and m.ord < v_first
                and (m.ord, m.pos) > (w.from_ord, w.from_pos) and (m.ord, m.pos) <= (w.to_ord, w.to_pos) and m.pos > w.base
-               and pg_visible_in_snapshot(m.xid, w.upto)
+               and m.pos <= w.high and pg_visible_in_snapshot(m.xid, w.upto)
             order by ord, pos;
         return;
     end if;
     return query
         select m.* from @schema@.message m
          where m.shard = w.shard and (m.ord, m.pos) > (w.from_ord, w.from_pos) and (m.ord, m.pos) <= (w.to_ord, w.to_pos)
-           and m.ord < pg_snapshot_xmax(w.upto) and m.pos > w.base and pg_visible_in_snapshot(coalesce(m.xid, m.ord), w.upto)
+           and m.ord < pg_snapshot_xmax(w.upto) and m.pos > w.base and m.pos <= w.high
+           and pg_visible_in_snapshot(coalesce(m.xid, m.ord), w.upto)
          order by m.ord, m.pos;
 end
 $$;
@@ -115,13 +116,13 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
  cross join lateral (
     (select * from @schema@.message m
       where t.plain and t.from_ord >= pg_snapshot_xmax(t.before) and m.shard = t.shard and (m.ord, m.pos) > (t.from_ord, t.from_pos)
-        and (m.ord, m.pos) <= (t.to_ord, t.to_pos) and m.ord < pg_snapshot_xmax(t.upto) and m.pos > t.base
+        and (m.ord, m.pos) <= (t.to_ord, t.to_pos) and m.ord < pg_snapshot_xmax(t.upto) and m.pos > t.base and m.pos <= t.high
         and pg_visible_in_snapshot(coalesce(m.xid, m.ord), t.upto)
       order by m.ord, m.pos limit t.size)
     union all
     (select * from @schema@.message m
       where not t.plain and t.from_ord >= pg_snapshot_xmax(t.before) and m.shard = t.shard and (m.ord, m.pos) > (t.from_ord, t.from_pos)
-        and (m.ord, m.pos) <= (t.to_ord, t.to_pos) and m.ord < pg_snapshot_xmax(t.upto) and m.pos > t.base
+        and (m.ord, m.pos) <= (t.to_ord, t.to_pos) and m.ord < pg_snapshot_xmax(t.upto) and m.pos > t.base and m.pos <= t.high
         and pg_visible_in_snapshot(coalesce(m.xid, m.ord), t.upto)
         and @schema@.handed_out(m.lane, m.sid, m.due, m.expires_at, t.denied, t.keys, t.taken_at)
       order by m.ord, m.pos limit t.size)

@@ -46,7 +46,6 @@ $$;
 create function @schema@.clear_log(part oid) returns text
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
-    set app.current_tenant_id = '' -- all tenants'
 as $$
 begin
     return case when not @schema@.log_needs(part) then null
@@ -60,7 +59,6 @@ $$;
 create function @schema@.clear_log_of_default() returns text
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
-    set app.current_tenant_id = '' -- all tenants'
 as $$
 declare
     v_default constant oid := '@schema@.message_default'::regclass;
@@ -83,7 +81,6 @@ $$;
 create function @schema@.clear_log_finally(part oid) returns void
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
-    set app.current_tenant_id = '' -- all tenants'
 as $$
 begin
     if @schema@.log_needs(part) then
@@ -274,7 +271,6 @@ $$;
 create function @schema@.sweep_leftovers(messages_before timestamptz, attempts_before timestamptz) returns bigint
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
-    set app.current_tenant_id = ''
 as $$
 declare
     v_before constant uuid := @schema@.uuid_at(messages_before);
@@ -535,13 +531,16 @@ create function @schema@.purge() returns table (action text, detail text, remove
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_tenant constant text := coalesce(current_setting('app.current_tenant_id', true), '');
     s @schema@.namespace;
     v_messages timestamptz;
     v_attempts timestamptz;
 begin
     perform @schema@.check_isolation();
+    perform set_config('app.current_tenant_id', '', true); -- it is for all tenants
     perform from @schema@.maintenance m where m.name = 'purge' for update skip locked;
     if not found then
+        perform set_config('app.current_tenant_id', v_tenant, true);
         return query select 'busy', 'another purge is at work', 0::bigint, false;
         return;
     end if;
@@ -576,6 +575,7 @@ begin
                 detail := format('messages of %s are being delivered; try again later', detail);
                 more := false;
             end if;
+            perform set_config('app.current_tenant_id', v_tenant, true);
             return next;
             return;
         exception when lock_not_available or deadlock_detected or check_violation then -- a row came into a default partition
@@ -583,6 +583,7 @@ begin
             perform pg_sleep(0.02 * v_try);
         end;
     end loop;
+    perform set_config('app.current_tenant_id', v_tenant, true);
     return query select 'wait', 'producers or relays hold the tables; try again later', 0::bigint, false;
 end
 $$;

@@ -176,17 +176,19 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
 
 -- Messages that are neither delivered nor dead, read from the queue and the log: fast however many others there are.
 create view @schema@.queued as
-select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
+select w.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
        case when w.until is null then 'pending' else 'processing' end as status, m.attempts, m.spent, m.max_attempts,
        m.max_attempts_from, m.deferred, m.priority, m.next_attempt_at, m.locked_by, m.locked_until, m.parked, m.redriven, m.last_code,
        m.last_error, m.dead_reason, m.created_at, m.updated_at, m.delivered_at, m.expires_at, m.headers,
        m.content_type, m.payload, m.body, m.encoding
-  from @schema@.messages m
-  join (select q.id, q.until from @schema@.queue q where not q.held
+  from (select q.id, q.until from @schema@.queue q where not q.held
         union all
         select l.id, null from @schema@.log_waiting l
         union all
-        select t.id, t.until from @schema@.log_taken t) w on w.id = m.id;
+        select t.id, t.until from @schema@.log_taken t
+        order by 1 desc) w
+ -- A message at a time, the newest first: a page of them needs only its own.
+ cross join lateral (select * from @schema@.messages x where x.id = w.id offset 0) m;
 
 create view @schema@.attempts with (security_barrier) as
 select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attempt_no, m.namespace, m.topic, a.tenant_id,

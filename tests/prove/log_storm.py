@@ -26,6 +26,7 @@ import os
 import random
 import signal
 import time
+import uuid
 
 import psycopg
 
@@ -132,7 +133,6 @@ class Producer(Actor):
 
     def begin(self):
         self.conn.execute("set outbox.doorbell = off; set lock_timeout = '8s'")
-        self.prepared = 0
 
     def message(self, key=None, **more):
         return {"topic": self.random.choice(TOPICS), "payload": {"by": self.name}, "max_attempts": 1000, "namespace": self.namespace,
@@ -220,8 +220,7 @@ class Producer(Actor):
         return self.send_many([self.message(key if self.random.random() < 0.5 else None) for _ in range(self.random.randint(20, 200))])
 
     def prepare(self):
-        self.prepared += 1
-        gid = "%s-%d-%d" % (self.name, os.getpid(), self.prepared)
+        gid = "%s-%s" % (self.name, uuid.uuid4())  # one may be left of before a crash
         ids = []
         for key in self.keys(2):
             ids += self.send(key)

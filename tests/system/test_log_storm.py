@@ -17,4 +17,4 @@ def test_n7_n2_s2_nothing_lost_reordered_or_invented_by_the_log(own_pg_server, t
     finally:
         storm.close()
     assert found["messages"] > 100 and found["window-ok"] > 20, found
-    assert log_storm.clean(found), found
+    assert log_storm.clean(found), dict(found)

@@ -193,7 +193,7 @@ def test_no_statement_means_a_planted_name(trapped, path):
                               "pg_prepared_statements p WHERE p.name = 'probe'").fetchone()
     with trapped.connect() as conn:
         conn.execute("SET search_path = evil, pg_catalog")
-        returns = "void" if text.startswith("insert") else "SETOF record"
+        returns = "void" if text.startswith(("insert", "delete")) else "SETOF record"
         conn.execute("CREATE FUNCTION public.probe(%s) RETURNS %s LANGUAGE sql BEGIN ATOMIC %s; END"
                      % (", ".join(types), returns, text))
         conn.execute("SET search_path = pg_catalog")

@@ -98,6 +98,7 @@ def test_nobody_ran_purge_for_long(db, conn):
 def test_what_was_put_aside_leaves(db, conn):
     """Y7 S1 V14: what fell into a default partition that was put aside is kept as long as the rest, erased like the rest,
     and its tables go when they are empty."""
+    conn.execute("SELECT outbox.configure('*', 'lane', 'queue')")
     for round in range(2):
         for suffix, in conn.execute("SELECT suffix FROM outbox.period").fetchall():
             for parent in ("message", "attempt"):

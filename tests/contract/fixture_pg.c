@@ -105,9 +105,10 @@ static void admin(const char *before, const char *name, const char *after)
 static void digest_of(const char *place, char text[TEXT_MAX])
 {
     PGconn *conn = pg_back_door(place);
-    PGresult *tables = PQexec(conn, "SELECT quote_ident(nspname) || '.' || quote_ident(relname) FROM pg_class c JOIN"
-                                    " pg_namespace n ON n.oid = c.relnamespace WHERE relkind = 'r' AND nspname IN"
-                                    " ('outbox', 'public') ORDER BY 1");
+    PGresult *tables = PQexec(
+        conn, "SELECT quote_ident(nspname) || '.' || quote_ident(relname) FROM pg_class c JOIN"
+              " pg_namespace n ON n.oid = c.relnamespace WHERE relkind = 'r' AND relname <> 'log_quiet' AND nspname IN"
+              " ('outbox', 'public') ORDER BY 1");
     size_t n = 0;
     text[0] = '\0';
     for (int i = 0; i < PQntuples(tables); i++) {
@@ -190,7 +191,7 @@ static bool wash(const char *place)
              " FOR c IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP"
              "  EXECUTE format('DROP TABLE %s', c); END LOOP;"
              " FOR c IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'outbox'::regnamespace"
-             "  AND relname NOT IN ('namespace', 'migration', 'period', 'log_shard', 'log_window') LOOP"
+             "  AND relname NOT IN ('namespace', 'migration', 'period', 'log_shard', 'log_window', 'log_quiet') LOOP"
              "  EXECUTE format('SELECT EXISTS (SELECT FROM %s)', c) INTO used;"
              "  IF used THEN EXECUTE format('TRUNCATE %s RESTART IDENTITY', c); END IF; END LOOP;"
              " DELETE FROM outbox.log_window; INSERT INTO outbox.log_window SELECT * FROM saved.log_window;"

@@ -1,5 +1,5 @@
 """Every .spec file of this folder, played on a fresh outbox and compared with expected/. Each spec names the requirements
-it proves.
+it proves. They are about the queue; for the log, tests/prove/log_orders.py drives sessions step by step.
 
 Proves: what the specs name.
 """
@@ -15,4 +15,5 @@ SPECS = sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__))
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: os.path.basename(path))
 def test_spec(db, spec):
+    db.sql("SELECT outbox.configure('*', 'lane', 'queue')")
     isolation.check(db, spec)

@@ -681,7 +681,7 @@ begin
                worker, left(u.code, @code_max@), left(u.ref, @reference_max@)
           from unnest(ids, latencies, tenants, codes, refs) u(id, latency, tenant, code, ref);
         if v_hooks then
-            perform @schema@.fire('delivered', ids, outputs);
+            perform @schema@.fire('delivered', ids, @schema@.outputs_of(ids, ids, outputs));
         end if;
         return true;
     end if;

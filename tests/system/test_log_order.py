@@ -85,3 +85,19 @@ def test_a_transaction_that_runs_while_all_is_quiet(db, conn):
         assert len(ids) == 1, "round %d" % number
         settle(conn, window, ids, [1])
         assert take(conn, number * 10 + 2)[1] == []
+
+
+def test_y4_a_hook_hears_of_a_window(db, conn):
+    """Y4: a hook is told of what was delivered from a window, with what the sink returned."""
+    conn.execute("create schema app; create table app.told (id uuid, event text); grant usage on schema app to outbox_hooks")
+    conn.execute("create function app.hear(events jsonb) returns void language sql security definer set search_path = pg_catalog, pg_temp as $$ "
+                 "insert into app.told select (e ->> 'id')::uuid, e ->> 'event' from jsonb_array_elements(events) e $$")
+    conn.execute("grant execute on function app.hear(jsonb) to outbox_hooks")
+    conn.execute("select outbox.hook('app.hear(jsonb)')")
+    for n in range(20):
+        conn.execute("select outbox.enqueue('t', %s::text::jsonb)", (n,))
+    window, ids = take(conn, 1)
+    assert settle(conn, window, ids[:2], [1, 1]) == []
+    assert settle(conn, window, ids[2:], [1] * 17 + [2]) == []
+    told = conn.execute("select event, count(*) from app.told group by 1 order by 1").fetchall()
+    assert told == [("delivered", 19), ("retry", 1)]

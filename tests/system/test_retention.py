@@ -36,7 +36,9 @@ def view(db, what="payload #>> '{}', status", order="created_at, id"):
 
 @pytest.fixture
 def conn(db):
+    """Of the queue; for the log there is test_log_retention.py."""
     with db.connect(autocommit=True) as conn:
+        conn.execute("SELECT outbox.configure('*', 'lane', 'queue')")
         past.purge(conn)
         yield conn
 
@@ -98,7 +100,6 @@ def test_nobody_ran_purge_for_long(db, conn):
 def test_what_was_put_aside_leaves(db, conn):
     """Y7 S1 V14: what fell into a default partition that was put aside is kept as long as the rest, erased like the rest,
     and its tables go when they are empty."""
-    conn.execute("SELECT outbox.configure('*', 'lane', 'queue')")
     for round in range(2):
         for suffix, in conn.execute("SELECT suffix FROM outbox.period").fetchall():
             for parent in ("message", "attempt"):

@@ -29,12 +29,12 @@ REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
     "relay": {"claim", "take", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class",
-              "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "like_of", "beat", "gauges"} | REPORT,
+              "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "beat", "gauges"} | REPORT,
     "operator": {"retry", "discard", "pause", "resume", "configure", "assign_doorbell", "purge", "erase_tenant",
-                 "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "like_of",
+                 "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of",
                  "tune", "gauges", "rebase"} | REPORT,
-    "auditor": {"current_tenant", "sees_all", "uuid_at", "like_of", "gauges"} | REPORT,
-    "tenant": {"current_tenant", "sees_all", "uuid_at", "like_of", "handed_out"},
+    "auditor": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "gauges"} | REPORT,
+    "tenant": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "handed_out"},
     "outsider": set(),
 }
 NO_SUCH_WRITE = ("55000", "428C9")  # a view that cannot be written to, by whomever
@@ -248,6 +248,7 @@ def test_append_only_holds_for_a_superuser(db):
     """S6: UPDATE, DELETE and TRUNCATE raise P0001, on the parent, on every partition, and on what is kept."""
     with db.connect() as conn:
         conn.execute("SELECT outbox.enqueue('t', '1')")
+        conn.commit()
         conn.execute("SELECT outbox.nack(ARRAY[id], ARRAY[token], ARRAY['no']) FROM outbox.claim('w')")
         conn.execute("SELECT outbox.configure('n', 'max_attempts', '3')")
         # Rows of no partition, and of a message whose partition is gone.
@@ -281,6 +282,7 @@ def test_append_only_holds_for_partitions_made_later(db):
     """S6 S4: purge makes them with the guard in place."""
     with db.connect() as conn:
         conn.execute("SELECT outbox.enqueue('t', '1')")
+        conn.commit()
         conn.execute("SELECT outbox.nack(ARRAY[id], ARRAY[token], ARRAY['no']) FROM outbox.claim('w')")
         conn.execute("SELECT outbox.configure('*', 'partition_width', '400 days')")
         conn.execute("SELECT outbox.purge()")

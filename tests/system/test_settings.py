@@ -89,7 +89,8 @@ def test_what_others_call_is_fixed(db):
     assert len(rows) > 40
     loose = {name: FIXED - set(settings or []) for name, settings in rows if FIXED - set(settings or [])}
     assert loose.pop("enqueue") == loose.pop("enqueue_bytes") == NOT_OF_ENQUEUE
-    assert set(loose) == {"ack", "nack", "release", "doorbell_class", "doorbell_channel", "uuid_at", "like_of"}, "these depend on no setting"
+    assert set(loose) == {"ack", "nack", "release", "doorbell_class", "doorbell_channel", "uuid_at", "ten_seconds_of", "handed_out",
+                          "like_of"}, "these depend on no setting"
 
 
 EVERYTHING = ("key => 'k', tenant_id => '0a0b0c0d-1111-4222-8333-444444444444', dedupe_key => '0a0b0c0d-1111-4222-8333-444444444444/%d', "
@@ -102,6 +103,7 @@ WRITTEN = ("SELECT to_jsonb(m) - '{id,created_at,dedupe_key,seq}'::text[], to_js
 
 def test_enqueue_writes_the_same(db):
     """V8 M2: what enqueue and enqueue_bytes write depends on none of the settings that they do not fix."""
+    db.sql("SELECT outbox.configure('*', 'lane', 'queue')")
     calls = ["SELECT created FROM outbox.enqueue('t', '{\"a\": [1.10, null, \"x\"]}'::jsonb, " + EVERYTHING + ")",
              "SELECT created FROM outbox.enqueue_bytes('t', decode('28b52ffd240161', 'hex'), encoding => 'zstd', " + EVERYTHING + ")"]
     for number, call in enumerate(calls):

@@ -204,7 +204,6 @@ STATES = [
     ("22P05", "SELECT outbox.enqueue('t', '\"\\u0000\"')"),
     ("22021", "SELECT outbox.enqueue(E'\\x80', '{}')"),
     ("25006", "SET TRANSACTION READ ONLY; SELECT outbox.enqueue('t', '{}')"),
-    ("0A000", "SELECT outbox.enqueue('t', '{}'); PREPARE TRANSACTION 'x'"),
 ]
 
 
@@ -217,6 +216,15 @@ def test_the_table_of_errors(db, state, statement):
         assert raised.value.sqlstate == state
         conn.rollback()
     assert db.sql("SELECT count(*) FROM outbox.messages") == [(0,)]
+
+
+def test_prepare_transaction_while_a_relay_listens(db):
+    """M5 S9: the doorbell rings for it, and then a transaction cannot be prepared."""
+    with db.connect(autocommit=True) as listener, db.connect() as conn:
+        listener.execute("SELECT pg_advisory_lock_shared(outbox.doorbell_class(), -1)")
+        with pytest.raises(psycopg.Error) as raised:
+            conn.execute("SELECT outbox.enqueue('t', '{}'); PREPARE TRANSACTION 'x'")
+        assert raised.value.sqlstate == "0A000"
 
 
 def test_after_an_error_the_transaction_is_lost(db):

@@ -125,6 +125,7 @@ LOOSE = "SELECT count(*) FROM outbox.queue WHERE NOT parked AND until IS NULL"
 def test_a_crowd_takes_fewer_keys_and_more_of_each(db):
     """N2 S2: who finds what others block takes runs of few keys next time; where a batch stays small, many keys again."""
     people(db)
+    db.sql("SELECT outbox.configure('*', 'lane', 'queue')")
     db.sql("SELECT count(*) FROM generate_series(0, 1999) n, LATERAL outbox.enqueue('t', to_jsonb(n), key => 'k' || n % 100)")
     other, worker = (db.connect(user="person_relay", autocommit=True) for _ in range(2))
 
@@ -154,6 +155,7 @@ def test_a_crowd_of_keys_does_not_shorten_batches_without_keys(db):
     """N2 S2: who looks for few keys still fills its batch with messages that have none, and goes back to many keys. A
     relay takes a batch that is not full for the end of the work, and sleeps."""
     people(db)
+    db.sql("SELECT outbox.configure('*', 'lane', 'queue')")
     db.sql("SELECT count(*) FROM generate_series(0, 1999) n, LATERAL outbox.enqueue('t', to_jsonb(n), key => 'k' || n % 100)")
     other, worker = (db.connect(user="person_relay", autocommit=True) for _ in range(2))
 
@@ -177,6 +179,7 @@ def test_a_full_batch_where_one_topic_has_nearly_all(db, tenant):
     """T1 N2: topics share a batch, but what some do not need is for the others. A relay takes a batch that is not full for
     the end of the work, and sleeps."""
     people(db)
+    db.sql("SELECT outbox.configure('*', 'lane', 'queue')")
     db.sql("SELECT count(*) FROM generate_series(1, 1000) n, LATERAL outbox.enqueue('big', to_jsonb(n), tenant_id => %s::uuid)", tenant)
     with db.connect(user="person_relay", autocommit=True) as worker:
         for _ in range(4):

@@ -685,7 +685,10 @@ begin
         end if;
         return true;
     end if;
-    v_sorted := array(select i from unnest(ids) i order by i);
+    v_sorted := array(select distinct i from unnest(ids) i order by i);
+    if cardinality(v_sorted) <> cardinality(ids) then -- a row for each would be refused too
+        raise exception 'a message is settled twice in one call' using errcode = 'OB001', hint = 'Name each message once.';
+    end if;
     if codes is null and refs is null and @schema@.ten_seconds_of(v_sorted[1]) = @schema@.ten_seconds_of(v_sorted[cardinality(ids)]) then
         insert into @schema@.attempt (message_id, attempt_no, outcome, spent, claimed_at, completed_at, worker, last_id, ids, latencies)
         values (v_sorted[1], 0, 1, 1, v_since, v_now, worker, v_sorted[cardinality(ids)], ids,
@@ -731,7 +734,6 @@ declare
     v_queued uuid[]; -- of those: went on under a lease, and wait for their outcome there
     v_since timestamptz[];
     v_holders text[];
-    v_own int := 0; -- windows that are ours
     v_dead uuid[];
     v_unknown uuid[];
     r record;
@@ -788,7 +790,6 @@ begin
         end if;
         v_since[r.n] := r.taken_at;
         v_holders[r.n] := r.holder;
-        v_own := v_own + 1;
     end loop;
 
     -- Those that become rows of the queue first: a message that fails must not be seen gone before it is there.

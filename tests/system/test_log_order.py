@@ -4,6 +4,7 @@ Proves: N2 S2 (order per key), N7 V8 (nothing twice on record).
 """
 import threading
 
+import psycopg
 import pytest
 
 from support.relay import wait_for
@@ -101,3 +102,13 @@ def test_y4_a_hook_hears_of_a_window(db, conn):
     assert settle(conn, window, ids[2:], [1] * 17 + [2]) == []
     told = conn.execute("select event, count(*) from app.told group by 1 order by 1").fetchall()
     assert told == [("delivered", 19), ("retry", 1)]
+
+
+def test_v8_a_message_named_twice_is_refused(conn):
+    """V8: otherwise the window would be closed while another of its messages is not settled."""
+    conn.execute("select count(outbox.enqueue('t', '1')) from generate_series(1, 20)")
+    window, ids = take(conn, 1)
+    with pytest.raises(psycopg.Error) as raised:
+        settle(conn, window, [ids[0], *ids[:19]], [1] * 20)
+    assert raised.value.sqlstate == "OB001"
+    assert settle(conn, window, ids, [1] * 20) == []

@@ -1,13 +1,13 @@
 /* pg_bench.c - the hot loops of bench/run: drains, claims and enqueues against PostgreSQL.
  *
- *   pg_bench drain        --side ours|floor --count N --batch B [--run R] [--workers W]
+ *   pg_bench drain        --side log|queue|floor --count N --batch B [--run R] [--workers W]
  *                         [--parts P] [--one-tx]
  *   pg_bench claims       --place A [--place B] --count CALLS --batch B [--run R] [--ack]
  *   pg_bench enqueue-cost --count TRANSACTIONS --rounds R [--keys K]
  *   pg_bench enqueue-many --side ours|floor --count N --batch B [--keys K]
  *
  * --place is a conninfo. What is drained or read has been put there by bench/run, which also makes the floor's tables.
- * Our side goes through the store interface, as the relay does; the others through libpq with prepared statements and
+ * Our sides go through the store interfaces, the log's as the relay does; the others through libpq with prepared statements and
  * binary values, which is the best they can get. */
 #include "pg_bench.h"
 
@@ -77,7 +77,7 @@ static void parse(int argc, char **argv, struct bench_options *options)
 int main(int argc, char **argv)
 {
     struct bench_options options = {
-        .side = "ours", .count = 1000, .batch = 500, .run = 1, .workers = 1, .parts = 1, .rounds = 1};
+        .side = "log", .count = 1000, .batch = 500, .run = 1, .workers = 1, .parts = 1, .rounds = 1};
     if (argc > 1) {
         parse(argc - 1, argv + 1, &options);
         for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {

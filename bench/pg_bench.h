@@ -8,12 +8,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { PLACES_MAX = 4, WORKERS_MAX = 64, PARTS_MAX = 16, PAYLOAD = 200 };
+enum { PLACES_MAX = 4, WORKERS_MAX = 64, PARTS_MAX = 16, BACKENDS_MAX = 4, PAYLOAD = 200 };
 
 struct bench_options {
     const char *places[PLACES_MAX]; /* conninfos; most commands use the first */
     int place_count;
-    const char *side; /* ours, floor */
+    const char *side; /* log, queue, floor */
     int count;        /* messages, or calls */
     int batch;
     int run; /* of one key at once; 1: the head only */
@@ -38,8 +38,9 @@ void raw_run(PGconn *conn, const char *sql);
 void raw_prepare(PGconn *conn, const char *name, const char *sql);
 /* The first column of the first row. */
 double raw_number(PGconn *conn, const char *sql);
-/* The backend of the session that carries this application name. */
-int backend_of(const char *conninfo, const char *application);
+/* The backends of the sessions that carry this application name; returns how many. */
+int backends_of(const char *conninfo, const char *application, int *pids, int room);
+int backend_of(const char *conninfo, const char *application); /* the one */
 
 /* A bigint[] in binary; returns its length. `bytes` has room for 20 + 12 * count. */
 size_t int8_array(char *bytes, const int64_t *values, int count);
@@ -55,7 +56,8 @@ double median(double *values, size_t count); /* sorts */
 /* One connection that takes batches and settles them. */
 struct side {
     const struct side_ops *ops;
-    int backend; /* pid */
+    const char *application; /* of its sessions */
+    int backends[BACKENDS_MAX], backend_count;
     int batch;
 };
 
@@ -70,6 +72,11 @@ struct side_ops {
 };
 
 const struct side_ops *side_find(const char *name);
+double side_cpu(const struct side *side); /* of its backends, as far as they are known */
+
+/* ---- pg_log_side.c ---- */
+
+extern const struct side_ops log_side_ops;
 
 /* ---- commands: each prints one JSON object ---- */
 

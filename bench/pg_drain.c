@@ -31,7 +31,7 @@ struct shared {
 /* Adds what has passed since the last lap to wall and cpu; wall may be NULL. */
 static void lap(const struct side *side, double last[2], double *wall, double *cpu)
 {
-    double now[2] = {seconds_now(), cpu_of(side->backend)};
+    double now[2] = {seconds_now(), side_cpu(side)};
     if (wall) {
         *wall += now[0] - last[0];
         *cpu += now[1] - last[1];
@@ -66,7 +66,7 @@ static int step(struct side *side, bool one_tx, struct report *report)
 
 static void drain(struct side *side, const struct bench_options *options, struct shared *shared, struct report *report)
 {
-    double last = seconds_now(), part_start = last, part_cpu = cpu_of(side->backend);
+    double last = seconds_now(), part_start = last, part_cpu = side_cpu(side);
     int part_taken = 0, per_part = options->count / options->parts;
     report->started = last;
     report->cpu = -part_cpu;
@@ -84,8 +84,8 @@ static void drain(struct side *side, const struct bench_options *options, struct
         last = now;
         report->count += got;
         atomic_fetch_add(&shared->taken, got);
-        if (report->count - part_taken >= per_part && report->part_count < options->parts) {
-            double cpu = cpu_of(side->backend);
+        if (report->part_count < options->parts && report->count >= (report->part_count + 1) * per_part) {
+            double cpu = side_cpu(side);
             report->parts[report->part_count++] =
                 (struct part){report->count - part_taken, now - part_start, cpu - part_cpu};
             part_taken = report->count;
@@ -95,7 +95,7 @@ static void drain(struct side *side, const struct bench_options *options, struct
     }
     side->ops->settle(side); /* of --one-tx */
     report->ended = seconds_now();
-    report->cpu += cpu_of(side->backend);
+    report->cpu += side_cpu(side);
 }
 
 static void work(const struct bench_options *options, struct shared *shared, struct report *report)
@@ -106,6 +106,8 @@ static void work(const struct bench_options *options, struct shared *shared, str
     struct report warm = {0};
     for (int i = 0; i < WARM_BATCHES; i++)
         step(side, false, &warm);
+    if (side->application)
+        side->backend_count = backends_of(options->places[0], side->application, side->backends, BACKENDS_MAX);
     atomic_fetch_add(&shared->ready, 1);
     while (!atomic_load(&shared->go))
         usleep(100);

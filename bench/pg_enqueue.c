@@ -183,7 +183,7 @@ static void insert_plain(PGconn *conn, const struct many *many, int count)
 
 void command_enqueue_many(const struct bench_options *options)
 {
-    bool ours = strcmp(options->side, "ours") == 0;
+    bool ours = strcmp(options->side, "floor") != 0;
     size_t batch = (size_t)options->batch;
     struct outbox_error err;
     struct ob_store *store = NULL;

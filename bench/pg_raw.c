@@ -76,17 +76,26 @@ double raw_number(PGconn *conn, const char *sql)
     return value;
 }
 
-int backend_of(const char *conninfo, const char *application)
+int backends_of(const char *conninfo, const char *application, int *pids, int room)
 {
     PGconn *conn = raw_open(conninfo);
     const char *values[] = {application};
     PGresult *res = PQexecParams(conn, "select pid from pg_stat_activity where application_name = $1", 1, NULL, values,
                                  NULL, NULL, 0);
-    if (PQresultStatus(res) != PGRES_TUPLES_OK || PQntuples(res) != 1)
-        die(application, "has no session of its own");
-    int pid = atoi(PQgetvalue(res, 0, 0));
+    int count = PQntuples(res);
+    if (PQresultStatus(res) != PGRES_TUPLES_OK || count < 1 || count > room)
+        die(application, "has no sessions of its own, or too many");
+    for (int i = 0; i < count; i++)
+        pids[i] = atoi(PQgetvalue(res, i, 0));
     PQclear(res);
     PQfinish(conn);
+    return count;
+}
+
+int backend_of(const char *conninfo, const char *application)
+{
+    int pid;
+    backends_of(conninfo, application, &pid, 1);
     return pid;
 }
 

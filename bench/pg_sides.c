@@ -1,4 +1,4 @@
-/* pg_sides.c - those who drain a queue: ours through the store interface, the others in plain SQL.
+/* pg_sides.c - those who drain a queue: ours through the store interface, the floor in plain SQL. The log: pg_log_side.c.
  *
  * The floor is the least that any queue in a table can do: lock the oldest rows, read them, delete them. It keeps no
  * lease (a crash between the two is invisible to others) and no history, so nothing with either can reach it. */
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- ours ------------------------------------------------------------------------------------------------------ */
+/* ---- queue ------------------------------------------------------------------------------------------------------ */
 
-struct ours {
+struct queue_side {
     struct side base;
     struct ob_store *store;
     struct outbox_claim want;
@@ -29,16 +29,16 @@ static void check(const char *what, ob_code code, const struct outbox_error *err
         die(what, err->text);
 }
 
-static struct side *ours_open(const struct bench_options *options)
+static struct side *queue_open(const struct bench_options *options)
 {
-    struct ours *side = calloc(1, sizeof *side);
+    struct queue_side *side = calloc(1, sizeof *side);
     struct outbox_error err;
     if (!side || !(side->items = calloc((size_t)options->batch, sizeof side->items[0])))
         die("memory", "is out");
     snprintf(side->worker, sizeof side->worker, "pg_bench-%d", (int)getpid());
     struct ob_pg_options open = {.application = side->worker};
     check("open", ob_pg_open(options->places[0], &open, &side->store, &err), &err);
-    side->base.backend = backend_of(options->places[0], side->worker);
+    side->base.application = side->worker;
     side->want = (struct outbox_claim)OUTBOX_CLAIM_INIT;
     side->want.worker = side->worker;
     side->want.limit = options->batch;
@@ -47,9 +47,9 @@ static struct side *ours_open(const struct bench_options *options)
     return &side->base;
 }
 
-static int ours_take(struct side *base)
+static int queue_take(struct side *base)
 {
-    struct ours *side = (struct ours *)(void *)base;
+    struct queue_side *side = (struct queue_side *)(void *)base;
     struct outbox_batch *batch;
     struct outbox_error err;
     check("claim", side->store->ops->claim(side->store, &side->want, &batch, &err), &err);
@@ -65,9 +65,9 @@ static int ours_take(struct side *base)
     return (int)side->count;
 }
 
-static void ours_settle(struct side *base)
+static void queue_settle(struct side *base)
 {
-    struct ours *side = (struct ours *)(void *)base;
+    struct queue_side *side = (struct queue_side *)(void *)base;
     struct outbox_error err;
     if (side->count == 0)
         return;
@@ -78,23 +78,23 @@ static void ours_settle(struct side *base)
     side->count = 0;
 }
 
-static void ours_begin(struct side *base)
+static void queue_begin(struct side *base)
 {
-    struct ours *side = (struct ours *)(void *)base;
+    struct queue_side *side = (struct queue_side *)(void *)base;
     struct outbox_error err;
     check("begin", side->store->ops->begin(side->store, &err), &err);
 }
 
-static void ours_commit(struct side *base)
+static void queue_commit(struct side *base)
 {
-    struct ours *side = (struct ours *)(void *)base;
+    struct queue_side *side = (struct queue_side *)(void *)base;
     struct outbox_error err;
     check("commit", side->store->ops->commit(side->store, &err), &err);
 }
 
-static void ours_close(struct side *base)
+static void queue_close(struct side *base)
 {
-    struct ours *side = (struct ours *)(void *)base;
+    struct queue_side *side = (struct queue_side *)(void *)base;
     side->store->ops->close(side->store);
     free(side->items);
     free(side);
@@ -119,7 +119,8 @@ static struct side *plain_open(const struct bench_options *options, const char *
     side->conn = raw_open(options->places[0]);
     raw_prepare(side->conn, "take", take);
     raw_prepare(side->conn, "settle", settle);
-    side->base.backend = PQbackendPID(side->conn);
+    side->base.backends[0] = PQbackendPID(side->conn);
+    side->base.backend_count = 1;
     side->base.batch = options->batch;
     return &side->base;
 }
@@ -185,14 +186,24 @@ static struct side *floor_open(const struct bench_options *options)
 #define PLAIN plain_take, plain_settle, plain_begin, plain_commit, plain_close
 
 static const struct side_ops sides[] = {
-    {"ours", ours_open, ours_take, ours_settle, ours_begin, ours_commit, ours_close},
+    {"queue", queue_open, queue_take, queue_settle, queue_begin, queue_commit, queue_close},
     {"floor", floor_open, PLAIN},
 };
 
 const struct side_ops *side_find(const char *name)
 {
+    if (strcmp(name, log_side_ops.name) == 0)
+        return &log_side_ops;
     for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++)
         if (strcmp(sides[i].name, name) == 0)
             return &sides[i];
-    die("--side", "is not one of ours, floor");
+    die("--side", "is not one of log, queue, floor");
+}
+
+double side_cpu(const struct side *side)
+{
+    double seconds = 0;
+    for (int i = 0; i < side->backend_count; i++)
+        seconds += cpu_of(side->backends[i]);
+    return seconds;
 }

@@ -2,7 +2,8 @@
 from compare.lab import Meter
 from compare.worker import Failed
 
-NAME, TITLE, SHARE = "drain", "drain of a backlog, no-op delivery", 0.34
+NAME, TITLE = "drain", "drain of a backlog, no-op delivery"
+BARS = ("floor", "outbox", "outbox-keys", "pgq", "pgmq-delete", "watermill-queue")  # what the bars compare
 LEAST_SECONDS = 120  # a drain may take
 
 
@@ -14,7 +15,7 @@ def drain(lab, system, place, count, worker=None, **options):
         worker.ready()
         meter = Meter(place, worker).start()
         worker.go()
-        done = worker.done(LEAST_SECONDS + count / 200)
+        done = worker.done(lab.patience(LEAST_SECONDS + count / 200))
         values = meter.stop(done)
     finally:
         worker.stop()
@@ -26,8 +27,8 @@ def drain(lab, system, place, count, worker=None, **options):
     return values
 
 
-def one(lab, system, filled, count):
-    with lab.fresh(system, None if system.in_place else filled(system, count)) as place:
+def one(lab, system, count):
+    with lab.fresh(system, None if system.in_place else lab.filled(system, count)) as place:
         if system.in_place:
             system.fill(lab, place, count)
         values = drain(lab, system, place, count)
@@ -42,7 +43,7 @@ def without_start(lab, system, values, **options):
         meter = Meter(place, worker).start()
         worker.start()
         worker.go()
-        worker.done(LEAST_SECONDS)
+        worker.done(lab.patience(LEAST_SECONDS))
         idle = meter.stop(1)
     count = values["count"]
     seconds = max(0.001, values["seconds"] - idle["seconds"])
@@ -50,12 +51,17 @@ def without_start(lab, system, values, **options):
             **{key: values[key] - idle[key] / count for key in ("server_us", "worker_us")}}
 
 
-def run(lab, systems):
+def each(lab, systems):
     count = lab.options.messages or (2000 if lab.quick else 200000)
-    seconds = 1 if lab.quick else 8
     lab.results["sizes"] = {"messages": count, "payload": 200}
-    with lab.stock() as filled:
-        for _ in lab.rounds():
-            for system in systems:
-                size = system.size(count, seconds)
-                lab.take(system, "%d" % size, lambda: one(lab, system, filled, size))
+    for system in systems:
+        size = system.size(count, 1 if lab.quick else 8)
+        lab.take(system, "%d" % size, lambda: one(lab, system, size))
+
+
+def bars(lab, systems, turn):
+    each(lab, [system for system in systems if system.name in BARS])
+
+
+def rest(lab, systems, turn):
+    each(lab, [system for system in systems if system.name not in BARS])

@@ -1,10 +1,10 @@
 """Where samples are taken: one private server, a fresh database for each, a quiet machine, and a budget of minutes.
 
     with Lab(options) as lab:
-        for _ in lab.rounds():                       # as many as the budget allows, in turns
-            for system in systems:
-                lab.take(label, lambda: ...)         # once more when others were busy meanwhile
+        lab.scenario(name, title)
+        lab.take(system, label, lambda: ...)         # once more when others were busy meanwhile
 """
+import collections
 import contextlib
 import datetime
 import itertools
@@ -15,6 +15,7 @@ import time
 import psycopg
 
 from compare import machine
+from compare.budget import Budget
 from harness import facts
 from harness.server import TEMPLATE, Bench
 from tests.support.pgserver import PgServer
@@ -84,15 +85,19 @@ class Lab:
         self.numbers = itertools.count(1)
         self.templates, self.logical = {}, None
         self.skipped = {}  # of which peer, why
-        self.results = None
-        self.end = time.monotonic() + 60 * options.budget
-        self.scenario_end = self.end
+        self.results, self.scenarios = None, {}
+        self.memory = {}   # of the scenarios, from round to round
+        self.made = {}     # filled databases
+        self.failures = collections.Counter()
+        self.budget = Budget(options.budget, options.quick)
+        self.bench.brief = self.brief = not options.quick and options.budget < 60
 
     def __enter__(self):
         self.bench.__enter__()
         return self
 
     def __exit__(self, *_):
+        self.budget.save()
         if self.logical:
             self.logical.close()
         self.bench.__exit__()
@@ -158,39 +163,30 @@ class Lab:
         finally:
             self.drop(place)
 
-    @contextlib.contextmanager
-    def stock(self):
-        """filled(system, count): a database with so many messages in it, made at the first call and kept for copies."""
-        made = {}
-
-        def filled(system, count):
-            if (system.name, count) not in made:
-                place = made[system.name, count] = self.copy(self.template(system))
-                system.fill(self, place, count)
-                with place.connect() as conn:
-                    conn.execute("vacuum analyze")
-            return made[system.name, count]
-        try:
-            yield filled
-        finally:
-            for place in made.values():
-                self.drop(place)
+    def filled(self, system, count):
+        """A database with so many messages in it, made at the first call and kept for copies."""
+        if (system.name, count) not in self.made:
+            place = self.copy(self.template(system))
+            system.fill(self, place, count)
+            with place.connect() as conn:
+                conn.execute("vacuum analyze")
+            self.made[system.name, count] = place
+        return self.made[system.name, count]
 
     # ---- samples ---------------------------------------------------------------------------------------------------
 
-    def scenario(self, name, title, seconds):
-        """Opens a file of results; the scenario has so many seconds."""
-        self.scenario_end = time.monotonic() + seconds
-        self.results = {
-            "name": name, "title": title, "quick": self.quick, "budget_minutes": self.options.budget,
-            "started_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "machine": facts.machine(), "load_before": facts.load(), "postgresql": self.bench.version(),
-            "settings": {**self.bench.settings(), **{key: SETTINGS[key] for key in SETTINGS}},
-            "skipped": self.skipped, "systems": {}, "samples": [], "thrown_away": [], "failed": {}, "sizes": {},
-        }
-
-    def seconds_left(self):
-        return max(0.0, self.scenario_end - time.monotonic())
+    def scenario(self, name, title):
+        """Opens a file of results, or goes on with it."""
+        if name not in self.scenarios:
+            self.scenarios[name] = {
+                "name": name, "title": title, "quick": self.quick, "budget_minutes": self.options.budget,
+                "started_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                "machine": facts.machine(), "load_before": facts.load(), "postgresql": self.bench.version(),
+                "settings": {**self.bench.settings(), **{key: SETTINGS[key] for key in SETTINGS}},
+                "skipped": self.skipped, "systems": {}, "samples": [], "thrown_away": [], "failed": {}, "left_out": [],
+                "sizes": {},
+            }
+        self.results = self.scenarios[name]
 
     def write(self):
         os.makedirs(self.options.folder, exist_ok=True)
@@ -201,39 +197,44 @@ class Lab:
             file.write("\n")
         os.rename(path + ".new", path)
 
-    def rounds(self, most=5):
-        """One round always; another one while the longest so far would still fit."""
-        longest = 0.0
-        for number in range(self.options.rounds or most):
-            start = time.monotonic()
-            if number and not self.options.rounds and (self.quick or start + longest > self.scenario_end):
-                return
-            yield number
-            longest = max(longest, time.monotonic() - start)
+    def patience(self, seconds):
+        """A time limit that ends soon after the budget does."""
+        return min(seconds, max(30.0, self.budget.left() + 20))
 
     def take(self, system, label, measure, **facts_of):
         """One sample, kept with the share of the cores that others used. A noisy one is thrown away and taken again, as
-        often as --retries says; then it stays, marked. None: the system failed, which is on record."""
+        often as --retries says; then it stays, marked. None: there is no time for it, or it failed, which is on record. What
+        failed twice is not tried again."""
         self.results["systems"][system.name] = system.describe()
+        name, key = "%s, %s" % (system.label, label), "%s/%s/%s" % (self.results["name"], system.name, label)
+        if self.failures[key] >= 2:
+            return None
+        if not self.quick and not self.budget.fits(key):
+            if name not in self.results["left_out"]:
+                self.results["left_out"].append(name)
+            self.log("%s  %-28s %-16s no time left" % (self.budget.clock(), system.label, label))
+            return None
         for attempt in range(self.options.retries + 1):
-            patience = 0 if self.quick else min(machine.WAIT_SECONDS, self.seconds_left())
-            before = machine.wait_until_quiet(patience)
+            before = machine.wait_until_quiet(0 if self.quick else min(machine.WAIT_SECONDS, self.budget.left() / 10))
+            start = time.monotonic()
             try:
                 with machine.Noise() as noise:
                     values = measure()
-            except (RuntimeError, OSError, psycopg.Error) as problem:
-                self.results["failed"]["%s, %s" % (system.label, label)] = str(problem)[:500]
-                self.log("  %-28s %-16s failed: %s" % (system.label, label, str(problem)[:300]))
+            except Exception as problem:  # whatever it is, the others are measured
+                self.failures[key] += 1
+                self.results["failed"][name] = ("%s: %s" % (type(problem).__name__, problem))[:500]
+                self.log("%s  %-28s %-16s failed: %s" % (self.budget.clock(), system.label, label, str(problem)[:300]))
                 self.write()
                 return None
+            self.budget.note(key, time.monotonic() - start)
             noisy = noise.share > machine.NOISE_LIMIT
             row = {"system": system.name, "label": label, **facts_of, **values, "others_before": before,
                    "others": noise.share, "noisy": noisy}
-            again = noisy and attempt < self.options.retries and self.seconds_left() > 0
+            again = noisy and attempt < self.options.retries and self.budget.fits(key)
             self.results["thrown_away" if again else "samples"].append(row)
             self.write()
-            self.log("  %-28s %-16s %s  others %d %%%s" % (
-                system.label, label, system.short(values), round(100 * noise.share),
+            self.log("%s  %-28s %-16s %s  others %d %%%s" % (
+                self.budget.clock(), system.label, label, system.short(values), round(100 * noise.share),
                 ": thrown away" if again else ": noisy" if noisy else ""))
             if not again:
                 return row

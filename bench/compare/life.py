@@ -3,7 +3,7 @@ from compare import load
 from compare.drain import drain
 from compare.lab import Meter
 
-NAME, TITLE, SHARE = "life", "what the database pays over a message's life", 0.08
+NAME, TITLE = "life", "what the database pays over a message's life"
 SIZES = """
 select sum(pg_table_size(c.oid))::float8, sum(pg_indexes_size(c.oid))::float8
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -48,10 +48,17 @@ def alone(lab, system, count):
         return meter.stop(made["produced"])
 
 
-def run(lab, systems):
-    count = lab.options.messages or (1000 if lab.quick else 20000 if lab.options.budget < 60 else 100000)
+def each(lab, systems):
+    count = lab.options.messages or (1000 if lab.quick else 5000 if lab.brief else 100000)
     lab.results["sizes"] = {"messages": count}
-    for _ in lab.rounds(3):
-        for system in systems:
-            size = system.size(count, 1 if lab.quick else 8)
-            lab.take(system, "%d" % size, lambda: one(lab, system, size, alone(lab, system, min(size, 20000))))
+    for system in systems:
+        size = system.size(count, 1 if lab.quick else 8)
+        lab.take(system, "%d" % size, lambda: one(lab, system, size, alone(lab, system, min(size, 20000))))
+
+
+def bars(lab, systems, turn):
+    each(lab, [system for system in systems if system.ours])
+
+
+def rest(lab, systems, turn):
+    each(lab, [system for system in systems if not system.ours])

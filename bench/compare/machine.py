@@ -100,7 +100,7 @@ def wait_until_quiet(patience=WAIT_SECONDS):
     end = time.monotonic() + patience
     while True:
         with Noise() as noise:
-            time.sleep(0.3 if patience else 0.05)
+            time.sleep(0.1 if patience else 0.05)
         if noise.share <= NOISE_LIMIT or time.monotonic() >= end:
             return noise.share
         time.sleep(1)

@@ -3,7 +3,7 @@ from compare import load
 from compare.lab import Meter
 from compare.system import Floor, System
 
-NAME, TITLE, SHARE = "producer", "what the producer pays, beside the business transaction alone", 0.14
+NAME, TITLE = "producer", "what the producer pays, beside the business transaction alone"
 CLIENTS = [1, 8, 32]
 
 
@@ -44,19 +44,37 @@ def one(lab, system, clients, seconds, awake=False):
             "server_us": cost["server_us"], "wal": cost["wal"]}
 
 
-def run(lab, systems):
-    """Without a worker; Outbox and the floor also with theirs, which then shares the cores."""
-    sides = [(Alone(), False), (Plain(), False)]
-    sides += [(system, awake) for system in unique(systems) for awake in
-              ((False, True) if system.ours or system.name == "floor" else (False,))]
-    seconds = lab.options.seconds or (0.5 if lab.quick else max(1.0, min(8.0, lab.seconds_left() / len(sides) / 12)))
-    crowds = [int(word) for word in lab.options.clients.split(",") if word] or CLIENTS
-    lab.results["sizes"] = {"seconds": seconds, "clients": crowds}
-    for _ in lab.rounds():
-        for clients in crowds:
-            for system, awake in sides:
-                lab.take(system, "%d client%s%s" % (clients, "s" if clients > 1 else "", ", awake" if awake else ""),
-                         lambda: one(lab, system, clients, seconds, awake))
+def sides(systems):
+    """(system, awake): without a worker; Outbox and the floor also with theirs, which then shares the cores."""
+    found = [(Alone(), False), (Plain(), False)]
+    return found + [(system, awake) for system in unique(systems) for awake in
+                    ((False, True) if system.ours or system.name == "floor" else (False,))]
+
+
+def each(lab, chosen, crowds):
+    seconds = lab.options.seconds or (0.5 if lab.quick else 2.0 if lab.brief else 8.0)
+    lab.results["sizes"] = {"seconds": seconds, "clients": clients_of(lab)}
+    for clients in crowds:
+        for system, awake in chosen:
+            lab.take(system, "%d client%s%s" % (clients, "s" if clients > 1 else "", ", awake" if awake else ""),
+                     lambda: one(lab, system, clients, seconds, awake))
+
+
+def clients_of(lab):
+    return [int(word) for word in lab.options.clients.split(",") if word] or CLIENTS
+
+
+def needed(side):
+    return side[0].name in ("alone", "plain", "floor") or side[0].ours
+
+
+def bars(lab, systems, turn):
+    each(lab, [side for side in sides(systems) if needed(side)], [one for one in clients_of(lab) if one == 8])
+
+
+def rest(lab, systems, turn):
+    for clients in sorted(clients_of(lab), key=lambda one: one != 8):
+        each(lab, [side for side in sides(systems) if clients != 8 or not needed(side)], [clients])
 
 
 def unique(systems):

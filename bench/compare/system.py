@@ -2,10 +2,12 @@
 import json
 import os
 import tempfile
+from concurrent import futures
 
 from compare import cache
 from compare.worker import Relay, Worker
 from harness import fill
+from harness.server import DELIVERED
 
 PAYLOAD = "jsonb_build_object('i', i, 'pad', repeat('x', 181 - length(i::text)))"
 CHUNK = 10000  # rows of a filling statement
@@ -132,12 +134,18 @@ class Ours(System):
         self.label = "outbox, %s" % ("%d keys" % self.keys if self.keys else "no keys")
 
     def fill(self, lab, place, count):
+        with futures.ThreadPoolExecutor() as pool:  # two cores fill sooner than one
+            half = count // 2
+            for done in [pool.submit(self.fill_part, place, 0, half), pool.submit(self.fill_part, place, half, count - half)]:
+                done.result()
+
+    def fill_part(self, place, after, count):
         with place.connect(self.user) as conn:
-            fill.calls(conn, fill.OURS, count, keys=self.keys, tenants=0, priorities=False, prefix="k")
+            fill.calls(conn, fill.OURS, count, after=after, keys=self.keys, tenants=0, priorities=False, prefix="k")
 
     def left(self, place, count):
         with place.connect() as conn:
-            return count - conn.execute("select count(*) from outbox.attempts where outcome = 'delivered'").fetchone()[0]
+            return count - conn.execute(DELIVERED).fetchone()[0]
 
     def webhooks(self, lab, place, count, url, connections):
         """A worker that posts to a URL; None: a system that cannot be made to."""

@@ -1,9 +1,10 @@
 """Bad weather: a drain beside the same drain in calm.
 
-held xmin: another session's transaction stays open, so nothing can be vacuumed. backlog: several times as many messages.
-64 workers: so many connections that take at once; of Outbox 16 relays. poisoned key: a tenth of the messages has one key, and
-the receiver refuses it. silent receiver: every hundredth message gets no answer and runs into its time limit of a second. The
-last two are Outbox only: the receiver is a plugin of the relay."""
+held xmin: another session's transaction stays open, so nothing can be vacuumed. backlog: a million messages, or of slow systems
+five times as many as in calm. straggler: a transaction that has enqueued a message before all others stays open. 64 workers: so
+many connections that take at once; of Outbox so many relays. poisoned key: a tenth of the messages has one key, and the receiver
+refuses it. silent receiver: every hundredth message gets no answer and runs into its time limit of a second. The last three are
+Outbox only; the last two are beside a calm drain into the same receiver, a plugin of the relay."""
 import contextlib
 import os
 import tempfile
@@ -14,11 +15,12 @@ from compare.drain import drain, without_start
 from compare.lab import Meter
 from compare.worker import Failed
 from harness import fill
+from harness.server import DELIVERED
 
-NAME, TITLE, SHARE = "weather", "bad weather: a drain beside the same drain in calm", 0.12
+NAME, TITLE = "weather", "bad weather: a drain beside the same drain in calm"
 WHO = ("floor", "outbox", "outbox-keys", "pgmq-delete", "graphile-worker", "pg-boss", "river")
-BACKLOG = 5  # times the calm one
-RELAYS, CONNECTIONS = 16, 64
+BULK = ("floor", "outbox", "pgmq")  # families that drain a million soon
+WORKERS = 64
 SILENT = {"silent": 100, "timeout": "1s", "concurrency": 1000, "batch": 500}  # room for those that wait, beside the others
 
 
@@ -31,16 +33,31 @@ def held_xmin(place):
         yield
 
 
-def one(lab, system, filled, count, held=False, crowd=0):
-    with lab.fresh(system, filled(system, count)) as place:
+def one(lab, system, count, held=False, crowd=0):
+    with lab.fresh(system, lab.filled(system, count)) as place:
         with held_xmin(place) if held else contextlib.nullcontext():
             values = drain(lab, system, place, count, **({"connections": crowd} if crowd else {}))
     return without_start(lab, system, values, connections=crowd) if system.ours else values
 
 
-def stormy(lab, system, filled, count, sink, poison=0):
+def straggler(lab, system, count):
+    """It has its number before all others, and its message is not there yet."""
+    with lab.fresh(system) as place, place.connect(system.user) as conn:
+        conn.execute("begin")
+        conn.execute("select outbox.enqueue('orders', '{\"i\": 0}'%s)" % (", key => 'straggler'" if system.keys else ""))
+        system.fill(lab, place, count)
+        with place.connect() as other:
+            other.execute("vacuum analyze")
+            other.execute("checkpoint")
+        values = drain(lab, system, place, count)
+        conn.execute("rollback")
+    return without_start(lab, system, values)
+
+
+def stormy(lab, system, count, sink, poison=0):
     """A relay that never becomes empty: it runs until everything that can be delivered was, and the stamps say when."""
-    with lab.fresh(system, filled(system, count)) as place, tempfile.TemporaryDirectory(prefix="outbox-bench-") as folder:
+    with lab.fresh(system, lab.filled(system, count)) as place, \
+            tempfile.TemporaryDirectory(prefix="outbox-bench-") as folder:
         if poison:
             with place.connect(system.user) as conn:
                 fill.calls(conn, fill.OURS, poison, after=count, keys=1, tenants=0, priorities=False, prefix="poison")
@@ -51,7 +68,7 @@ def stormy(lab, system, filled, count, sink, poison=0):
             meter = Meter(place, worker).start()
             with place.connect() as conn:
                 wanted = count - (count // sink["silent"] + 1 if sink.get("silent") else 0)
-                wait_for_attempts(conn, wanted)
+                wait_for_attempts(conn, wanted, lab.patience(300))
             cost = meter.stop(count)
             worker.finish()
         finally:
@@ -65,34 +82,65 @@ def stormy(lab, system, filled, count, sink, poison=0):
             "worker_us": cost["worker_us"], "wal": cost["wal"], "peak_mb": cost["peak_mb"]}
 
 
-def wait_for_attempts(conn, wanted, timeout=300):
+def wait_for_attempts(conn, wanted, timeout):
     end = time.monotonic() + timeout
-    while conn.execute("select count(*) from outbox.attempts where outcome = 'delivered'").fetchone()[0] < wanted:
+    while conn.execute(DELIVERED).fetchone()[0] < wanted:
         if time.monotonic() > end:
             raise Failed("not everything was delivered within %d s" % timeout)
         time.sleep(0.5)
 
 
-def conditions(lab, system, filled, count):
-    """(label, measure) of all that a system can be put through."""
-    yield "calm", lambda: one(lab, system, filled, count)
-    yield "held xmin", lambda: one(lab, system, filled, count, held=True)
-    yield "backlog × %d" % BACKLOG, lambda: one(lab, system, filled, BACKLOG * count)
-    if system.ours or system.family in ("floor", "pgmq"):
-        yield "64 workers", lambda: one(lab, system, filled, count, crowd=RELAYS if system.ours else CONNECTIONS)
+def count_of(lab):
+    return lab.options.messages or (500 if lab.quick else 50000 if lab.brief else 200000)
+
+
+def many_of(lab, system):
+    return 1000000 if system.family in BULK and not lab.quick and not lab.options.messages else 5 * count_of(lab)
+
+
+def needed(lab, system, count):
+    """(label, measure) of what the bars compare."""
+    if not system.ours:
+        return
+    many = many_of(lab, system)
+    yield "calm", lambda: one(lab, system, count)
+    yield "straggler", lambda: straggler(lab, system, count)
+    if system.keys:
+        yield "calm, plugin", lambda: stormy(lab, system, count, {})
+        yield "poisoned key", lambda: stormy(lab, system, count, {"refuse": "poison0"}, poison=count // 10)
+    else:
+        yield "backlog", lambda: one(lab, system, many)
+
+
+def others(lab, system, count):
+    """(label, measure) of all else that a system can be put through."""
+    if not system.ours:
+        yield "calm", lambda: one(lab, system, count)
+    yield "held xmin", lambda: one(lab, system, count, held=True)
+    if system.ours or system.family in BULK:
+        yield "64 workers", lambda: one(lab, system, count, crowd=WORKERS)
     if system.ours:
-        yield "silent receiver", lambda: stormy(lab, system, filled, count, SILENT)
-    if system.ours and system.keys:
-        yield "poisoned key", lambda: stormy(lab, system, filled, count, {"refuse": "poison0"}, poison=count // 10)
+        if not system.keys:
+            yield "calm, plugin", lambda: stormy(lab, system, count, {})
+        yield "silent receiver", lambda: stormy(lab, system, count, SILENT)
+    else:
+        many = many_of(lab, system)
+        yield "backlog", lambda: one(lab, system, many)
 
 
-def run(lab, systems):
-    count = lab.options.messages or (500 if lab.quick else 50000 if lab.options.budget < 60 else 200000)
-    chosen = [system for system in systems if system.name in WHO]
-    lab.results["sizes"] = {"messages": count, "backlog": BACKLOG * count}
+def each(lab, systems, conditions):
+    count = count_of(lab)
+    lab.results["sizes"] = {"messages": count}
     lab.results["about"] = [__doc__.split("\n\n", 1)[1].replace("\n", " ") + "\n"]
-    with lab.stock() as filled:
-        for _ in lab.rounds(3):
-            for system in chosen:
-                for label, measure in conditions(lab, system, filled, count):
-                    lab.take(system, label, measure)
+    for system in systems:
+        if system.name in WHO:
+            for label, measure in conditions(lab, system, system.size(count, 8)):
+                lab.take(system, label, measure)
+
+
+def bars(lab, systems, turn):
+    each(lab, systems, needed)
+
+
+def rest(lab, systems, turn):
+    each(lab, systems, others)

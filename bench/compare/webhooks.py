@@ -9,7 +9,7 @@ from compare.system import System
 from compare.worker import Failed
 from tests.support.nginx import PROGRAM, Nginx
 
-NAME, TITLE, SHARE = "webhooks", "webhooks to nginx on loopback: what the worker process pays", 0.08
+NAME, TITLE = "webhooks", "webhooks to nginx on loopback: what the worker process pays"
 CONNECTIONS = 64
 QUIET = "access_log off; keepalive_requests 1000000; location / { return 204; }"
 
@@ -25,23 +25,25 @@ def bare(lab, url, count):
     return {"count": count, "rate": got["per_second"], "worker_us": got["cpu_seconds"] / count * 1e6}
 
 
-def one(lab, system, filled, count, url):
-    with lab.fresh(system, filled(system, count)) as place:
+def one(lab, system, count, url):
+    with lab.fresh(system, lab.filled(system, count)) as place:
         values = drain(lab, system, place, count, worker=system.webhooks(lab, place, count, url, CONNECTIONS))
     return without_start(lab, system, values) if system.ours else values
 
 
-def run(lab, systems):
+def bars(lab, systems, turn):
+    """No bar is about them."""
+
+
+def rest(lab, systems, turn):
     if not PROGRAM:
         raise Failed("nginx is not installed: tools/deps bench")
     count = lab.options.messages or (500 if lab.quick else 20000)
     lab.results["sizes"] = {"messages": count, "connections": CONNECTIONS}
     chosen = [system for system in systems if system.ours or getattr(system, "posts", False)]
-    with tempfile.TemporaryDirectory(prefix="outbox-bench-") as folder, Nginx(folder, QUIET) as nginx, \
-            lab.stock() as filled:
+    with tempfile.TemporaryDirectory(prefix="outbox-bench-") as folder, Nginx(folder, QUIET) as nginx:
         url = nginx.url("/hook")
-        for _ in lab.rounds(3):
-            lab.take(Bare(), "%d" % count, lambda: bare(lab, url, count))
-            for system in chosen:
-                size = system.size(count, 1 if lab.quick else 8)
-                lab.take(system, "%d" % size, lambda: one(lab, system, filled, size, url))
+        lab.take(Bare(), "%d" % count, lambda: bare(lab, url, count))
+        for system in chosen:
+            size = system.size(count, 1 if lab.quick else 8)
+            lab.take(system, "%d" % size, lambda: one(lab, system, size, url))

@@ -1,22 +1,30 @@
-"""One drain on a fresh database: filled, measured, dropped."""
+"""One drain on a fresh database: a copy of one that was filled, measured, dropped."""
 from harness import fill
 
 
-def side(bench, report, label, count, filling=None, floor=False, held=False, **options):
-    """Drains count messages and keeps the sample under the label. filling: arguments of fill.ours. held: while somebody
-    else's transaction holds xmin. options: of pg_bench drain."""
+def side(bench, report, label, count, filling=None, lane="log", held=False, **options):
+    """Drains count messages and keeps the sample under the label. lane: log, queue or floor. filling: arguments of
+    fill.ours. held: while somebody else's transaction holds xmin. options: of pg_bench drain."""
     extra = 2 * options.get("batch", 500) * options.get("workers", 1)  # taken before the clock starts
-    with bench.fresh() as database:
-        if floor:
-            fill.floor(bench, database, count + extra)
-        else:
-            fill.ours(bench, database, count + extra, **(filling or {}))
-        bench.settle_down(database)
+    with bench.fresh(filled(bench, count + extra, filling or {}, lane)) as database:
         holder = hold_xmin(bench, database) if held else None
-        got = bench.pg_bench("drain", database, side="floor" if floor else "ours", count=count, **options)
+        got = bench.pg_bench("drain", database, side=lane, count=count, **options)
         if holder:
             holder.close()
     return keep(report, label, got)
+
+
+def filled(bench, count, filling, lane):
+    """The database that all samples of this kind are copied from."""
+    def make(database):
+        if lane == "floor":
+            fill.floor(bench, database, count)
+        else:
+            if lane == "queue":
+                fill.use_queue(bench, database)
+            fill.ours(bench, database, count, **filling)
+        bench.settle_down(database)
+    return bench.stock((lane, count, *sorted(filling.items())), make)
 
 
 def keep(report, label, got):

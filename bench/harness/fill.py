@@ -44,6 +44,12 @@ def ours(bench, database, count, keys=0, tenants=0, priorities=False, prefix="k"
         calls(conn, OURS, count, after=after, keys=keys, tenants=tenants, priorities=priorities, prefix=prefix)
 
 
+def use_queue(bench, database):
+    """Messages wait in the queue from now on."""
+    with bench.connect(database, "postgres") as conn:
+        conn.execute("select outbox.configure('*', 'lane', 'queue')")
+
+
 def floor_table(bench, database):
     with bench.connect(database) as conn:
         conn.execute(FLOOR_TABLE)

@@ -13,6 +13,7 @@ import threading
 import time
 import urllib.request
 
+from harness.server import DELIVERED
 from tests.support.pgserver import free_port
 
 LOOK = 0.05  # between two looks at /proc
@@ -123,7 +124,7 @@ class Relay:
     def check_delivered(self, count):
         """A relay that is fast because it leaves something out has no rate."""
         with self.bench.connect(self.database, "postgres") as conn:
-            done, = conn.execute("select count(*) from outbox.attempt where outcome = 1").fetchone()
+            done, = conn.execute(DELIVERED).fetchone()
         if done != count:
             raise RuntimeError("%d of %d were delivered" % (done, count))
 

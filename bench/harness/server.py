@@ -18,6 +18,8 @@ SETTINGS = {
     "autovacuum_naptime": "1min",
 }
 TEMPLATE = "bench_template"
+# Messages that were delivered: of a window they share a row.
+DELIVERED = "select coalesce(sum(coalesce(cardinality(ids), 1)), 0)::bigint from outbox.attempt where outcome = 1"
 
 # Tomorrow's partitions, as any relay would have made them, and those of the last week with a little in them: messages
 # are kept seven days by default, and whoever looks into one partition too many should see it here.
@@ -40,6 +42,8 @@ class Bench:
     def __init__(self, build, quick, rounds=0, settings=None):
         self.build = build
         self.quick = quick
+        self.brief = False  # between the two: sizes for a budget of minutes
+        self.stocks = {}    # of what: the database that is copied
         self.asked_rounds = rounds
         self.numbers = itertools.count(1)
         for name in ("src/cli/outbox", "bench/pg_bench"):
@@ -48,8 +52,8 @@ class Bench:
         self.asked_settings = settings or SETTINGS
         self.server = PgServer(fsync=True, settings=self.asked_settings)
 
-    def size(self, full, quick):
-        return quick if self.quick else full
+    def size(self, full, quick, brief=None):
+        return quick if self.quick else brief if self.brief and brief else full
 
     @property
     def rounds(self):
@@ -90,14 +94,32 @@ class Bench:
     def fresh(self, template=TEMPLATE):
         """The name of a database nobody has used yet: a copy of the template, which may be another one that was filled.
         The checkpoint before it is filled keeps full page images out of what is measured after: in a running system,
-        too, a message is delivered long before the next checkpoint."""
+        too, a message is delivered long before the next checkpoint. A copy of a filled one goes through the WAL, after
+        the checkpoint."""
         name = "bench_%d" % next(self.numbers)
-        self.admin.execute("create database %s template %s strategy file_copy" % (name, template))
+        if template == TEMPLATE:
+            self.admin.execute("create database %s template %s strategy file_copy" % (name, template))
         self.admin.execute("checkpoint")
+        if template != TEMPLATE:
+            self.admin.execute("create database %s template %s strategy wal_log" % (name, template))
         try:
             yield name
         finally:
             self.admin.execute("drop database %s with (force)" % name)
+
+    def stock(self, what, make):
+        """A database to copy from, made by make(name) when it is first asked for; it is there until sell_off."""
+        if what not in self.stocks:
+            name = "bench_stock_%d" % next(self.numbers)
+            self.admin.execute("create database %s template %s strategy file_copy" % (name, TEMPLATE))
+            make(name)
+            self.stocks[what] = name
+        return self.stocks[what]
+
+    def sell_off(self):
+        for name in self.stocks.values():
+            self.admin.execute("drop database %s with (force)" % name)
+        self.stocks.clear()
 
     def place(self, database):
         return self.server.conninfo(database, user="bench")

@@ -1,19 +1,19 @@
-"""What a claim costs when much is waiting, and what many claimers do to each other."""
-from harness import drain, fill
+"""What a claim from the queue costs when much is waiting."""
+from harness import fill
 
 NAME = "backlog"
-TITLE = "cost of a claim at a small and a large backlog; 1 to 16 claimers at once"
+TITLE = "cost of a claim from the queue at a small and a large backlog"
 COST_BAR = 1.5
-CROWD_BAR = 0.8
 BATCH = 100
-CLAIMERS = [1, 2, 4, 8, 16]
 
 
-def cost(bench, report):
+def measure(bench, report):
     small, large = bench.size(10000, 2000), bench.size(1000000, 50000)
     calls = bench.size(300, 40)
     for keys in (0, 1000):
         with bench.fresh() as few, bench.fresh() as many:
+            fill.use_queue(bench, few)
+            fill.use_queue(bench, many)
             fill.ours(bench, few, small, keys=keys)
             fill.ours(bench, many, large, keys=keys)
             bench.settle_down(few)
@@ -40,27 +40,3 @@ def cost_row(report, label):
         few, many = (report.median("%s, %s" % (label, name), field) for name in ("few", "many"))
         row += [few, many, many / few]
     return row + [report.median("%s, many" % label, "p99_us")]
-
-
-def crowd(bench, report):
-    count = bench.size(200000, 20000)
-    for _ in range(bench.times(3)):
-        for workers in CLAIMERS:
-            for keys in (0, 1000):
-                drain.side(bench, report, "%d claimers, %d keys" % (workers, keys), count, {"keys": keys},
-                           workers=workers, batch=BATCH, run=BATCH)
-    for keys in (0, 1000):
-        rows = []
-        for workers in CLAIMERS:
-            label = "%d claimers, %d keys" % (workers, keys)
-            rows.append([label, report.median(label, "rate"), report.median(label, "cpu_us"),
-                         report.median(label, "empty") / report.median(label, "calls")])
-        report.table(["", "msg/s", "backends' CPU us", "empty claims"], rows)
-        best = max(row[1] for row in rows[:-1])
-        report.check("16 claimers / best of fewer, %d keys" % keys, rows[-1][1] / best, CROWD_BAR,
-                     cpu=min(row[2] for row in rows[:-1]) / rows[-1][2])
-
-
-def measure(bench, report):
-    cost(bench, report)
-    crowd(bench, report)

@@ -20,7 +20,7 @@ def others(bench, report, database, label, count, keys):
     """Drains count of the others. A quarter more are there: what a claim does when nothing else is left is not this."""
     fill.ours(bench, database, count + count // 4 + 2 * BATCH, keys=keys)
     bench.settle_down(database)
-    got = bench.pg_bench("drain", database, count=count, batch=BATCH, run=500)
+    got = bench.pg_bench("drain", database, side="queue", count=count, batch=BATCH, run=500)
     sample = drain.keep(report, label, got)
     with bench.connect(database, "postgres") as conn:
         sample["parked"] = parked(conn)

@@ -1,9 +1,9 @@
-"""`outbox run --until-empty` into the sink that takes everything, beside the store's own claim and ack."""
+"""`outbox run --until-empty` into the sink that takes everything, beside the store's own take and settle."""
 from harness import drain, fill
 from harness.relay import Relay
 
 NAME = "relay-drain"
-TITLE = "outbox run --until-empty with the null sink, beside the store's own claim + ack"
+TITLE = "outbox run --until-empty with the null sink, beside the store's own take + settle"
 BAR, MEMORY_BAR_MB, GROWTH_BAR = 0.7, 64, 1.1
 RUN = 16     # of a key at once, as a relay claims unless told otherwise
 WARM = 1000  # that the store's side takes before its clock starts
@@ -13,7 +13,7 @@ VARIANTS = [("no keys", {}, {}), ("1000 keys", {"keys": 1000}, {"run": RUN})]
 
 def store(bench, report, label, filled, count, options):
     with bench.fresh(filled) as database:
-        drain.keep(report, label, bench.pg_bench("drain", database, side="ours", count=count - WARM, **options))
+        drain.keep(report, label, bench.pg_bench("drain", database, side="log", count=count - WARM, **options))
 
 
 def relayed(bench, report, label, filled, count):

@@ -2,6 +2,7 @@
 
 Proves: figures beside peers can be taken and reported by one command (N2, N14: beside whom, and at what cost).
 """
+import collections
 import json
 import os
 import subprocess
@@ -13,7 +14,9 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "bench"), ROOT]
 
-from compare import document, load, machine  # noqa: E402
+from compare import budget, load, machine, standing  # noqa: E402
+from compare.lab import Lab  # noqa: E402
+from compare.samples import Samples  # noqa: E402
 from compare.worker import Failed, Worker  # noqa: E402
 
 
@@ -88,11 +91,74 @@ def test_what_falls_behind_is_not_sustained():
     assert not slow["sustained"]
 
 
+def sample(system, **values):
+    return {"system": system, "noisy": False, **values}
+
+
+def test_every_bar_is_in_the_table_measured_or_not():
+    rows = [bar.row() for bar in standing.bars({}, {})]
+    assert len(rows) >= 20 and {row[5] for row in rows} == {"", "not measured"}
+    systems = {name: {"label": name, "per_message": name != "pgq"} for name in ("floor", "outbox", "pgq", "pgmq-delete")}
+    results = {"drain": {"systems": systems, "samples": [
+        sample("floor", rate=200, server_us=8.0), sample("outbox", rate=100, server_us=9.0),
+        sample("outbox", rate=110, server_us=9.0), sample("pgq", rate=300, server_us=2.0),
+        sample("pgmq-delete", rate=50, server_us=20.0)]}}
+    found = {bar.what: bar.row() for bar in standing.bars(results, {})}
+    assert found["drain, no keys: floor's server CPU ÷ ours"][3:] == ["0.89", "≥ 0.85", "**yes**", "2"]
+    assert found["drain through `outbox run` ÷ best peer with state per message"][1:6] == [
+        "105/s", "pgmq-delete 50.0/s", "2.10", "≥ 2", "**yes**"]
+    assert found["the same ÷ PgQ's bulk read"][3:6] == ["0.35", "≥ 0.5", "**no**"]
+
+
+@pytest.fixture
+def lab(monkeypatch):
+    """One that takes samples, without a server."""
+    self = Lab.__new__(Lab)
+    self.options = type("Options", (), {"retries": 0, "budget": 1})
+    self.quick, self.failures, self.budget = False, collections.Counter(), budget.Budget(1, quick=True)
+    self.results = {"name": "any", "systems": {}, "samples": [], "thrown_away": [], "failed": {}, "left_out": []}
+    monkeypatch.setattr(self, "write", lambda: None, raising=False)
+    monkeypatch.setattr(machine, "wait_until_quiet", lambda patience: 0.0)
+    return self
+
+
+class Anybody:
+    name, label = "anybody", "anybody 1.0"
+
+    @staticmethod
+    def describe():
+        return {}
+
+    @staticmethod
+    def short(values):
+        return ""
+
+
+def test_a_sample_that_would_not_end_in_time_is_not_begun(lab):
+    lab.budget.note("any/anybody/slow", 90)
+    lab.budget.note("any/anybody/soon", 0.5)
+    assert lab.take(Anybody, "slow", lambda: pytest.fail("it was begun")) is None
+    assert lab.take(Anybody, "soon", lambda: {"rate": 1})["rate"] == 1
+    assert lab.results["left_out"] == ["anybody 1.0, slow"] and len(lab.results["samples"]) == 1
+    assert lab.budget.known["any/anybody/soon"] < 0.5  # so long it took
+
+
+def test_a_sample_that_fails_is_on_record_and_not_tried_for_ever(lab):
+    tried = []
+
+    def broken():
+        tried.append(1)
+        raise ZeroDivisionError("by nothing")
+
+    assert [lab.take(Anybody, "broken", broken) for _ in range(4)] == [None] * 4
+    assert len(tried) == 2 and lab.results["failed"] == {"anybody 1.0, broken": "ZeroDivisionError: by nothing"}
+
+
 def test_quiet_samples_count_before_noisy_ones():
     rows = [{"system": "a", "noisy": noisy, "rate": rate} for noisy, rate in ((True, 1), (False, 5), (False, 7))]
-    found = document.Samples({"samples": rows, "systems": {"a": {"label": "a"}}})
+    found = Samples({"samples": rows, "systems": {"a": {"label": "a"}}})
     assert found.median("a", "rate") == 6 and not found.marked("a")
-    only = document.Samples({"samples": rows[:1], "systems": {"a": {"label": "a"}}})
+    only = Samples({"samples": rows[:1], "systems": {"a": {"label": "a"}}})
     assert only.median("a", "rate") == 1 and only.marked("a")
 
 

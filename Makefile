@@ -82,7 +82,7 @@ bench: build-gcc ## measurements; results go to bench/results
 	@tools/deps bench
 	@bench/run
 
-bench-peers: build-gcc ## beside other queues and outboxes, 25 minutes; ARGS='--budget 90', ARGS='--only drain', ARGS=--quick
+bench-peers: build-gcc ## beside other queues and outboxes, 35 minutes; ARGS='--budget 90', ARGS='--only drain', ARGS=--quick
 	@tools/deps bench peers
 	@bench/run-peers $(ARGS)
 

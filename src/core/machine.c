@@ -164,6 +164,7 @@ void ob_machine_stats(const struct ob_machine *machine, struct ob_machine_stats 
     stats->bytes = machine->flights.bytes;
     stats->incarnation = machine->sched.incarnation;
     stats->stopping = machine->phase != OB_MACHINE_RUNNING;
+    stats->asking = machine->sched.claiming || machine->sched.hungry;
 }
 
 static void tell(struct ob_machine *machine, const struct ob_note *note)

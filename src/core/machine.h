@@ -155,6 +155,7 @@ struct ob_machine_stats {
         expired, unrouted, timeouts, renewed, store_failures, no_memory, misordered, breaker_opened;
     uint32_t incarnation;
     bool stopping;
+    bool asking; /* a claim is under way, or will be as soon as it may */
 };
 void ob_machine_stats(const struct ob_machine *machine, struct ob_machine_stats *stats);
 enum ob_breaker_state ob_machine_breaker(const struct ob_machine *machine, int sink);

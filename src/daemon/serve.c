@@ -52,6 +52,7 @@ struct serve {
     struct outbox_error failed; /* for until_empty: a store that cannot be used as it is */
     int64_t count_at_us;        /* when to request the next count */
     int64_t count_every_us;
+    int64_t held_us; /* when messages were held last */
     uint64_t looked; /* messages claimed from all stores when they were last made to poll */
 };
 
@@ -285,14 +286,18 @@ static bool look_again(struct serve *serve)
 }
 
 /* The queue may be empty only for a moment, so messages that wait for their next attempt are waited for. Messages that
- * wait for a route, a resume, a later time or an operator's decision are not. */
+ * wait for a route, a resume, a later time or an operator's decision are not.
+ *
+ * A count costs as much as many deliveries. So nothing is counted between two claims, only when a claim found no more; or
+ * when no claim has come for long: no sink may take any. */
 static bool all_done(struct serve *serve, int64_t now)
 {
-    bool idle = true, drained = true, by_headers = false;
+    bool idle = true, asking = false, drained = true, by_headers = false;
     for (size_t i = 0; i < serve->config->store_count; i++) {
         struct ob_machine_stats stats;
         ob_machine_stats(ob_engine_machine(ob_store_loop_engine(ob_generation_store_loop(serve->now, (int)i))), &stats);
         idle = idle && stats.held == 0; /* messages due in the store are in the store's count */
+        asking = asking || stats.asking;
         if (!idle)
             ob_leftover_fini(&serve->left[i]);
         drained = drained && serve->left[i].known && serve->left[i].waiting == 0;
@@ -300,7 +305,10 @@ static bool all_done(struct serve *serve, int64_t now)
     }
     if (!idle || serve->count_every_us == 0)
         serve->count_every_us = COUNT_LEAST_US;
-    if (idle && !drained && now >= serve->count_at_us) {
+    if (!idle || serve->held_us == 0)
+        serve->held_us = now;
+    bool quiet = idle && (!asking || now - serve->held_us >= COUNT_MOST_US);
+    if (quiet && !drained && now >= serve->count_at_us) {
         ob_generation_hurry(serve->now, by_headers);
         serve->count_at_us = now + serve->count_every_us;
         serve->count_every_us = serve->count_every_us < COUNT_MOST_US / 2 ? 2 * serve->count_every_us : COUNT_MOST_US;

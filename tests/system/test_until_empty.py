@@ -3,6 +3,7 @@
 Proves: N6 (why a message is not delivered yet), Y9 (without a route), V13 (paused), N2 (behind a dead head), V17 (disabled).
 """
 import re
+import time
 
 import pytest
 
@@ -76,6 +77,20 @@ def test_a_relay_that_is_disabled(box, tmp_path):
     relay = Relay(tmp_path, box.url, {"out": {"kind": "null"}}, [{"sink": "out"}], relay={"enabled": False})
     relay.until_empty(timeout=30)
     assert left(relay) == [("default/t", 1, "the relay is disabled")]
+
+
+def test_nothing_is_counted_between_claims(db, tmp_path):
+    """N6: a count of what is left costs as much as many deliveries. So it comes at the end, not whenever nothing is held."""
+    db.sql("ALTER DATABASE \"%s\" SET track_functions = 'all'" % db.name)
+    calls = "SELECT sum(calls) FROM pg_stat_user_functions WHERE funcname = 'sees_all'"  # once a count
+    relay = Relay(tmp_path, db.url(), {"out": {"kind": "null"}}, [{"sink": "out"}], relay={"batch": 1})
+    relay.until_empty(timeout=60)
+    empty, = db.sql(calls)[0]
+    db.sql("SELECT outbox.enqueue('t', to_jsonb(i)) FROM generate_series(1, 300) i")
+    since = time.monotonic()
+    relay.until_empty(timeout=60)
+    seconds = time.monotonic() - since
+    assert db.sql(calls)[0][0] - empty <= empty + 2 + seconds / 2
 
 
 def test_a_store_that_cannot_be_used(tmp_path, pg_server):

@@ -7,7 +7,8 @@ import time
 
 from compare import cache
 
-USUAL = 12.0  # seconds of a sample that nobody has taken yet
+USUAL = 12.0   # seconds of a sample that nobody has taken yet
+WAITING = 0.1  # of the time, for a quiet machine: in front of samples, and for those that are taken again
 
 
 class Budget:
@@ -15,6 +16,7 @@ class Budget:
         self.end = time.monotonic() + 60 * minutes
         self.seconds = 60 * minutes
         self.path = None if quick else os.path.join(cache.FOLDER, "timings.json")
+        self.waited = 0.0
         self.known = {}
         if self.path and os.path.exists(self.path):
             with open(self.path) as file:
@@ -29,6 +31,10 @@ class Budget:
 
     def fits(self, key):
         return self.known.get(key, USUAL) <= self.left()
+
+    def patience(self):
+        """Seconds that may still be spent on noise."""
+        return max(0.0, min(WAITING * self.seconds - self.waited, self.left() / 10))
 
     def note(self, key, seconds):
         self.known[key] = round(seconds, 1)

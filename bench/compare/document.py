@@ -157,19 +157,20 @@ class Document:
                 tps, alone, plain = (samples.median(one, "tps", clients=count, awake=is_awake)
                                      for one, is_awake in ((name, awake), ("alone", False), ("plain", False)))
                 row += [cell(tps), cell(tps / alone, 2) if tps and alone else "–",
-                        cell(tps / plain, 2) if tps and plain else "–"]
-            row += [cell(samples.median(name, field, clients=middle, awake=awake)) for field in ("server_us", "wal")]
+                        cell(tps / plain, 2) if tps and plain else "–",
+                        cell(samples.median(name, "server_us", clients=count, awake=awake))]
+            row += [cell(samples.median(name, "wal", clients=middle, awake=awake))]
             rows.append(bold(name, row))
-        self.add("## What the producer pays\n", "Transactions as fast as they go, nothing else running; server CPU and WAL a"
-                 " transaction at %d clients. %s\n" % (middle, command("producer")))
+        self.add("## What the producer pays\n", "Transactions as fast as they go, nothing else running; server CPU a transaction,"
+                 " and WAL a transaction at %d clients. %s\n" % (middle, command("producer")))
         shown = [(name, label, [samples.median(name, "tps", clients=middle, awake=awake)],
                   *samples.spread(name, "tps", clients=middle, awake=awake)) for name, awake, label in order
                  if samples.median(name, "tps", clients=middle, awake=awake)]
         self.chart("producer", chart.bars("Transactions per second, %d clients" % middle, shown), "What the producer pays")
         head = ["transaction"]
         for count in clients:
-            head += ["%d client%s, tps" % (count, "s" if count > 1 else ""), "÷ alone", "÷ plain"]
-        self.add(table(head + ["server CPU µs", "WAL bytes"], rows))
+            head += ["%d client%s, tps" % (count, "s" if count > 1 else ""), "÷ alone", "÷ plain", "server CPU µs"]
+        self.add(table(head + ["WAL bytes"], rows))
 
     def life(self, data):
         samples = Samples(data)
@@ -207,6 +208,13 @@ class Document:
         self.add("## Bad weather\n", "A drain beside the same drain in calm: its rate, and in parentheses the server's CPU a"
                  " message, as multiples. %s\n" % command("weather"), *data.get("about", []),
                  table(["system", "calm, messages/s"] + labels, rows))
+        kept = [bold(name, [samples.label(name), cell(samples.median(name, "count", label="backlog"))] +
+                     [cell(samples.median(name, field, label="backlog"), 1) for field in
+                      ("vacuum_us", "vacuum_wal", "table_bytes", "index_bytes")])
+                for name in samples.systems() if samples.median(name, "vacuum_us", label="backlog") is not None]
+        if kept:
+            self.add("After the backlog was delivered: one vacuum, and what stays in tables and indexes, per message.\n",
+                     table(["system", "messages", "vacuum, CPU µs", "vacuum, WAL bytes", "table bytes", "index bytes"], kept))
 
     def webhooks(self, data):
         samples = Samples(data)

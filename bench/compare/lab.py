@@ -138,6 +138,7 @@ class Lab:
                 if system.ours:
                     conn.execute("grant all on orders to bench")
                 system.prepare(self, place, conn)
+                conn.execute("vacuum analyze")  # so that the first one of a sample has nothing of these
             self.templates[system.family] = place
         return self.templates[system.family]
 
@@ -201,6 +202,10 @@ class Lab:
         """A time limit that ends soon after the budget does."""
         return min(seconds, max(30.0, self.budget.left() + 20))
 
+    def check_server(self):
+        if self.bench.server.process.poll() is not None:
+            raise SystemExit("bench/run-peers: the private server is gone: see its log in %s" % self.bench.server.folder)
+
     def take(self, system, label, measure, **facts_of):
         """One sample, kept with the share of the cores that others used. A noisy one is thrown away and taken again, as
         often as --retries says; then it stays, marked. None: there is no time for it, or it failed, which is on record. What
@@ -215,7 +220,9 @@ class Lab:
             self.log("%s  %-28s %-16s no time left" % (self.budget.clock(), system.label, label))
             return None
         for attempt in range(self.options.retries + 1):
-            before = machine.wait_until_quiet(0 if self.quick else min(machine.WAIT_SECONDS, self.budget.left() / 10))
+            start = time.monotonic()
+            before = machine.wait_until_quiet(0 if self.quick else min(machine.WAIT_SECONDS, self.budget.patience()))
+            self.budget.waited += max(0.0, time.monotonic() - start - 0.2)
             start = time.monotonic()
             try:
                 with machine.Noise() as noise:
@@ -225,12 +232,14 @@ class Lab:
                 self.results["failed"][name] = ("%s: %s" % (type(problem).__name__, problem))[:500]
                 self.log("%s  %-28s %-16s failed: %s" % (self.budget.clock(), system.label, label, str(problem)[:300]))
                 self.write()
+                self.check_server()
                 return None
             self.budget.note(key, time.monotonic() - start)
             noisy = noise.share > machine.NOISE_LIMIT
             row = {"system": system.name, "label": label, **facts_of, **values, "others_before": before,
                    "others": noise.share, "noisy": noisy}
-            again = noisy and attempt < self.options.retries and self.budget.fits(key)
+            again = noisy and attempt < self.options.retries and self.budget.fits(key) and self.budget.patience() > 0
+            self.budget.waited += time.monotonic() - start if again else 0.0
             self.results["thrown_away" if again else "samples"].append(row)
             self.write()
             self.log("%s  %-28s %-16s %s  others %d %%%s" % (

@@ -111,13 +111,22 @@ def producer(results):
 
 
 def life(results):
+    """Enqueued and delivered; what the first vacuum adds is said beside it."""
     samples = part(results, "life")
+    peers = {name: written(samples, name) for name in samples.peers(per_message=True)}
+    peer = min(peers, key=peers.get) if peers else None
     for name, label, bar in (("outbox", "no keys", 650), ("outbox-keys", "1,000 keys", 800)):
-        mine = samples.median(name, "wal")
-        peer, least = samples.best("wal", samples.peers(per_message=True), lowest=True)
-        yield Bar("WAL bytes over a message's life, %s" % label, bar, at_most=True, ours=per(mine, " B"),
-                  beside="%s %s" % (samples.label(peer), per(least, " B")) if peer else "–", ratio=mine,
-                  samples=len(samples.values(name, "wal")))
+        mine, vacuum = written(samples, name), samples.median(name, "vacuum_wal")
+        yield Bar("WAL bytes over a message's life, %s" % label, bar, at_most=True,
+                  ours="%s, and %s by vacuum" % (per(mine, " B"), per(vacuum, " B")) if mine else "–",
+                  beside="%s %s, and %s" % (samples.label(peer), per(peers[peer], " B"),
+                                            per(samples.median(peer, "vacuum_wal"), " B")) if peer else "–",
+                  ratio=mine, samples=len(samples.values(name, "wal")))
+
+
+def written(samples, name):
+    parts = [samples.median(name, field) for field in ("enqueue_wal", "deliver_wal")]
+    return None if None in parts else sum(parts)
 
 
 def latency(results):

@@ -13,6 +13,7 @@ import time
 from compare import load
 from compare.drain import drain, without_start
 from compare.lab import Meter
+from compare.life import sizes
 from compare.worker import Failed
 from harness import fill
 from harness.server import DELIVERED
@@ -33,11 +34,23 @@ def held_xmin(place):
         yield
 
 
-def one(lab, system, count, held=False, crowd=0):
+def one(lab, system, count, held=False, crowd=0, life=False):
     with lab.fresh(system, lab.filled(system, count)) as place:
         with held_xmin(place) if held else contextlib.nullcontext():
             values = drain(lab, system, place, count, **({"connections": crowd} if crowd else {}))
+        if life:
+            values.update(afterwards(place, count))
     return without_start(lab, system, values, connections=crowd) if system.ours else values
+
+
+def afterwards(place, count):
+    """What a vacuum takes, and what stays; per message."""
+    meter = Meter(place).start()
+    with place.connect() as conn:
+        conn.execute("vacuum")
+    vacuum, kept = meter.stop(count), sizes(place)
+    return {"vacuum_us": vacuum["server_us"], "vacuum_wal": vacuum["wal"], "table_bytes": kept[0] / count,
+            "index_bytes": kept[1] / count}
 
 
 def straggler(lab, system, count):
@@ -90,12 +103,13 @@ def wait_for_attempts(conn, wanted, timeout):
         time.sleep(0.5)
 
 
-def count_of(lab):
-    return lab.options.messages or (500 if lab.quick else 50000 if lab.brief else 200000)
+def count_of(lab, system):
+    """Of ours enough for a second or two: the bars are about them."""
+    return lab.options.messages or (500 if lab.quick else 200000 if not lab.brief else 150000 if system.ours else 50000)
 
 
 def many_of(lab, system):
-    return 1000000 if system.family in BULK and not lab.quick and not lab.options.messages else 5 * count_of(lab)
+    return 1000000 if system.family in BULK and not lab.quick and not lab.options.messages else 5 * count_of(lab, system)
 
 
 def needed(lab, system, count):
@@ -109,7 +123,8 @@ def needed(lab, system, count):
         yield "calm, plugin", lambda: stormy(lab, system, count, {})
         yield "poisoned key", lambda: stormy(lab, system, count, {"refuse": "poison0"}, poison=count // 10)
     else:
-        yield "backlog", lambda: one(lab, system, many)
+        first = not any(row["label"] == "backlog" for row in lab.results["samples"])
+        yield "backlog", lambda: one(lab, system, many, life=first)
 
 
 def others(lab, system, count):
@@ -125,16 +140,14 @@ def others(lab, system, count):
         yield "silent receiver", lambda: stormy(lab, system, count, SILENT)
     else:
         many = many_of(lab, system)
-        yield "backlog", lambda: one(lab, system, many)
+        yield "backlog", lambda: one(lab, system, many, life=True)
 
 
 def each(lab, systems, conditions):
-    count = count_of(lab)
-    lab.results["sizes"] = {"messages": count}
     lab.results["about"] = [__doc__.split("\n\n", 1)[1].replace("\n", " ") + "\n"]
     for system in systems:
         if system.name in WHO:
-            for label, measure in conditions(lab, system, system.size(count, 8)):
+            for label, measure in conditions(lab, system, system.size(count_of(lab, system), 8)):
                 lab.take(system, label, measure)
 
 

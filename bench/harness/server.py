@@ -89,6 +89,7 @@ class Bench:
         self.server.psql("grant outbox_producer, outbox_relay, outbox_auditor to bench", dbname=TEMPLATE)
         self.server.psql("grant create on schema public to bench", dbname=TEMPLATE)
         self.server.psql(PARTITIONS, dbname=TEMPLATE)
+        self.server.psql("vacuum analyze", dbname=TEMPLATE)
 
     @contextlib.contextmanager
     def fresh(self, template=TEMPLATE):

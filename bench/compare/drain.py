@@ -51,17 +51,16 @@ def without_start(lab, system, values, **options):
             **{key: values[key] - idle[key] / count for key in ("server_us", "worker_us")}}
 
 
-def each(lab, systems):
-    count = lab.options.messages or (2000 if lab.quick else 200000)
-    lab.results["sizes"] = {"messages": count, "payload": 200}
+def each(lab, systems, count):
+    count = lab.options.messages or (2000 if lab.quick else count)
     for system in systems:
-        size = system.size(count, 1 if lab.quick else 8)
+        size = system.size(count, 1 if lab.quick else 5)
         lab.take(system, "%d" % size, lambda: one(lab, system, size))
 
 
 def bars(lab, systems, turn):
-    each(lab, [system for system in systems if system.name in BARS])
+    each(lab, [system for system in systems if system.name in BARS], 200000)
 
 
 def rest(lab, systems, turn):
-    each(lab, [system for system in systems if system.name not in BARS])
+    each(lab, [system for system in systems if system.name not in BARS], 50000 if lab.brief else 200000)

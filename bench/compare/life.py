@@ -42,6 +42,14 @@ def one(lab, system, count, business):
 
 
 def alone(lab, system, count):
+    """The business transaction, once a server: it is the same whose tables are beside it."""
+    known = lab.memory.setdefault(NAME, {})
+    if system.logical not in known:
+        known[system.logical] = business(lab, system, count)
+    return known[system.logical]
+
+
+def business(lab, system, count):
     with lab.fresh(system) as place:
         meter = Meter(place).start()
         made = load.produce(load.command(lab, system, place, enqueue=False, count=count, clients=8))
@@ -49,11 +57,11 @@ def alone(lab, system, count):
 
 
 def each(lab, systems):
-    count = lab.options.messages or (1000 if lab.quick else 5000 if lab.brief else 100000)
+    count = lab.options.messages or (1000 if lab.quick else 3000 if lab.brief else 100000)
     lab.results["sizes"] = {"messages": count}
     for system in systems:
         size = system.size(count, 1 if lab.quick else 8)
-        lab.take(system, "%d" % size, lambda: one(lab, system, size, alone(lab, system, min(size, 20000))))
+        lab.take(system, "%d" % size, lambda: one(lab, system, size, alone(lab, system, min(count, 20000))))
 
 
 def bars(lab, systems, turn):

@@ -9,7 +9,7 @@ from compare.lab import Meter
 from compare.worker import Failed
 
 WARM_SECONDS = 1.0   # at the start, left out
-GRACE_SECONDS = 3.0  # for the worker to catch up with producers that are done
+GRACE_SECONDS = 1.5  # for the worker to catch up with producers that are done
 
 
 def command(lab, system, place, enqueue=True, keys=None, **options):

@@ -4,7 +4,7 @@ import traceback
 from harness import report
 from measure import enqueue_bare, held_xmin, relay_kafka, relay_memory, takers
 
-ROUNDS = {enqueue_bare: 5, takers: 5, held_xmin: 5, relay_kafka: 5, relay_memory: 2}  # within one call
+ROUNDS = {enqueue_bare: 5, takers: 5, held_xmin: 5, relay_kafka: 5, relay_memory: 1}  # within one call
 USUAL = {enqueue_bare: 20, takers: 150, held_xmin: 60, relay_kafka: 90, relay_memory: 60}  # seconds, until they are known
 NAMES = [module.NAME for module in ROUNDS]
 

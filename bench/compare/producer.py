@@ -51,8 +51,8 @@ def sides(systems):
                     ((False, True) if system.ours or system.name == "floor" else (False,))]
 
 
-def each(lab, chosen, crowds):
-    seconds = lab.options.seconds or (0.5 if lab.quick else 2.0 if lab.brief else 8.0)
+def each(lab, chosen, crowds, brief=2.0):
+    seconds = lab.options.seconds or (0.5 if lab.quick else brief if lab.brief else 8.0)
     lab.results["sizes"] = {"seconds": seconds, "clients": clients_of(lab)}
     for clients in crowds:
         for system, awake in chosen:
@@ -65,7 +65,8 @@ def clients_of(lab):
 
 
 def needed(side):
-    return side[0].name in ("alone", "plain", "floor") or side[0].ours
+    """The workers of Outbox and of the floor are awake in the bars."""
+    return side[0].name in ("alone", "plain") or side[1]
 
 
 def bars(lab, systems, turn):
@@ -74,7 +75,7 @@ def bars(lab, systems, turn):
 
 def rest(lab, systems, turn):
     for clients in sorted(clients_of(lab), key=lambda one: one != 8):
-        each(lab, [side for side in sides(systems) if clients != 8 or not needed(side)], [clients])
+        each(lab, [side for side in sides(systems) if clients != 8 or not needed(side)], [clients], 1.2)
 
 
 def unique(systems):

@@ -71,7 +71,7 @@ def check_topic(broker, topic, count):
 
 
 def measure(bench, report):
-    count, rounds = bench.size(500000, 20000, brief=200000), bench.times(3)
+    count, rounds = bench.size(500000, 20000, brief=150000), bench.times(3)
     kafkabroker.fetch()
     with closing(kafkabroker.KafkaBroker()) as broker, bench.fresh() as filled:
         broker.start()

@@ -16,7 +16,7 @@ def variants(bench):
 
 def measure(bench, report):
     """All are copies of one database, with room for what the most takers take before their clock starts."""
-    count = bench.size(200000, 10000, brief=60000)
+    count = bench.size(200000, 10000, brief=50000)
     room = 2 * BATCH * max(TAKERS)
     for _ in range(bench.times(3)):
         for label, filling in variants(bench):

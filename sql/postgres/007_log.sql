@@ -378,10 +378,24 @@ begin
 end
 $$;
 
--- Opens the next window of a shard. size 0: there is none for this taker; busy: another is at it. admitted: how many went to the
+-- Locks a shard that another has locked, as soon as it is free. That is not long; false: it was.
+create function @schema@.wait_for_shard(p_shard int) returns boolean
+    language plpgsql
+    set lock_timeout = '100 ms'
+as $$
+begin
+    perform from @schema@.log_shard x where x.shard = p_shard for update;
+    return true;
+exception when lock_not_available then
+    return false;
+end
+$$;
+
+-- Opens the next window of a shard. size 0: there is none for this taker; busy: another is at it. waiting: if another is, wait until
+-- it is done. Only for who has locked no other shard. admitted: how many went to the
 -- queue instead; where admitting, all do. per_key: so many of a key at most, then the window ends.
 create function @schema@.take_from(p_shard int, worker text, most int, lease interval, p_nonce bigint, max_bytes bigint, per_key int,
-    s @schema@.scope, no_log boolean, admitting boolean, v_at timestamptz, out id bigint, out size int, out complete boolean, out busy boolean, out admitted int, out taken_at timestamptz,
+    s @schema@.scope, no_log boolean, admitting boolean, v_at timestamptz, waiting boolean, out id bigint, out size int, out complete boolean, out busy boolean, out admitted int, out taken_at timestamptz,
     out until timestamptz)
     language plpgsql
 as $$
@@ -409,8 +423,10 @@ begin
     busy := false;
     perform from @schema@.log_shard x where x.shard = p_shard for update skip locked;
     if not found then
-        busy := true;
-        return;
+        if not waiting or not @schema@.wait_for_shard(p_shard) then
+            busy := true;
+            return;
+        end if;
     end if;
     for v_round in 1..100 loop
         -- A statement after the lock: it sees what its last holder wrote.
@@ -551,7 +567,9 @@ end
 $$;
 
 -- Takes a window for a relay; window_messages then has its messages, best read in the next transaction, so that the shard's row is not
--- locked while they are sent. nonce: the relay's, never used before, positive. hint: a shard to try first. more: there is more to
+-- locked while they are sent. Nor while the disk writes: the transaction of the take may commit without waiting for that, if
+-- the next one locks the window (confirm_window) and waits. Many may take windows of messages without a key, so there one
+-- waits for the other; a shard of keys that is being taken has nothing for the next anyhow. nonce: the relay's, never used before, positive. hint: a shard to try first. more: there is more to
 -- take. busy: there is more, but only behind an open window, or another is just taking it. queued: the queue has rows. The rest is what
 -- the window's messages have in common, unless they or their namespace have their own.
 create function @schema@.take(worker text, "limit" int, lease interval, nonce bigint, hint int default null, max_bytes bigint default null,
@@ -626,7 +644,7 @@ begin
         foreach shard in array v_shards loop
             v_tried := v_tried + 1;
             v_step := @schema@.take_from(shard, worker, "limit", lease, nonce, max_bytes, greatest(run, "limit" / 8), v_scope, v_no_log,
-                false, null);
+                false, null, shard < 0 and v_tried = 1);
             id := v_step.id;
             size := v_step.size;
             busy := busy or v_step.busy;
@@ -648,6 +666,18 @@ begin
 end
 $$;
 
+-- Whether there is an open window of this nonce. Its row is locked only so that there is something to commit: what waits for this
+-- commit to be on disk, and with the standby, knows the same of the take before.
+create function @schema@.confirm_window(p_nonce bigint) returns boolean
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from @schema@.log_window k where k.nonce = p_nonce and k.open for key share;
+    return found;
+end
+$$;
+
 -- The next pieces of the log, of every shard that has any, into the queue: for those who claim. Returns how many messages.
 create function @schema@.admit(most int, at timestamptz default null) returns bigint
     language plpgsql
@@ -658,7 +688,7 @@ declare
     v_count bigint := 0;
 begin
     foreach v_shard in array coalesce((@schema@.look(0)).ready, '{}') loop
-        v_step := @schema@.take_from(v_shard, null, most, null, null, null, null, null, false, true, at);
+        v_step := @schema@.take_from(v_shard, null, most, null, null, null, null, null, false, true, at, false);
         v_count := v_count + v_step.admitted;
     end loop;
     return v_count;

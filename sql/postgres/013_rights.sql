@@ -28,7 +28,7 @@ as $$
             'current_tenant sees_all', 'owner', 'EXECUTE'),
 
         ('function', 'enqueue enqueue_bytes enqueue_many', 'producer', 'EXECUTE'),
-        ('function', 'claim take settle settle_window ack nack release extend as_json beat doorbell_class', 'relay', 'EXECUTE'),
+        ('function', 'claim take confirm_window settle settle_window ack nack release extend as_json beat doorbell_class', 'relay', 'EXECUTE'),
         ('function', 'rebase', 'relay operator', 'EXECUTE'),
         ('relation', 'window_messages', 'relay', 'SELECT'),
         ('function', 'log_range', 'relay', 'EXECUTE'),

@@ -5,8 +5,10 @@
 -- Columns: shard, id, size, more (there is more to take now), busy (there is more behind a window that is open, or somebody is taking
 -- it just now), queued (the queue has rows that may be due), and what the messages have in common: taken_at, until, max_attempts,
 -- retry_base_ms, retry_cap_ms.
--- Locks: the row of the shard; never waits for one.
-select shard, id, size, more, busy, queued, taken_at, until, max_attempts, retry_base_ms, retry_cap_ms
+-- The last column makes this transaction commit without waiting for the disk, so that nobody waits for the shard as long: page waits.
+-- Locks: the row of the shard; that of messages without a key is waited for, a tenth of a second at most.
+select shard, id, size, more, busy, queued, taken_at, until, max_attempts, retry_base_ms, retry_cap_ms,
+       pg_catalog.set_config('synchronous_commit', 'off', true)
 from @schema@.take(worker => $1::pg_catalog.text, "limit" => $2::pg_catalog.int4, lease => $3::pg_catalog.interval,
                    nonce => $4::pg_catalog.int8, hint => $5::pg_catalog.int4, max_bytes => $6::pg_catalog.int8,
                    run => $7::pg_catalog.int4, skip_namespaces => $8::pg_catalog.text[],

@@ -356,8 +356,9 @@ $$;
 
 -- Whether one topic or tenant holds up the others of this shard: its first message has waited for half a second, at the pace of
 -- the last windows it will take a second or more to get through what is there, and there are others. Then all of it had better
--- be in the queue, where each gets its turn. Looked at only while pages are full.
-create function @schema@.is_flooded(w @schema@.log_window, v_now timestamptz) returns boolean
+-- be in the queue, where each gets its turn. Those who claim put everything there anyhow, and need not know the pace. Looked at only
+-- while pages are full.
+create function @schema@.is_flooded(w @schema@.log_window, v_now timestamptz, admitting boolean) returns boolean
     language plpgsql
 as $$
 declare
@@ -370,6 +371,9 @@ begin
     if m.created_at > v_now - interval '0.5 s'
             or m.tenant_id is null and not exists (select from @schema@.lane l where l.id <> m.lane) then
         return false;
+    end if;
+    if admitting then
+        return true;
     end if;
     select sum(k.size) / greatest(extract(epoch from v_now - min(k.taken_at)), 0.001) into v_pace
       from @schema@.log_window k where k.shard = w.shard and k.id >= w.id - 16 and k.size > 0 and k.taken_at > v_now - interval '10 s'
@@ -496,7 +500,7 @@ begin
         if not v_stragglers then
             p := @schema@.read_page(w, false, null, v_most);
         end if;
-        if p.count = v_most and not admitting and @schema@.is_flooded(w, v_now) then
+        if p.count = v_most and v_most < 5000 and @schema@.is_flooded(w, v_now, admitting) then
             admitting := true;
             v_most := 5000;
             p := @schema@.read_page(w, v_stragglers, v_running, v_most);

@@ -56,3 +56,29 @@ def test_m20_without_others_the_log_is_not_left(db):
         time.sleep(0.6)
         assert len(list(deliveries(conn))) == 6000
         assert conn.execute("select pg_stat_get_tuples_inserted('outbox.queue'::regclass)").fetchone()[0] == 0
+
+
+@pytest.mark.parametrize("other", ["topic => 'b'", "topic => 'a', tenant_id => '00000000-0000-4000-8000-000000000002'"])
+def test_m18_m20_a_flood_does_not_hold_others_back_from_claims(db, other):
+    """Who claims admits from the log first: in bulk while it is flooded, so that the others wait for a few claims, not for hundreds."""
+    with db.connect(autocommit=True) as conn:
+        tenant = ", tenant_id => '00000000-0000-4000-8000-000000000001'" if "tenant" in other else ""
+        conn.execute("select count(outbox.enqueue(topic => 'a', payload => '1'%s)) from generate_series(1, 12000)" % tenant)
+        (late,) = conn.execute("select id from outbox.enqueue(%s, payload => '1')" % other).fetchone()
+        time.sleep(0.6)
+        for claims in range(1, 30):
+            rows = conn.execute("select id, token from outbox.claim('w', 10)").fetchall()
+            assert len(rows) == 10
+            conn.execute("select outbox.ack(%s::uuid[], %s::bigint[])", ([row[0] for row in rows], [row[1] for row in rows]))
+            if late in [row[0] for row in rows]:
+                break
+        assert claims <= 8
+
+
+def test_m20_without_others_a_claim_admits_little(db):
+    """A flood of the only topic there is comes as it is needed: a claim stays short."""
+    with db.connect(autocommit=True) as conn:
+        conn.execute("select count(outbox.enqueue(topic => 'a', payload => '1')) from generate_series(1, 6000)")
+        time.sleep(0.6)
+        assert conn.execute("select count(*) from outbox.claim('w', 10)").fetchone() == (10,)
+        assert conn.execute("select count(*) from outbox.queue").fetchone() == (500,)

@@ -233,6 +233,7 @@ declare
     v_pos constant bigint := coalesce(pg_sequence_last_value('@schema@.pos'::regclass), 0);
     v_calm boolean;
     v_next xid8;
+    v_behind int[];
 begin
     busy := false;
     if v_pos = (select q.pos from @schema@.log_quiet q) then
@@ -241,22 +242,32 @@ begin
     select array_agg(x.shard order by (x.shard + 1 + turn) % 9) filter (where x.ended or x.waiting and not x.taken),
            coalesce(bool_or(x.waiting and x.taken and not x.ended), false),
            not bool_or(x.ended or x.waiting or x.taken) and pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot()),
-           pg_snapshot_xmax(pg_current_snapshot())
-      into ready, busy, v_calm, v_next
+           pg_snapshot_xmax(pg_current_snapshot()),
+           array_agg(x.shard) filter (where x.behind and not x.ended and not x.waiting)
+      into ready, busy, v_calm, v_next, v_behind
       from (select s.shard, s.shard >= 0 and t.open as taken,
                    case when s.shard >= 0 then t.open and t.until <= v_now
                         else t.swept < v_now - interval '0.5 s' and exists (select from @schema@.log_window k
                              where k.shard = s.shard and k.id >= t.floor and k.open and k.until <= v_now) end as ended,
                    not t.complete
-                   or exists (select from @schema@.message m where m.shard = s.shard and m.ord >= t.next and m.pos > t.base)
-                   or pg_snapshot_xmin(t.upto) <> t.next and (
-                      exists (select from @schema@.message m where m.shard = s.shard and m.ord in (select pg_snapshot_xip(t.upto))
-                                 and m.xid is null and m.pos > t.base)
-                      or exists (select from @schema@.message m where m.shard = s.shard and m.xid in (select pg_snapshot_xip(t.upto))
-                                    and m.xid is not null and m.ord < t.next and m.pos > t.base)) as waiting
+                   or exists (select from @schema@.message m where m.shard = s.shard and m.ord >= t.next and m.pos > t.base) as waiting,
+                   pg_snapshot_xmin(t.upto) <> t.next as behind
               from @schema@.log_shard s
              cross join lateral (select k.*, pg_snapshot_xmax(k.upto) as next from @schema@.log_window k where k.shard = s.shard
-                                  order by k.shard desc, k.id desc limit 1) t) x;
+                                  order by k.shard desc, k.id desc limit 1) t
+            offset 0) x; -- so that nothing of it is there twice
+    if v_behind is not null then
+        select ready || array_agg(x.shard) filter (where not x.taken), busy or coalesce(bool_or(x.taken), false), v_calm and count(*) = 0
+          into ready, busy, v_calm
+          from (select b.shard, b.shard >= 0 and t.open as taken
+                  from unnest(v_behind) b(shard)
+                 cross join lateral (select k.*, pg_snapshot_xmax(k.upto) as next from @schema@.log_window k where k.shard = b.shard
+                                      order by k.shard desc, k.id desc limit 1) t
+                 where exists (select from @schema@.message m where m.shard = b.shard and m.ord in (select pg_snapshot_xip(t.upto))
+                                  and m.xid is null and m.pos > t.base)
+                    or exists (select from @schema@.message m where m.shard = b.shard and m.xid in (select pg_snapshot_xip(t.upto))
+                                  and m.xid is not null and m.ord < t.next and m.pos > t.base)) x;
+    end if;
     if v_calm and not exists (select from @schema@.log_shard s
             cross join lateral (select k.floor from @schema@.log_window k where k.shard = s.shard order by k.id desc limit 1) t
             cross join lateral (select from @schema@.log_window k where k.shard = s.shard and k.id >= t.floor and k.open) k) then
@@ -418,6 +429,7 @@ declare
     v_running xid8[];
     v_stragglers boolean;
     v_fresh boolean;
+    v_cut boolean;
     v_ahead numeric;
 begin
     id := null;
@@ -487,9 +499,11 @@ begin
 
         v_stragglers := w.from_ord < v_first;
         if v_stragglers then
-            v_running := array(select pg_snapshot_xip(w.before));
-            if cardinality(v_running) > 0 then
-                p := @schema@.read_page(w, true, v_running, v_most);
+            if pg_snapshot_xmin(w.before) <> v_first then
+                v_running := array(select pg_snapshot_xip(w.before));
+                if cardinality(v_running) > 0 then
+                    p := @schema@.read_page(w, true, v_running, v_most);
+                end if;
             end if;
             if coalesce(p.count, 0) = 0 then
                 v_stragglers := false;
@@ -500,16 +514,21 @@ begin
         if not v_stragglers then
             p := @schema@.read_page(w, false, null, v_most);
         end if;
-        if p.count = v_most and v_most < 5000 and @schema@.is_flooded(w, v_now, admitting) then
-            admitting := true;
-            v_most := 5000;
-            p := @schema@.read_page(w, v_stragglers, v_running, v_most);
+        if p.count = v_most and v_most < 5000 and (admitting or w.id % 4 = 0) then
+            if @schema@.is_flooded(w, v_now, admitting) then
+                admitting := true;
+                v_most := 5000;
+                p := @schema@.read_page(w, v_stragglers, v_running, v_most);
+            end if;
         end if;
-        if p.count > 0 and not admitting then
-            w.to_ord := case when p.count = v_most then p.ord when v_stragglers then v_first else top_ord end;
-            w.to_pos := case when p.count = v_most then p.pos when v_stragglers then 0 else top_pos end;
-            if p.bytes > max_bytes or p_shard >= 0 and p.count > per_key and exists (
-                    select from unnest(p.sids) x(sid) group by x.sid having count(*) > per_key) then
+        if not admitting then
+            v_cut := p.bytes > max_bytes;
+            if p_shard >= 0 and p.count > per_key then
+                v_cut := v_cut or exists (select from unnest(p.sids) x(sid) group by x.sid having count(*) > per_key);
+            end if;
+            if v_cut then
+                w.to_ord := case when p.count = v_most then p.ord when v_stragglers then v_first else top_ord end;
+                w.to_pos := case when p.count = v_most then p.pos when v_stragglers then 0 else top_pos end;
                 v_most := @schema@.page_fit(w, v_most, max_bytes, per_key);
                 p := @schema@.read_page(w, v_stragglers, v_running, v_most);
             end if;
@@ -615,7 +634,12 @@ begin
     size := 0;
     more := false;
     busy := false;
-    queued := exists (select from @schema@.queue q where not q.parked);
+    select exists (select from @schema@.queue q where not q.parked),
+           n.max_attempts, extract(epoch from n.retry_base) * 1000, extract(epoch from n.retry_cap) * 1000,
+           exists (select from @schema@.namespace x where x.lane = 'queue'),
+           not exists (select from @schema@.pause p where p.sink is null)
+      into queued, max_attempts, retry_base_ms, retry_cap_ms, v_no_log, v_scope.open
+      from @schema@.namespace n where n.name = '*';
     if hint is null then
         v_seen := @schema@.look(nonce);
         busy := v_seen.busy;
@@ -623,11 +647,6 @@ begin
             return;
         end if;
     end if;
-    select n.max_attempts, extract(epoch from n.retry_base) * 1000, extract(epoch from n.retry_cap) * 1000,
-           exists (select from @schema@.namespace x where x.lane = 'queue'),
-           not exists (select from @schema@.pause p where p.sink is null)
-      into max_attempts, retry_base_ms, retry_cap_ms, v_no_log, v_scope.open
-      from @schema@.namespace n where n.name = '*';
     v_scope.open := v_scope.open and skip_namespaces is null and rule_namespaces is null;
     if not v_scope.open then
         if exists (select from @schema@.pause p where p.namespace is null and p.sink is null and p.topic is null) then

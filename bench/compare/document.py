@@ -203,7 +203,9 @@ class Document:
                 rate, cpu = (samples.median(name, field, label=label) for field in ("rate", "server_us"))
                 beside = "calm, plugin" if label in ("poisoned key", "silent receiver") else "calm"
                 calm, calm_cpu = (samples.median(name, field, label=beside) for field in ("rate", "server_us"))
-                row.append("%s (CPU %s)" % (cell(rate / calm, 2), cell(cpu / calm_cpu, 2)) if rate and calm else "–")
+                first, last = (samples.median(name, field, label=label) for field in ("p50_first", "p50_last"))
+                row.append("p50 %s → %s ms" % (cell(first), cell(last)) if first else "%s (CPU %s)" % (
+                    cell(rate / calm, 2), cell(cpu / calm_cpu, 2)) if rate and calm else "–")
             rows.append(bold(name, row))
         self.add("## Bad weather\n", "A drain beside the same drain in calm: its rate, and in parentheses the server's CPU a"
                  " message, as multiples. %s\n" % command("weather"), *data.get("about", []),
@@ -276,8 +278,10 @@ class Document:
         for name, why in sorted(skipped.items()):
             self.add("- %s was skipped: %s" % (name, " ".join(why.split())))
         for one in self.results.values():
-            if one.get("left_out"):
-                self.add("- %s: no time was left for %s" % (one["name"], "; ".join(one["left_out"])))
+            measured = {"%s, %s" % (one["systems"][row["system"]]["label"], row["label"]) for row in one["samples"]}
+            missing = [what for what in one.get("left_out", []) if what not in measured]
+            if missing:
+                self.add("- %s: no time was left for %s" % (one["name"], "; ".join(missing)))
             for what, why in one["failed"].items():
                 self.add("- %s: %s failed: %s" % (one["name"], what, " ".join(why.split())[:200]))
 

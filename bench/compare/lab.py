@@ -217,7 +217,7 @@ class Lab:
         if not self.quick and not self.budget.fits(key):
             if name not in self.results["left_out"]:
                 self.results["left_out"].append(name)
-            self.log("%s  %-28s %-16s no time left" % (self.budget.clock(), system.label, label))
+                self.log("%s  %-28s %-16s no time left" % (self.budget.clock(), system.label, label))
             return None
         for attempt in range(self.options.retries + 1):
             start = time.monotonic()

@@ -10,7 +10,7 @@ NAME, TITLE = "latency", "latency over load: one business row and one message a 
 RATES = [100, 500, 1000, 2000, 5000]
 LOW = [1, 10]              # messages a second, of Outbox and the floor only
 SHARES = [0.1, 0.5, 0.9]   # of the highest sustained rate
-STEP, TRIES = 1.125, 4     # of the search
+STEP, TRIES = 1.125, (6, 4)  # of the search: samples of the first one, and of a later one
 FINALISTS = 2              # peers beside Outbox; from the second round on only the better one
 
 
@@ -52,7 +52,7 @@ def search(lab, system):
     state = lab.memory[NAME][system.name]
     level = statistics.median(state["found"]) if state["found"] else state["level"]
     kept, rate = 0, level * STEP
-    for _ in range(TRIES if state["found"] else 2 * TRIES):
+    for _ in range(TRIES[bool(state["found"])]):
         row = at(lab, system, int(rate), part="search")
         if row is None:
             break

@@ -1,4 +1,5 @@
 """Producers beside a worker: build/bench/peer_load, and what comes of its stamps and the worker's."""
+import contextlib
 import json
 import os
 import subprocess
@@ -48,9 +49,19 @@ def percentile(values, share):
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
-def at_rate(lab, system, rate, seconds, clients=8):
-    """Producers at a fixed rate, the worker beside them, on a fresh database; latencies in milliseconds."""
-    with lab.fresh(system) as place, tempfile.TemporaryDirectory(prefix="outbox-bench-") as folder:
+@contextlib.contextmanager
+def held_xmin(place):
+    """An open REPEATABLE READ transaction with a snapshot and an xid."""
+    with place.connect() as conn:
+        conn.execute("begin isolation level repeatable read")
+        conn.execute("select txid_current(), count(*) from pg_class")
+        yield
+
+
+def at_rate(lab, system, rate, seconds, clients=8, held=False):
+    """Producers at a fixed rate, the worker beside them, on a fresh database; latencies in milliseconds. held: while another
+    transaction holds xmin."""
+    with lab.fresh(system) as place, held_xmin(place) if held else contextlib.nullcontext(), tempfile.TemporaryDirectory(prefix="outbox-bench-") as folder:
         made_path, came_path = os.path.join(folder, "made"), os.path.join(folder, "came")
         worker = system.worker(lab, place, stamps=came_path)
         worker.start()
@@ -75,6 +86,7 @@ def judge(rate, made, came, load, end_us):
     the sample, but no less than a fifth of a second's messages, and no more than half a second's."""
     start = min(made.values()) + WARM_SECONDS * 1e6
     late = [max(0.0, (came[number] - us) / 1e3) for number, us in made.items() if us >= start and number in came]
+    quarter = len(late) // 4 or 1  # in the order of the numbers, which is that of time
     left = sum(1 for number in made if came.get(number, 1 << 62) > end_us)
     if not late:
         raise Failed("nothing of %d messages was delivered" % len(made))
@@ -83,4 +95,5 @@ def judge(rate, made, came, load, end_us):
             "behind": left, "lost": len(made) - len(set(made) & set(came)),
             "sustained": kept >= 0.97 * rate and left <= max(2, rate * min(0.5, max(0.2, 0.05 * load["seconds"]))),
             "p50": percentile(late, 0.5), "p95": percentile(late, 0.95), "p99": percentile(late, 0.99),
-            "worst": max(late), "seconds": load["seconds"]}
+            "worst": max(late), "seconds": load["seconds"],
+            "p50_first": percentile(late[:quarter], 0.5), "p50_last": percentile(late[-quarter:], 0.5)}

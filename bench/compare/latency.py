@@ -7,7 +7,7 @@ import statistics
 from compare import load
 
 NAME, TITLE = "latency", "latency over load: one business row and one message a transaction"
-RATES = [100, 500, 1000, 2000, 5000]
+RATES = [100, 500, 1000, 2000, 5000, 8000]
 LOW = [1, 10]              # messages a second, of Outbox and the floor only
 SHARES = [0.1, 0.5, 0.9]   # of the highest sustained rate
 STEP, TRIES = 1.125, (6, 4)  # of the search: samples of the first one, and of a later one

@@ -234,6 +234,7 @@ create table @schema@.dead (
     by_sink    boolean not null default false, -- whether a route or sink said so
     primary key (id)
 );
+create index dead_topic on @schema@.dead (namespace, topic, died_at);
 create index dead_tenant on @schema@.dead (tenant_id, id) where tenant_id is not null;
 
 create table @schema@.dedupe (

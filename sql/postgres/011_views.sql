@@ -227,36 +227,108 @@ create view @schema@.acts as
 select t.id, t.at, t.actor, t.action, t.reason, t.message_id, t.tenant_id, t.detail
   from @schema@.act t;
 
--- Of a long log the counts are estimates: see log_sample.
+-- What the view `status` shows, of every lane, at a cost that does not grow with the queue. Exact while the table of the queue, and that of
+-- the dead letters, has no more than max_pages pages, and no shard of the log more than 10,000 messages. Beyond that the
+-- counts come from samples (`estimated`). The oldest are looked at in any case, and a topic whose dead letters are few counts them by the
+-- index: whatever waits longest or is rare is not missed.
+create function @schema@.topics(max_pages int default 4096, max_count int default 10000)
+    returns table (namespace text, topic text, pending bigint, due bigint, delayed bigint, retrying bigint, processing bigint, stuck bigint,
+        parked bigint, dead bigint, oldest_due_s double precision, oldest_undelivered_s double precision, last_code text, last_error text,
+        last_error_at timestamptz, estimated boolean, dead_last_hour bigint)
+    language plpgsql stable security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_tenant constant uuid := @schema@.current_tenant();
+    v_page constant bigint := current_setting('block_size')::bigint;
+    v_percent constant real := least(100, 100.0 * max_pages / greatest(pg_relation_size('@schema@.queue') / v_page, 1));
+    v_dead_percent constant real := least(100, 100.0 * max_pages / greatest(pg_relation_size('@schema@.dead') / v_page, 1));
+    v_few int; -- dead letters of a topic that are counted by the index
+begin
+    v_few := greatest(100, 10 * max_count / greatest(1, (select count(*) from @schema@.lane)));
+    return query
+    with item as (
+        select q.id, q.lane, q.until, q.since, q.due, q.parked, q.attempts, 100 / v_percent::double precision as weight
+          from @schema@.queue q tablesample system (v_percent)
+         where not q.held and (v_tenant is null or q.tenant_id = v_tenant)
+        union all
+        select q.*, 0
+          from (select q.id, q.lane, q.until, q.since, q.due, q.parked, q.attempts from @schema@.queue q
+                 where v_percent < 100 and not q.held and (v_tenant is null or q.tenant_id = v_tenant)
+                   and pg_stat_get_dead_tuples('@schema@.queue'::regclass) < 50 * max_count
+                 order by q.id limit max_count) q
+    ), part as (
+        select i.lane, sum(i.weight) filter (where i.until is null) as pending,
+               sum(i.weight) filter (where i.until is null and not i.parked and i.due <= v_now) as due,
+               sum(i.weight) filter (where i.until is null and not i.parked and i.due > v_now and i.attempts = 0) as delayed,
+               sum(i.weight) filter (where i.until is null and i.attempts > 0) as retrying,
+               sum(i.weight) filter (where i.until is not null) as processing,
+               sum(i.weight) filter (where i.until <= v_now) as stuck,
+               sum(i.weight) filter (where i.parked) as parked,
+               min(i.due) filter (where i.until is null and i.due <= v_now) as oldest_due,
+               min(i.due) filter (where i.attempts = 0 and i.due <= v_now) as untried,
+               (array_agg(i.id order by i.id) filter (where i.attempts > 0))[1:3] as tried,
+               (array_agg(i.id order by i.since desc) filter (where i.attempts > 1 or i.attempts = 1 and i.until is null))[1] as failed,
+               v_percent < 100 as estimated
+          from item i group by i.lane
+        union all
+        select w.lane, sum(w.weight), sum(w.weight) filter (where w.due <= v_now), sum(w.weight) filter (where w.due > v_now), 0, 0, 0, 0,
+               min(w.due) filter (where w.due <= v_now), min(w.due) filter (where w.due <= v_now), null, null, bool_or(w.estimated)
+          from @schema@.log_sample w group by w.lane
+        union all
+        select t.lane, 0, 0, 0, 0, count(*), count(*) filter (where t.until <= v_now), 0, null, null, (array_agg(t.id order by t.id))[1:3], null,
+               false
+          from @schema@.log_taken t group by t.lane
+    ), figure as (
+        select p.lane, sum(p.pending) as pending, sum(p.due) as due, sum(p.delayed) as delayed, sum(p.retrying) as retrying,
+               sum(p.processing) as processing, sum(p.stuck) as stuck, sum(p.parked) as parked, min(p.oldest_due) as oldest_due,
+               least(min(p.untried), min(m.since)) as oldest, (array_agg(p.failed) filter (where p.failed is not null))[1] as failed,
+               bool_or(p.estimated) as estimated
+          from part p
+          left join lateral (select min(coalesce(s.due, s.created_at)) as since
+                               from unnest(p.tried) u(id), lateral (select s.due, s.created_at from @schema@.stored s where s.id = u.id) s) m on true
+         group by p.lane
+    ), dead as (
+        select d.namespace, d.topic, sum(100 / v_dead_percent::double precision) as dead
+          from @schema@.dead d tablesample system (v_dead_percent)
+         where v_tenant is null or d.tenant_id = v_tenant group by d.namespace, d.topic
+    )
+    select l.namespace, l.topic, coalesce(round(f.pending), 0)::bigint, coalesce(round(f.due), 0)::bigint, coalesce(round(f.delayed), 0)::bigint,
+           coalesce(round(f.retrying), 0)::bigint, coalesce(round(f.processing), 0)::bigint, coalesce(round(f.stuck), 0)::bigint,
+           coalesce(round(f.parked), 0)::bigint,
+           case when n.few < v_few then n.few else greatest(n.few, round(d.dead))::bigint end,
+           coalesce(extract(epoch from v_now - f.oldest_due), 0)::double precision,
+           greatest(0, coalesce(extract(epoch from v_now - f.oldest), 0))::double precision,
+           e.code, left(e.error, 500), e.at,
+           coalesce(f.estimated, false) or v_dead_percent < 100 and n.few >= v_few,
+           (select count(*) from (select from @schema@.dead x where n.few > 0 and x.namespace = l.namespace and x.topic = l.topic
+                                     and x.died_at > v_now - interval '1 h' and (v_tenant is null or x.tenant_id = v_tenant) limit max_count) x)
+      from (select distinct x.id, x.namespace, x.topic from @schema@.lane x) l
+      left join figure f on f.lane = l.id
+      left join dead d on d.namespace = l.namespace and d.topic = l.topic
+     cross join lateral (select case when v_dead_percent = 100 then coalesce(round(d.dead), 0)::bigint
+            else (select count(*) from (select from @schema@.dead x where x.namespace = l.namespace and x.topic = l.topic
+                                          and (v_tenant is null or x.tenant_id = v_tenant) limit v_few) x) end as few) n
+      left join lateral (
+            select * from (select a.code, a.error, a.completed_at as at from @schema@.attempt_single a where a.message_id = f.failed and a.outcome <> 1
+                            order by a.attempt_no desc limit 1) a
+            union all
+            select * from (select x.code, x.error, x.died_at from @schema@.dead x where n.few > 0 and x.namespace = l.namespace and x.topic = l.topic
+                              and (v_tenant is null or x.tenant_id = v_tenant)
+                            order by x.namespace desc, x.topic desc, x.died_at desc limit 1) x
+             order by at desc limit 1) e on true;
+end
+$$;
+
 create view @schema@.status with (security_barrier) as
-select l.namespace, l.topic, coalesce(q.pending, 0) as pending, coalesce(q.due, 0) as due, coalesce(q.delayed, 0) as delayed,
-       coalesce(q.processing, 0) as processing, coalesce(q.stuck, 0) as stuck, coalesce(q.parked, 0) as parked,
-       coalesce(d.dead, 0) as dead,
-       coalesce(extract(epoch from clock_timestamp() - q.oldest), 0)::double precision as oldest_due_s,
+select t.namespace, t.topic, t.pending, t.due, t.delayed, t.processing, t.stuck, t.parked, t.dead, t.oldest_due_s,
        exists (select from @schema@.pause p where p.sink is null and (p.namespace is null
-               or (p.namespace = l.namespace and (p.topic is null or p.topic = l.topic))
-               or (l.namespace like p.like_namespace and l.topic like p.like_topic))) as paused
-  from (select distinct x.id, x.namespace, x.topic from @schema@.lane x) l
-  left join (select x.lane, round(sum(x.weight) filter (where x.until is null))::bigint as pending,
-                    round(sum(x.weight) filter (where x.until is null and not x.parked and x.due <= clock_timestamp()))::bigint as due,
-                    round(sum(x.weight) filter (where x.until is null and not x.parked and x.due > clock_timestamp()
-                                       and x.attempts = 0))::bigint as delayed,
-                    count(*) filter (where x.until is not null) as processing,
-                    count(*) filter (where x.until <= clock_timestamp()) as stuck,
-                    count(*) filter (where x.parked) as parked,
-                    min(x.due) filter (where x.until is null and x.due <= clock_timestamp()) as oldest
-               from (select q.lane, q.until, q.due, q.parked, q.attempts, 1::double precision as weight
-                       from @schema@.queue q
-                      where not q.held
-                        and (q.tenant_id = (select @schema@.current_tenant()) or (select @schema@.current_tenant()) is null)
-                     union all
-                     select w.lane, null, w.due, false, 0, w.weight from @schema@.log_sample w
-                     union all
-                     select t.lane, t.until, t.taken_at, false, 1, 1 from @schema@.log_taken t) x
-              group by x.lane) q on q.lane = l.id
-  left join (select x.namespace, x.topic, count(*) as dead from @schema@.dead x
-              where x.tenant_id = (select @schema@.current_tenant()) or (select @schema@.current_tenant()) is null
-              group by x.namespace, x.topic) d on d.namespace = l.namespace and d.topic = l.topic
+               or (p.namespace = t.namespace and (p.topic is null or p.topic = t.topic))
+               or (t.namespace like p.like_namespace and t.topic like p.like_topic))) as paused,
+       t.retrying, t.oldest_undelivered_s, t.last_code, t.last_error, t.last_error_at, t.estimated, t.dead_last_hour
+  from @schema@.topics() t
  where (select @schema@.sees_all());
 
 -- The words of a well-known shape of outbox table: pending, publishing, published, failed, dead_lettered.
@@ -392,7 +464,7 @@ begin
         ('dead_letters', 'payload', 'The message''s.'),
         ('dead_letters', 'body', 'The message''s.'),
         ('dead_letters', 'encoding', 'The message''s.'),
-        ('status', null, 'One row per topic: pending, processing and dead messages. Where more than 10,000 wait in a shard of the log, pending, due and delayed are estimates.'),
+        ('status', null, 'One row per topic: pending, processing and dead messages, the oldest of them and the last error. Its cost does not grow with the queue: beyond tens of thousands of messages the counts are estimates.'),
         ('status', 'namespace', 'Whose topic it is.'),
         ('status', 'topic', 'The topic.'),
         ('status', 'pending', 'Messages that wait: due, delayed or parked.'),
@@ -404,6 +476,13 @@ begin
         ('status', 'dead', 'Dead letters.'),
         ('status', 'oldest_due_s', 'Age in seconds of the longest due message; 0 for none.'),
         ('status', 'paused', 'An operator paused it.'),
+        ('status', 'retrying', 'Of the pending ones: tried already.'),
+        ('status', 'oldest_undelivered_s', 'Age in seconds, since it was enqueued or since the delay that its producer asked for, of the oldest message that is neither delivered nor dead; 0 for none. Retries do not restart it.'),
+        ('status', 'last_code', 'The code of the last failure among the messages that are retried or dead.'),
+        ('status', 'last_error', 'Its text.'),
+        ('status', 'last_error_at', 'When that was.'),
+        ('status', 'estimated', 'Some of the counts are estimates, from a sample.'),
+        ('status', 'dead_last_hour', 'Of the dead letters: those that died within the last hour, counted up to 10,000.'),
         ('acts', null, 'What operators did, append-only.'),
         ('acts', 'id', 'A running number.'),
         ('acts', 'at', 'When.'),

@@ -240,6 +240,22 @@ select r.worker, r.host, r.pid, r.version, r.state, r.started_at, r.seen_at,
   from @schema@.relay r
  where (select @schema@.sees_all());
 
+-- The sinks of the relays that run, one row for each relay and sink. What a relay wrote is taken as it is: texts.
+create view @schema@.sinks with (security_barrier) as
+select r.worker as relay, s.sink->>'name' as name, s.sink->>'kind' as kind, s.sink->>'breaker' as breaker, s.sink->>'cause' as cause,
+       (s.sink->>'since')::timestamptz as since, (s.sink->>'next_probe')::timestamptz as next_probe, s.sink->>'code' as code, s.sink->>'error' as error,
+       (s.sink->>'error_at')::timestamptz as error_at, (s.sink->>'success_at')::timestamptz as success_at, (s.sink->>'failed')::bigint as failed,
+       (s.sink->>'in_flight')::int as in_flight, (s.sink->>'rate')::double precision as rate, (s.sink->>'concurrency')::int as concurrency,
+       s.sink->>'rate_limit' as rate_limit, (s.sink->>'limited_until')::timestamptz as limited_until, (s.sink->>'paused')::boolean as paused
+  from @schema@.relay r
+ cross join lateral jsonb_array_elements(case when jsonb_typeof(r.info->'sinks') = 'array' then r.info->'sinks' else '[]' end) s(sink)
+ where r.seen_at > clock_timestamp() - 3 * r.every and (select @schema@.sees_all());
+
+create view @schema@.pauses with (security_barrier) as
+select p.namespace, p.topic, p.sink, p.at, p.actor, p.reason
+  from @schema@.pause p
+ where (select @schema@.sees_all());
+
 create view @schema@.tunings with (security_barrier) as
 select t.name, t.value, t.at, t.actor, t.reason
   from @schema@.tuning t
@@ -259,7 +275,33 @@ begin
         ('relays', 'started_at', 'When it started.'),
         ('relays', 'seen_at', 'When it was heard of last.'),
         ('relays', 'alive', 'It was heard of within three beats.'),
-        ('relays', 'info', 'What else it tells of itself, as JSON.'),
+        ('relays', 'info', 'What else it tells of itself, as JSON: its sinks (see sinks), its routes, and whether it is enabled.'),
+        ('sinks', null, 'The sinks of the relays that run, as each relay sees them.'),
+        ('sinks', 'relay', 'The relay.'),
+        ('sinks', 'name', 'The sink''s name.'),
+        ('sinks', 'kind', 'Its kind, as configured.'),
+        ('sinks', 'breaker', 'closed (delivers), open (deliveries suspended) or half_open (one message probes).'),
+        ('sinks', 'cause', 'Why it is not closed: down, failing or blocked.'),
+        ('sinks', 'since', 'Since when it is not closed.'),
+        ('sinks', 'next_probe', 'When the next message probes it.'),
+        ('sinks', 'code', 'The code of its last failure.'),
+        ('sinks', 'error', 'The text of its last failure.'),
+        ('sinks', 'error_at', 'When that was.'),
+        ('sinks', 'success_at', 'When it last accepted a message.'),
+        ('sinks', 'failed', 'Attempts that failed since then.'),
+        ('sinks', 'in_flight', 'Messages under way.'),
+        ('sinks', 'rate', 'Deliveries per second, lately.'),
+        ('sinks', 'concurrency', 'How many messages may be under way at a time.'),
+        ('sinks', 'rate_limit', 'How many may go per time; null: no limit.'),
+        ('sinks', 'limited_until', 'The receiver asked to wait until then.'),
+        ('sinks', 'paused', 'An operator paused it.'),
+        ('pauses', null, 'What operators paused.'),
+        ('pauses', 'namespace', 'The namespace, or a pattern; null: all.'),
+        ('pauses', 'topic', 'The topic, or a pattern; null: all.'),
+        ('pauses', 'sink', 'The sink, if a sink is paused.'),
+        ('pauses', 'at', 'Since when.'),
+        ('pauses', 'actor', 'By whom.'),
+        ('pauses', 'reason', 'Why, in the actor''s words.'),
         ('tunings', null, 'Settings of the relays that an operator changed while they run.'),
         ('tunings', 'name', 'poll, batch, enabled, sink.NAME.rate or sink.NAME.concurrency.'),
         ('tunings', 'value', 'What it is set to.'),

@@ -36,11 +36,11 @@ as $$
         ('function', 'purge run_failed_hooks doorbell_channel', 'relay operator', 'EXECUTE'),
         ('function', 'retry discard pause resume configure assign_doorbell erase_tenant erase_subject hook unhook tune', 'operator',
             'EXECUTE'),
-        ('function', 'gauges wrong_log wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
+        ('function', 'gauges topics wrong_log wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
         ('function', 'current_tenant sees_all uuid_at ten_seconds_of like_of', 'relay operator auditor tenant', 'EXECUTE'),
 
         ('relation', 'messages queued attempts dead_letters acts', 'relay operator auditor tenant', 'SELECT'),
-        ('relation', 'status outbox pause namespace lane relay tuning relays tunings migration', 'relay operator auditor',
+        ('relation', 'status outbox pause pauses namespace lane relay tuning relays sinks tunings migration', 'relay operator auditor',
             'SELECT'),
         ('relation', 'message queue attempt dead dedupe act hook hook_failure period log_window', 'operator auditor', 'SELECT'),
         ('relation', 'stream', 'operator', 'SELECT')) w(kind, names, roles, privileges),

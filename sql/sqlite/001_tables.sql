@@ -192,6 +192,7 @@ CREATE TABLE outbox_dead (
     by_sink      INTEGER NOT NULL, -- whether a route or sink said so
     discarded_at INTEGER           -- an operator gave it up
 ) STRICT;
+CREATE INDEX outbox_dead_lane ON outbox_dead (lane, died_at) WHERE discarded_at IS NULL;
 
 CREATE TABLE outbox_dedupe (
     namespace  TEXT NOT NULL,

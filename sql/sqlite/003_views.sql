@@ -109,28 +109,81 @@ CREATE VIEW outbox_acts AS
            a.actor, a.action, a.reason, a.message_id, a.tenant_id, a.detail
       FROM outbox_act a;
 
-CREATE VIEW outbox_status AS
-    SELECT l.namespace, l.topic, coalesce(q.pending, 0) AS pending, coalesce(q.due, 0) AS due,
-           coalesce(q.delayed, 0) AS delayed,
-           coalesce(q.processing, 0) AS processing, coalesce(q.stuck, 0) AS stuck, coalesce(q.parked, 0) AS parked,
-           coalesce(d.dead, 0) AS dead, coalesce(q.oldest_due_s, 0.0) AS oldest_due_s,
+-- What outbox_status shows. At most 100,000 rows are read of the queue, of the log and of the dead letters, the oldest first; where there are
+-- more, these stand for all, by their numbers (estimated). Columns that end in _us are microseconds.
+CREATE VIEW outbox_figures AS
+    WITH t(now) AS (
+        SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000 + 999
+    ), queue_end(last, weight) AS (
+        SELECT c.n, CASE WHEN c.n IS NULL THEN 1.0 ELSE (s.last - s.first + 1.0) / (c.n - s.first) END
+          FROM (SELECT (SELECT min(n) FROM outbox_queue) AS first, (SELECT max(n) FROM outbox_queue) AS last) s
+          LEFT JOIN (SELECT n FROM outbox_queue ORDER BY n LIMIT 1 OFFSET 100000) c
+    ), log_end(last, weight) AS (
+        SELECT g.admitted + 100000, max(1.0, (coalesce((SELECT max(n) FROM outbox_message), 0) - g.admitted) / 100000.0)
+          FROM outbox_log g
+    ), dead_end(last, weight) AS (
+        SELECT c.n, CASE WHEN c.n IS NULL THEN 1.0 ELSE (s.last - s.first + 1.0) / (c.n - s.first) END
+          FROM (SELECT (SELECT min(n) FROM outbox_dead) AS first, (SELECT max(n) FROM outbox_dead) AS last) s
+          LEFT JOIN (SELECT n FROM outbox_dead ORDER BY n LIMIT 1 OFFSET 100000) c
+    ), item(lane, n, state, due, since, until, attempts, weight) AS (
+        SELECT q.lane, q.n, q.state, q.due, CASE WHEN q.attempts = 0 THEN q.due ELSE coalesce(m.deliver_after, m.created_at) END, q.until, q.attempts,
+               e.weight
+          FROM queue_end e
+          CROSS JOIN outbox_queue q ON q.state <> 3 AND (e.last IS NULL OR q.n < e.last)
+          LEFT JOIN outbox_message m ON q.attempts > 0 AND m.n = q.n
+        UNION ALL
+        SELECT m.lane, m.n, 0, m.created_at, m.created_at, NULL, 0, e.weight
+          FROM outbox_log g CROSS JOIN log_end e CROSS JOIN outbox_message m ON m.n > g.admitted AND m.n <= e.last
+         WHERE m.bytes IS NOT NULL
+    ), figure AS (
+        SELECT x.lane, sum(x.weight * (x.state IN (0, 2))) AS pending, sum(x.weight * (x.state = 0 AND x.due <= t.now)) AS due,
+               sum(x.weight * (x.state = 0 AND x.due > t.now AND x.attempts = 0)) AS delayed,
+               sum(x.weight * (x.state IN (0, 2) AND x.attempts > 0)) AS retrying,
+               sum(x.weight * (x.state = 1)) AS processing, sum(x.weight * (x.state = 1 AND x.until <= t.now)) AS stuck,
+               sum(x.weight * (x.state = 2)) AS parked,
+               (t.now - min(x.due) FILTER (WHERE x.state IN (0, 2) AND x.due <= t.now)) / 1e6 AS oldest_due_s,
+               (t.now - min(x.since) FILTER (WHERE x.since <= t.now)) / 1e6 AS oldest_undelivered_s, max(x.weight) > 1 AS estimated
+          FROM item x CROSS JOIN t
+         GROUP BY x.lane
+    ), buried AS (
+        SELECT d.lane, sum(e.weight) AS dead, max(e.weight) > 1 AS estimated
+          FROM dead_end e CROSS JOIN outbox_dead d ON d.discarded_at IS NULL AND (e.last IS NULL OR d.n < e.last)
+         GROUP BY d.lane
+    ), failure(lane, code, error, at) AS ( -- SQLite takes the bare columns from the row of the maximum
+        SELECT f.lane, f.code, f.error, max(f.at)
+          FROM (SELECT q.lane, a.code, a.error, max(a.completed_at) AS at
+                  FROM queue_end e
+                  CROSS JOIN outbox_queue q ON q.attempts > 0 AND q.state <> 3 AND (e.last IS NULL OR q.n < e.last)
+                  JOIN outbox_attempt a ON a.n = q.n AND a.attempt_no = q.attempts - (q.state = 1) AND a.outcome <> 1
+                 GROUP BY q.lane
+                UNION ALL
+                SELECT d.lane, d.code, d.error, max(d.died_at)
+                  FROM dead_end e CROSS JOIN outbox_dead d ON d.discarded_at IS NULL AND (e.last IS NULL OR d.n < e.last)
+                 GROUP BY d.lane) f
+         GROUP BY f.lane
+    )
+    SELECT l.namespace, l.topic, CAST(round(coalesce(q.pending, 0)) AS INTEGER) AS pending, CAST(round(coalesce(q.due, 0)) AS INTEGER) AS due,
+           CAST(round(coalesce(q.delayed, 0)) AS INTEGER) AS delayed, CAST(round(coalesce(q.processing, 0)) AS INTEGER) AS processing,
+           CAST(round(coalesce(q.stuck, 0)) AS INTEGER) AS stuck, CAST(round(coalesce(q.parked, 0)) AS INTEGER) AS parked,
+           CAST(round(coalesce(d.dead, 0)) AS INTEGER) AS dead, coalesce(q.oldest_due_s, 0.0) AS oldest_due_s,
            EXISTS (SELECT 1 FROM outbox_pause p
                     WHERE p.sink = '' AND (p.namespace = '' OR l.namespace GLOB replace(p.namespace, '[', '[[]'))
-                      AND (p.topic = '' OR l.topic GLOB replace(p.topic, '[', '[[]'))) AS paused
+                      AND (p.topic = '' OR l.topic GLOB replace(p.topic, '[', '[[]'))) AS paused,
+           CAST(round(coalesce(q.retrying, 0)) AS INTEGER) AS retrying, coalesce(q.oldest_undelivered_s, 0.0) AS oldest_undelivered_s,
+           f.code AS last_code, f.error AS last_error, f.at AS last_error_us, coalesce(q.estimated, 0) OR coalesce(d.estimated, 0) AS estimated,
+           (SELECT count(*) FROM (SELECT 1 FROM outbox_dead x WHERE x.discarded_at IS NULL AND x.lane = l.n
+                                     AND x.died_at > (SELECT now FROM t) - 3600000000 LIMIT 10000)) AS dead_last_hour
       FROM outbox_lane l
-      LEFT JOIN (SELECT x.lane, sum(x.state IN (0, 2)) AS pending, sum(x.state = 0 AND x.due <= t.now) AS due,
-                        sum(x.state = 0 AND x.due > t.now AND x.attempts = 0) AS delayed,
-                        sum(x.state = 1) AS processing, sum(x.state = 1 AND x.until <= t.now) AS stuck,
-                        sum(x.state = 2) AS parked,
-                        (t.now - min(x.due) FILTER (WHERE x.state IN (0, 2) AND x.due <= t.now)) / 1e6 AS oldest_due_s
-                   FROM (SELECT lane, state, due, until, attempts FROM outbox_queue
-                         UNION ALL
-                         SELECT m.lane, 0, m.created_at, NULL, 0 FROM outbox_log g JOIN outbox_message m ON m.n > g.admitted
-                          WHERE m.bytes IS NOT NULL) x
-                   JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) * 1000 + 999 AS now) t
-                  GROUP BY x.lane) q ON q.lane = l.n
-      LEFT JOIN (SELECT x.lane, count(*) AS dead FROM outbox_dead x WHERE x.discarded_at IS NULL GROUP BY x.lane) d
-             ON d.lane = l.n;
+      LEFT JOIN figure q ON q.lane = l.n
+      LEFT JOIN buried d ON d.lane = l.n
+      LEFT JOIN failure f ON f.lane = l.n;
+
+CREATE VIEW outbox_status AS
+    SELECT namespace, topic, pending, due, delayed, processing, stuck, parked, dead, oldest_due_s, paused, retrying, oldest_undelivered_s,
+           last_code, last_error,
+           strftime('%Y-%m-%dT%H:%M:%S', last_error_us / 1000000, 'unixepoch') || printf('.%06dZ', last_error_us % 1000000) AS last_error_at,
+           estimated, dead_last_hour
+      FROM outbox_figures;
 
 -- The producer's view: INSERT INTO outbox (topic, payload, ...); see 004_enqueue.sql. Read, it shows the messages in
 -- the words of a well-known shape of outbox table: pending, publishing, published, failed, dead_lettered.

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
-enum { PROBE_US = 10000000, RIGHTS_MOST = 20, NAMED_MOST = 5, PARTITIONS_MANY = 100 };
+enum { PROBE_US = 10000000, RIGHTS_MOST = 20, NAMED_MOST = 5, PARTITIONS_MANY = 100, LATE_S = 60, FAILED_MANY = 5 };
 
 enum finding { GOOD, NOTE, BAD };
 
@@ -65,47 +65,100 @@ static bool keep_total(void *ctx, const struct ob_gauges_row *row)
     return true;
 }
 
-static bool count_relays(void *ctx, const struct ob_relay_row *row)
-{
-    *(int *)ctx += row->alive;
-    return true;
-}
-
-/* A topic without a route is not claimed, so it causes no failure anywhere: only this check reports it. */
-struct unrouted {
-    const struct ob_config *config;
+/* Topics with the same problem. A topic without a route is not claimed, so it causes no failure anywhere: only this check
+ * reports it. */
+struct topics {
     struct ob_buf names;
-    int topics;
-    int64_t pending;
+    int count;
+    int64_t messages;
 };
 
-static bool find_unrouted(void *ctx, const struct ob_status_row *row)
+struct queue {
+    const struct ob_config *config;
+    const struct ob_relays *relays;
+    size_t alive;
+    struct topics unserved, unrouted, late, dying;
+    double oldest_s;
+};
+
+static void add_topic(struct topics *topics, const struct ob_status_row *row, int64_t messages)
 {
-    struct unrouted *all = ctx;
-    if (row->pending == 0 || ob_route_lane(all->config, row->name_space, row->topic) != OB_ROUTE_NONE)
-        return true;
-    all->pending += row->pending;
-    if (all->topics++ < NAMED_MOST)
-        ob_buf_printf(&all->names, "%s%s/%s", all->topics > 1 ? ", " : "", row->name_space, row->topic);
+    topics->messages += messages;
+    if (topics->count++ < NAMED_MOST)
+        ob_buf_printf(&topics->names, "%s%s/%s", topics->count > 1 ? ", " : "", row->name_space, row->topic);
+}
+
+static bool look_at_topic(void *ctx, const struct ob_status_row *row)
+{
+    struct queue *queue = ctx;
+    if (row->pending && queue->alive > 0 && !ob_relays_serve(queue->relays, row->name_space, row->topic))
+        add_topic(&queue->unserved, row, row->pending);
+    else if (row->pending && queue->config->sink_count > 0 && /* having none is reported already */
+             ob_route_lane(queue->config, row->name_space, row->topic) == OB_ROUTE_NONE)
+        add_topic(&queue->unrouted, row, row->pending);
+    if (row->oldest_undelivered_s > LATE_S && !row->paused) {
+        add_topic(&queue->late, row, row->pending + row->processing);
+        queue->oldest_s = row->oldest_undelivered_s > queue->oldest_s ? row->oldest_undelivered_s : queue->oldest_s;
+    }
+    if (row->dead_last_hour)
+        add_topic(&queue->dying, row, row->dead_last_hour);
     return true;
 }
 
-static void look_for_routes(struct exam *exam, const struct ob_config *config, const char *name, struct ob_store *store)
+static void tell_topics(struct exam *exam, enum finding finding, const char *what, const char *store,
+                        struct topics *topics, const char *text, const char *todo)
 {
-    struct unrouted all = {.config = config};
-    struct outbox_error err = {0};
-    char text[1200];
-    if (config->sink_count == 0) /* already reported */
-        return;
-    if (store->ops->status(store, find_unrouted, &all, &err)) {
-        find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
-    } else if (all.topics) {
-        snprintf(text, sizeof text, "%lld pending in %d topic%s without a matching route: %s%s", (long long)all.pending,
-                 all.topics, all.topics == 1 ? "" : "s", ob_buf_text(&all.names),
-                 all.topics > NAMED_MOST ? " ..." : "");
-        find(exam, NOTE, "routes", name, text, "add a route, unless another relay has one");
+    struct ob_buf line = OB_BUF_INIT;
+    if (topics->count) {
+        ob_buf_printf(&line, "%lld %s in %d topic%s: %s%s", (long long)topics->messages, text, topics->count,
+                      topics->count == 1 ? "" : "s", ob_buf_text(&topics->names),
+                      topics->count > NAMED_MOST ? " ..." : "");
+        find(exam, finding, what, store, ob_buf_text(&line), todo);
     }
-    ob_buf_fini(&all.names);
+    ob_buf_fini(&line);
+    ob_buf_fini(&topics->names);
+}
+
+static void look_at_queue(struct exam *exam, const struct ob_config *config, const char *name, struct ob_store *store,
+                          const struct ob_relays *relays)
+{
+    struct queue queue = {.config = config, .relays = relays, .alive = ob_relays_alive(relays)};
+    struct outbox_error err = {0};
+    char late[120], age[32];
+    bool drained = ob_relays_deliver(relays);
+    if (store->ops->status(store, look_at_topic, &queue, &err))
+        find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
+    ob_age_text(queue.oldest_s, age);
+    snprintf(late, sizeof late, "undelivered%s, the oldest for %s,", drained ? "" : " and no relay delivers them", age);
+    tell_topics(exam, drained ? NOTE : BAD, "relay", name, &queue.late, late,
+                drained           ? "to see why: outbox status, outbox explain ID"
+                : queue.alive > 0 ? "the relays are disabled: outbox tune enabled on"
+                                  : "no relay is running: start one with: outbox run");
+    tell_topics(exam, BAD, "routes", name, &queue.unserved, "pending that no running relay has a route for,",
+                "add a route to the configuration of a relay, and reload it");
+    tell_topics(exam, NOTE, "routes", name, &queue.unrouted, "pending without a matching route in this configuration,",
+                "add a route, unless another relay has one");
+    tell_topics(exam, BAD, "dead", name, &queue.dying, "dead letters since an hour ago,",
+                "to see why: outbox list --status dead; then retry or discard them");
+}
+
+/* A sink that a running relay cannot deliver to: its own ping below may well succeed. */
+static void look_at_sink(void *ctx, const struct ob_relay_sink *sink)
+{
+    struct exam *exam = ctx;
+    struct ob_buf text = OB_BUF_INIT;
+    bool open = strcmp(sink->breaker, "closed") != 0;
+    if (!open && sink->failed < FAILED_MANY)
+        return;
+    ob_buf_printf(&text, "at the relay %s: ", sink->relay ? sink->relay : "");
+    if (open)
+        ob_buf_printf(&text, "breaker %s (%s)%s%.20s; ", sink->breaker, sink->cause ? sink->cause : "",
+                      sink->since ? " since " : "", sink->since ? sink->since : "");
+    ob_buf_printf(&text, "%lld attempts failed since the last delivery%s%s%s%s", (long long)sink->failed,
+                  sink->code ? ": " : "", sink->code ? sink->code : "", sink->error ? ": " : "",
+                  sink->error ? sink->error : "");
+    find(exam, BAD, "sink", sink->name, ob_buf_text(&text), "fix the receiver, or pause it: outbox pause --sink NAME");
+    ob_buf_fini(&text);
 }
 
 static void look_for_pauses(struct exam *exam, const char *name, struct ob_store *store)
@@ -174,14 +227,14 @@ static bool tell_lane(void *ctx, const char *name_space, const char *name, const
     return true;
 }
 
-static void look_inside(struct exam *exam, const char *name, struct ob_store *store)
+static void look_inside(struct exam *exam, const char *name, struct ob_store *store, const struct ob_relays *known)
 {
     struct ob_gauges_row total = {0};
     struct outbox_error err = {0};
     struct ob_buf lanes = OB_BUF_INIT;
     char text[500], age[32];
-    int relays = 0;
-    if (store->ops->gauges(store, keep_total, &total, &err) || store->ops->relays(store, count_relays, &relays, &err) ||
+    int relays = (int)ob_relays_alive(known);
+    if (store->ops->gauges(store, keep_total, &total, &err) ||
         (store->ops->log_problems && store->ops->settings(store, tell_lane, &lanes, &err))) {
         find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
         ob_buf_fini(&lanes);
@@ -246,11 +299,18 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
         store->ops->close(store);
         return;
     }
-    look_inside(exam, set->name, store);
+    struct ob_relays *relays = NULL;
+    if (ob_relays_read(store, &relays, &err)) {
+        find(exam, BAD, "store", set->name, err.text, ob_code_todo(err.code));
+    } else {
+        look_inside(exam, set->name, store, relays);
+        look_at_queue(exam, config, set->name, store, relays);
+        ob_relays_sinks(relays, look_at_sink, exam);
+    }
+    ob_relays_free(relays);
     look_for_log(exam, set->name, store);
     look_for_rights(exam, set->name, store);
     look_for_pauses(exam, set->name, store);
-    look_for_routes(exam, config, set->name, store);
     store->ops->close(store);
 }
 

@@ -3,7 +3,7 @@
 
 #include "core/names.h"
 
-static int say_json(const char *action, const struct ob_pause *pause, bool changed)
+static int say_json(const char *action, const struct ob_pause_row *pause, bool changed)
 {
     struct ob_buf buf = OB_BUF_INIT;
     struct ob_json json;
@@ -20,11 +20,11 @@ static int say_json(const char *action, const struct ob_pause *pause, bool chang
 }
 
 /* Reads the scope from the options; returns 0, or the exit status after it printed the error. */
-static int read_scope(struct ob_cli *cli, struct ob_pause *pause)
+static int read_scope(struct ob_cli *cli, struct ob_pause_row *pause)
 {
     const struct ob_args *args = &cli->args;
     *pause =
-        (struct ob_pause){args->topic && !args->name_space ? "default" : args->name_space, args->topic, args->sink};
+        (struct ob_pause_row){args->topic && !args->name_space ? "default" : args->name_space, args->topic, args->sink};
     if (pause->sink && pause->name_space)
         return ob_cli_usage(cli, "give a sink, or a namespace and topic, not both");
     if (ob_names_check(pause->name_space, pause->topic, pause->sink, &cli->err))
@@ -34,7 +34,7 @@ static int read_scope(struct ob_cli *cli, struct ob_pause *pause)
 
 int cmd_pause(struct ob_cli *cli)
 {
-    struct ob_pause pause;
+    struct ob_pause_row pause;
     struct ob_pauses before;
     struct ob_actor actor = ob_cli_actor(cli);
     int status = read_scope(cli, &pause);
@@ -66,7 +66,7 @@ int cmd_pause(struct ob_cli *cli)
 
 /* A resume ends the pause of exactly this name or pattern, and those of single names that a pattern matches; other pauses
  * may still hold the same messages. */
-static int tell_resumed(struct ob_cli *cli, const struct ob_pause *pause, const struct ob_pauses *before,
+static int tell_resumed(struct ob_cli *cli, const struct ob_pause_row *pause, const struct ob_pauses *before,
                         const struct ob_pauses *after)
 {
     struct ob_buf undone = OB_BUF_INIT, left = OB_BUF_INIT, name = OB_BUF_INIT;
@@ -93,7 +93,7 @@ static int tell_resumed(struct ob_cli *cli, const struct ob_pause *pause, const 
 
 int cmd_resume(struct ob_cli *cli)
 {
-    struct ob_pause pause;
+    struct ob_pause_row pause;
     struct ob_pauses before = {0}, after = {0};
     struct ob_actor actor = ob_cli_actor(cli);
     int status = read_scope(cli, &pause);

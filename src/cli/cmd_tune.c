@@ -31,14 +31,14 @@ static void say_one(struct ob_cli *cli, const char *name, const char *value)
     ob_say_json(&buf);
 }
 
-static void tuned(void *ctx, const char *name, const char *value)
+static void tuned(void *ctx, const struct ob_tuning_row *row)
 {
     struct listing *listing = ctx;
-    if (listing->only && strcmp(listing->only, name) != 0)
+    if (listing->only && strcmp(listing->only, row->name) != 0)
         return;
     listing->count++;
     if (listing->cli)
-        say_one(listing->cli, name, value);
+        say_one(listing->cli, row->name, row->value);
 }
 
 static int show(struct ob_cli *cli, const char *name)

@@ -130,8 +130,8 @@ static bool on_relay(void *ctx, const struct ob_relay_row *row)
     json_t *info = row->info ? json_loads(row->info, 0, NULL) : NULL, *sinks = json_object_get(info, "sinks"), *sink;
     size_t i;
     json_array_foreach (sinks, i, sink)
-        if (json_is_string(sink))
-            on_sink(ctx, json_string_value(sink));
+        if (json_is_string(json_object_get(sink, "name")))
+            on_sink(ctx, json_string_value(json_object_get(sink, "name")));
     json_decref(info);
     return true;
 }

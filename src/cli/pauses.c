@@ -1,9 +1,11 @@
 /* pauses.c - the pauses in force, as text and as JSON: without them a status would not explain why nothing is delivered. */
 #include "cli/cli.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
-void ob_pause_text(struct ob_buf *buf, const struct ob_pause *pause)
+void ob_pause_text(struct ob_buf *buf, const struct ob_pause_row *pause)
 {
     if (pause->sink)
         ob_buf_puts(buf, "sink ");
@@ -14,12 +16,25 @@ void ob_pause_text(struct ob_buf *buf, const struct ob_pause *pause)
         ob_buf_printf(buf, "/%s", pause->topic);
 }
 
+void ob_by_text(struct ob_buf *buf, const char *actor, const char *reason, int64_t at_us)
+{
+    char at[OB_CLOCK_TEXT], age[32];
+    if (actor && actor[0])
+        ob_buf_printf(buf, " by %s", actor);
+    if (at_us) {
+        ob_clock_format(at_us, at);
+        ob_age_text((double)(ob_clock_wall_us() - at_us) / 1e6, age);
+        ob_buf_printf(buf, " since %.19sZ (%s)", at, age);
+    }
+    ob_buf_printf(buf, "%s%s", reason ? ": " : "", reason ? reason : "");
+}
+
 static bool same(const char *a, const char *b)
 {
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-bool ob_pauses_have(const struct ob_pauses *pauses, const struct ob_pause *pause)
+bool ob_pauses_have(const struct ob_pauses *pauses, const struct ob_pause_row *pause)
 {
     for (size_t i = 0; i < pauses->count; i++)
         if (same(pauses->items[i].name_space, pause->name_space) && same(pauses->items[i].topic, pause->topic) &&
@@ -35,12 +50,12 @@ static const char *copy(struct ob_pauses *pauses, const char *text)
     return kept;
 }
 
-static void paused(void *ctx, const char *name_space, const char *topic, const char *sink)
+static void paused(void *ctx, const struct ob_pause_row *row)
 {
     struct ob_pauses *pauses = ctx;
     if (pauses->count == pauses->room) {
         size_t room = pauses->room ? 2 * pauses->room : 16;
-        struct ob_pause *items = ob_arena_calloc(&pauses->arena, room, sizeof *items);
+        struct ob_pause_row *items = ob_arena_calloc(&pauses->arena, room, sizeof *items);
         pauses->failed = pauses->failed || !items;
         if (!items)
             return;
@@ -50,7 +65,8 @@ static void paused(void *ctx, const char *name_space, const char *topic, const c
         pauses->room = room;
     }
     pauses->items[pauses->count++] =
-        (struct ob_pause){copy(pauses, name_space), copy(pauses, topic), copy(pauses, sink)};
+        (struct ob_pause_row){copy(pauses, row->name_space), copy(pauses, row->topic),  copy(pauses, row->sink),
+                              copy(pauses, row->actor),      copy(pauses, row->reason), row->at_us};
 }
 
 enum outbox_code ob_pauses_read(struct ob_store *store, struct ob_pauses *pauses, struct outbox_error *err)
@@ -87,6 +103,9 @@ void ob_pauses_json(struct ob_json *json, const struct ob_pauses *pauses)
         ob_json_text(json, "namespace", pauses->items[i].name_space);
         ob_json_text(json, "topic", pauses->items[i].topic);
         ob_json_text(json, "sink", pauses->items[i].sink);
+        ob_json_text(json, "actor", pauses->items[i].actor);
+        ob_json_text(json, "reason", pauses->items[i].reason);
+        ob_json_time(json, "at", pauses->items[i].at_us);
         ob_json_end(json);
     }
     ob_json_end(json);

@@ -252,6 +252,11 @@ enum outbox_code ob_machine_tune(struct ob_machine *machine, int sink, const str
     return OUTBOX_OK;
 }
 
+const struct ob_sink_state *ob_machine_sink(const struct ob_machine *machine, int sink)
+{
+    return &machine->sinks[sink];
+}
+
 void ob_machine_inherit(struct ob_machine *machine, int sink, const struct ob_machine *from, int from_sink)
 {
     ob_sink_state_inherit(&machine->sinks[sink], &from->sinks[from_sink]);

@@ -158,6 +158,8 @@ struct ob_machine_stats {
     bool asking; /* a claim is under way, or will be as soon as it may */
 };
 void ob_machine_stats(const struct ob_machine *machine, struct ob_machine_stats *stats);
+/* To be read only. */
+const struct ob_sink_state *ob_machine_sink(const struct ob_machine *machine, int sink);
 enum ob_breaker_state ob_machine_breaker(const struct ob_machine *machine, int sink);
 
 /* Changes the settings of a sink. Messages already held keep the policy they were claimed with. */

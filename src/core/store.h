@@ -51,7 +51,14 @@ struct ob_status_row {
     const char *name_space, *topic;
     int64_t pending, due, processing, stuck, parked, dead; /* stuck: processing, and the lease has run out */
     int64_t delayed;                                       /* of the pending ones: never tried, and due later */
+    int64_t retrying;                                      /* of the pending ones: tried already */
     double oldest_due_s;                                   /* age of the oldest due message; 0 when none */
+    double
+        oldest_undelivered_s; /* age of the oldest one that is neither delivered nor dead, since enqueue or the requested delay */
+    const char *last_code, *last_error; /* of the last failure among those that are retried or dead; NULL: none */
+    int64_t last_error_at_us;
+    int64_t dead_last_hour; /* of the dead letters: died within the last hour */
+    bool estimated;         /* some of the counts are estimates */
     bool paused;
 };
 
@@ -70,25 +77,38 @@ struct ob_relay_row {
     bool alive; /* its last heartbeat is less than three intervals old */
 };
 
+/* A pause in force: of what, as in pause; by whom, why, since when. */
+struct ob_pause_row {
+    const char *name_space, *topic, *sink, *actor, *reason;
+    int64_t at_us;
+};
+/* A setting of relays that an operator changed: see core/tuning.h. */
+struct ob_tuning_row {
+    const char *name, *value, *actor, *reason;
+    int64_t at_us;
+};
+
 /* What operators want of relays. Each function is called once per entry of its kind; NULL: not wanted. Texts are borrowed. */
 struct ob_control {
     void *ctx;
-    void (*paused)(void *ctx, const char *name_space, const char *topic, const char *sink); /* as in pause */
-    void (*tuned)(void *ctx, const char *name, const char *value);                          /* see core/tuning.h */
-    void (*lane)(void *ctx, const char *name_space, const char *topic);                     /* one that has been used */
+    void (*paused)(void *ctx, const struct ob_pause_row *pause);
+    void (*tuned)(void *ctx, const struct ob_tuning_row *tuning);
+    void (*lane)(void *ctx, const char *name_space, const char *topic); /* one that has been used */
 };
 
 /* Counts that are cheap to get however long the queue is. */
 struct ob_gauges_row {
     const char *name_space; /* NULL: the total, which comes first; then the largest namespaces, not all of them */
     int64_t pending, due, processing, stuck, parked, dead; /* as in ob_status_row */
-    int64_t blocked_keys; /* keys whose first message waits for its next attempt, or for an operator */
-    double oldest_due_s;  /* always exact; 0 when none is due */
-    bool estimated;       /* some of the counts are estimates */
-    int64_t table_bytes;  /* of the queue; in the total only; -1: not known */
-    int64_t dead_tuples;  /* likewise */
-    int64_t repairs;      /* attempts ever lost with their worker; likewise */
-    int64_t partitions;   /* partitions of the messages by period; 0: none, or not known */
+    int64_t blocked_keys;        /* keys whose first message waits for its next attempt, or for an operator */
+    double oldest_due_s;         /* always exact; 0 when none is due */
+    bool estimated;              /* some of the counts are estimates */
+    int64_t table_bytes;         /* of the queue; in the total only; -1: not known */
+    int64_t dead_tuples;         /* likewise */
+    int64_t repairs;             /* attempts ever lost with their worker; likewise */
+    double oldest_undelivered_s; /* the next three, in the total only, as in ob_status_row; the caller sets them */
+    int64_t retrying, dead_last_hour;
+    int64_t partitions; /* partitions of the messages by period; 0: none, or not known */
 };
 
 /* Which messages; zeroed fields do not filter. */

@@ -2,6 +2,7 @@
 #include "daemon/generation_int.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "sink/registry.h"
 
@@ -87,9 +88,10 @@ enum outbox_code ob_generation_open(const struct ob_generation_settings *setting
     generation->observers = ob_calloc(config->store_count + 1, sizeof *generation->observers);
     generation->heirs = ob_calloc(config->sink_count + 1, sizeof *generation->heirs);
     generation->store_heirs = ob_calloc(config->store_count + 1, sizeof *generation->store_heirs);
+    generation->told = ob_calloc(config->store_count + 1, sizeof *generation->told);
     generation->taken = ob_calloc(config->sink_count + 1, sizeof *generation->taken);
     bool ok = generation->instances && generation->store_loops && generation->maintenances && generation->observers &&
-              generation->heirs && generation->store_heirs && generation->taken;
+              generation->heirs && generation->store_heirs && generation->taken && generation->told;
     enum outbox_code code = ok ? OUTBOX_OK : ob_error_nomem(err);
     if (!code && uv_async_init(settings->loop, &generation->wake, on_report))
         code = ob_error_set(err, OUTBOX_INTERNAL, "cannot watch for reports");
@@ -124,6 +126,17 @@ static enum outbox_code open_observer(struct ob_generation *generation, size_t i
 
 /* ---- start ---- */
 
+static struct ob_relay_now relay_now(const struct ob_generation *generation, size_t i)
+{
+    struct ob_store_loop *store_loop = generation->store_loops[i];
+    return (struct ob_relay_now){.config = generation->set.config,
+                                 .observer = generation->observers[i],
+                                 .machine = ob_engine_machine(ob_store_loop_engine(store_loop)),
+                                 .enabled = ob_store_loop_enabled(store_loop),
+                                 .wall_us = ob_clock_wall_us(),
+                                 .boot_us = ob_clock_boot_us()};
+}
+
 static enum outbox_code open_store_loop(struct ob_generation *generation, size_t i, struct outbox_error *err)
 {
     struct ob_store_loop_settings store_loop = {
@@ -155,8 +168,13 @@ enum outbox_code ob_generation_start(struct ob_generation *generation, struct ou
         code = open_observer(generation, i, err);
         if (!code)
             code = open_store_loop(generation, i, err);
-        if (!code && !ob_generation_same_maintenance(generation, i))
-            code = ob_maintenance_start(&maintenance, &generation->maintenances[i], err);
+        if (!code && !ob_generation_same_maintenance(generation, i)) {
+            struct ob_relay_now now = relay_now(generation, i);
+            char *info = ob_relay_info_text(&now);
+            maintenance.info = info;
+            code = info ? ob_maintenance_start(&maintenance, &generation->maintenances[i], err) : ob_error_nomem(err);
+            ob_free(info);
+        }
     }
     if (!code)
         ob_generation_take_over(generation);
@@ -187,6 +205,15 @@ bool ob_generation_stopped(const struct ob_generation *generation)
     return true;
 }
 
+/* Tells the store what changed of this relay, and every few seconds how fast it is. */
+static void tell_store(struct ob_generation *generation, size_t i)
+{
+    struct ob_relay_now now = relay_now(generation, i);
+    char *info = generation->maintenances[i] ? ob_relay_info_news(&generation->told[i], &now) : NULL;
+    if (info)
+        ob_maintenance_tell(generation->maintenances[i], info);
+}
+
 void ob_generation_tick(struct ob_generation *generation)
 {
     const struct ob_config *config = generation->set.config;
@@ -201,6 +228,7 @@ void ob_generation_tick(struct ob_generation *generation)
         ob_observer_tick(generation->observers[i], &stats, generation->drains ? NULL : &async);
         if (generation->drains)
             continue;
+        tell_store(generation, i);
         bool ready = async.connected && async.fault.code == OUTBOX_OK;
         ob_health_set_store(generation->set.health, config->stores[i].name, ready,
                             ready              ? NULL
@@ -215,6 +243,9 @@ static void free_all(struct ob_generation *generation)
     ob_free(generation->store_heirs);
     ob_free(generation->taken);
     ob_free(generation->observers);
+    for (size_t i = 0; generation->told && i < generation->set.config->store_count; i++)
+        ob_free(generation->told[i].text);
+    ob_free(generation->told);
     ob_free(generation->instances);
     ob_free(generation->store_loops);
     ob_free(generation->maintenances);

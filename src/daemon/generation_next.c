@@ -94,8 +94,10 @@ static void take_over_store_loop(struct ob_generation *generation, size_t i)
     struct ob_machine *machine = ob_engine_machine(ob_store_loop_engine(generation->store_loops[i]));
     for (size_t n = 0; n < config->sink_count; n++) {
         int sink = find_sink(before->set.config, config->sinks[n].name);
-        if (sink >= 0 && before->instances[sink] == generation->instances[n])
-            ob_machine_inherit(machine, (int)n, ob_engine_machine(ob_store_loop_engine(from)), sink);
+        if (sink < 0 || before->instances[sink] != generation->instances[n])
+            continue;
+        ob_machine_inherit(machine, (int)n, ob_engine_machine(ob_store_loop_engine(from)), sink);
+        ob_observer_inherit(generation->observers[i], (int)n, before->observers[was], sink);
     }
     if (ob_store_loop_store(from) == ob_store_loop_store(generation->store_loops[i])) {
         struct ob_async_store_state async;
@@ -110,6 +112,7 @@ static void take_over_maintenance(struct ob_generation *generation, size_t i)
     struct ob_maintenance_settings settings = ob_generation_maintenance(generation, i);
     if (!same)
         return;
+    generation->told[i].stamp = 0; /* the next tick tells what this generation is */
     generation->maintenances[i] = *same;
     *same = NULL;
     ob_maintenance_move(generation->maintenances[i], &settings);

@@ -100,23 +100,23 @@ static const char *keep(struct notebook *book, const char *text)
     return copy;
 }
 
-static void on_paused(void *ctx, const char *name_space, const char *topic, const char *sink)
+/* The store applies pauses of namespaces and topics in its claims. */
+static void on_paused(void *ctx, const struct ob_pause_row *pause)
 {
     struct notebook *book = ctx;
-    (void)name_space; /* the store applies these in its claims */
-    (void)topic;
     book->report.pause_count++;
-    const char **name = sink ? add(book, &book->paused, sizeof *name) : NULL;
+    const char **name = pause->sink ? add(book, &book->paused, sizeof *name) : NULL;
     if (name)
-        *name = keep(book, sink);
+        *name = keep(book, pause->sink);
 }
 
-static void on_tuned(void *ctx, const char *name, const char *value)
+static void on_tuned(void *ctx, const struct ob_tuning_row *row)
 {
     struct notebook *book = ctx;
     struct ob_tuning tuning, *kept;
     /* A name from a newer version is ignored. */
-    if (ob_tuning_parse(name, value, &tuning, NULL) == OUTBOX_OK && (kept = add(book, &book->tunings, sizeof *kept)))
+    if (ob_tuning_parse(row->name, row->value, &tuning, NULL) == OUTBOX_OK &&
+        (kept = add(book, &book->tunings, sizeof *kept)))
         *kept = tuning;
 }
 
@@ -257,9 +257,22 @@ static ob_code look(struct ob_maintenance *maintenance, struct outbox_error *err
     return code;
 }
 
+static bool add_topic(void *ctx, const struct ob_status_row *row)
+{
+    struct ob_gauges_row *total = ctx;
+    if (row->oldest_undelivered_s > total->oldest_undelivered_s)
+        total->oldest_undelivered_s = row->oldest_undelivered_s;
+    total->retrying += row->retrying;
+    total->dead_last_hour += row->dead_last_hour;
+    return true;
+}
+
 static ob_code count(struct ob_maintenance *maintenance, struct outbox_error *err)
 {
-    ob_code code = maintenance->store->ops->gauges(maintenance->store, on_gauges, maintenance->writing, err);
+    struct notebook *book = maintenance->writing;
+    ob_code code = maintenance->store->ops->gauges(maintenance->store, on_gauges, book, err);
+    if (!code && book->gauges.count > 0) /* the total comes first */
+        code = maintenance->store->ops->status(maintenance->store, add_topic, book->gauges.items, err);
     maintenance->writing->report.counted = !code;
     return code;
 }
@@ -361,7 +374,7 @@ static int64_t next_at(const struct ob_maintenance *maintenance)
 static bool rest(struct ob_maintenance *maintenance, struct wish *wish)
 {
     pthread_mutex_lock(&maintenance->lock);
-    while (!maintenance->stop && !maintenance->hurry) {
+    while (!maintenance->stop && !maintenance->hurry && !maintenance->next_info) {
         int64_t wait = next_at(maintenance) - ob_clock_boot_us();
         if (wait <= 0)
             break;
@@ -456,24 +469,6 @@ static struct terms terms_of(const struct ob_maintenance_settings *settings)
                           .log = settings->log ? *settings->log : (struct ob_log){.level = OB_LOG_OFF}};
 }
 
-/* {"sinks": ["billing"]}: lets an operator's command check whether the sink that it names exists. NULL: no memory. */
-static char *info_of(const struct ob_config *config)
-{
-    struct ob_buf buf = OB_BUF_INIT;
-    struct ob_json json;
-    ob_json_init(&json, &buf);
-    ob_json_object(&json);
-    ob_json_key(&json, "sinks");
-    ob_json_array(&json);
-    for (size_t i = 0; i < config->sink_count; i++)
-        ob_json_string(&json, config->sinks[i].name);
-    ob_json_end(&json);
-    ob_json_end(&json);
-    char *text = ob_buf_ok(&buf) ? ob_strdup(ob_buf_text(&buf)) : NULL;
-    ob_buf_fini(&buf);
-    return text;
-}
-
 static bool copy_settings(struct ob_maintenance *maintenance, const struct ob_maintenance_settings *settings)
 {
     const struct ob_config_store *store = settings->store;
@@ -482,7 +477,7 @@ static bool copy_settings(struct ob_maintenance *maintenance, const struct ob_ma
     maintenance->name = ob_strdup(store->name);
     maintenance->worker = ob_strdup(settings->worker);
     maintenance->terms = maintenance->next = terms_of(settings);
-    maintenance->info = info_of(settings->config);
+    maintenance->info = ob_strdup(settings->info);
     maintenance->loop = settings->wake;
     return maintenance->url && (maintenance->schema || !store->schema) && maintenance->name && maintenance->worker &&
            maintenance->info;
@@ -581,15 +576,21 @@ bool ob_maintenance_serves(const struct ob_maintenance *maintenance, const struc
 
 void ob_maintenance_move(struct ob_maintenance *maintenance, const struct ob_maintenance_settings *settings)
 {
-    char *info = info_of(settings->config);
     pthread_mutex_lock(&maintenance->lock);
     maintenance->next = terms_of(settings);
-    ob_free(maintenance->next_info);
-    maintenance->next_info = info; /* no memory: the old one is kept */
     maintenance->loop = settings->wake;
     maintenance->hurry = true;
     if (maintenance->fresh)
         uv_async_send(maintenance->loop);
+    pthread_cond_signal(&maintenance->wake);
+    pthread_mutex_unlock(&maintenance->lock);
+}
+
+void ob_maintenance_tell(struct ob_maintenance *maintenance, char *info)
+{
+    pthread_mutex_lock(&maintenance->lock);
+    ob_free(maintenance->next_info);
+    maintenance->next_info = info;
     pthread_cond_signal(&maintenance->wake);
     pthread_mutex_unlock(&maintenance->lock);
 }

@@ -44,12 +44,13 @@ struct ob_unrouted {
 };
 
 struct ob_maintenance_settings {
-    const struct ob_config *config; /* copied, like all of these except the last two */
+    const struct ob_config *config; /* copied, like all of these except wake and state */
     const struct ob_config_store *store;
     const struct ob_log *log;
     const char *worker;
     uv_async_t *wake;  /* signalled when there is a report, until stop */
     const char *state; /* "running" or "disabled"; a string literal */
+    const char *info;  /* what the first heartbeats say of this relay: see relay_info.h */
 };
 
 enum outbox_code ob_maintenance_start(const struct ob_maintenance_settings *settings, struct ob_maintenance **out,
@@ -73,6 +74,8 @@ void ob_maintenance_leave(struct ob_maintenance *maintenance, bool says);
 const struct ob_maintenance_report *ob_maintenance_report(struct ob_maintenance *maintenance);
 /* The last report that holds control (pauses, tunings, lanes); NULL: none yet. */
 const struct ob_maintenance_report *ob_maintenance_control(const struct ob_maintenance *maintenance);
+/* Replaces what the heartbeats say of this relay, and sends one now. Takes over info. */
+void ob_maintenance_tell(struct ob_maintenance *maintenance, char *info);
 /* Starts a round with a count by topic now; unrouted: also count the messages whose headers match no route. */
 void ob_maintenance_hurry(struct ob_maintenance *maintenance, bool unrouted);
 

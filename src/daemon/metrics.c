@@ -186,6 +186,9 @@ static void set_total(struct ob_series *series, const struct ob_gauges_row *row)
     ob_series_set(series, OB_METRIC_pending, (double)row->pending);
     ob_series_set(series, OB_METRIC_due, (double)row->due);
     ob_series_set(series, OB_METRIC_oldest, row->oldest_due_s);
+    ob_series_set(series, OB_METRIC_oldest_undelivered, row->oldest_undelivered_s);
+    ob_series_set(series, OB_METRIC_retrying, (double)row->retrying);
+    ob_series_set(series, OB_METRIC_dead_last_hour, (double)row->dead_last_hour);
     ob_series_set(series, OB_METRIC_processing, (double)row->processing);
     ob_series_set(series, OB_METRIC_stuck, (double)row->stuck);
     ob_series_set(series, OB_METRIC_parked, (double)row->parked);

@@ -3,15 +3,17 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/utf8.h"
 
-#include <stdio.h>
+#include <string.h>
 
 struct sink {
     char *name;
     struct ob_series *series;
-    char code[64];    /* of the last attempt that failed */
-    bool down;        /* deliveries are suspended, and that was logged */
-    int64_t short_us; /* when a shortage was last logged */
+    struct ob_observer_sink seen;
+    uint64_t delivered, counted; /* so far, and as of the last tick */
+    bool down;                   /* deliveries are suspended, and that was logged */
+    int64_t short_us;            /* when a shortage was last logged */
 };
 
 struct ob_observer {
@@ -24,6 +26,7 @@ struct ob_observer {
     struct ob_machine_stats stats; /* as of the last tick */
     uint64_t wakeups, connects;
     bool retired;
+    int64_t rate_us; /* when the rates were last taken */
     /* since the last summary */
     int64_t summary_us;
     uint64_t claimed, delivered, retried, dead, lost, unrouted, left_out;
@@ -141,6 +144,27 @@ static void on_shortage(struct ob_observer *observer, struct sink *to, const str
            OB_DOUBLE("again_in_s", (double)note->delay_us / 1e6));
 }
 
+/* Copies at most as much as fits, and never a part of a character. */
+static void copy_text(char *to, size_t room, const char *text)
+{
+    size_t len = text ? strlen(text) : 0, used = 0, width;
+    while (used < len && (width = ob_utf8_width(text + used, len - used)) > 0 && used + width < room)
+        used += width;
+    if (used)
+        memcpy(to, text, used);
+    to[used] = 0;
+}
+
+static void remember_failure(struct sink *to, const struct ob_note *note, int64_t now)
+{
+    struct ob_observer_sink *seen = &to->seen;
+    copy_text(seen->code, sizeof seen->code, note->code);
+    copy_text(seen->error, sizeof seen->error, note->error);
+    seen->error_us = now;
+    seen->failed++;
+    ob_series_set(to->series, OB_METRIC_failed_in_a_row, (double)seen->failed);
+}
+
 static void on_ended(struct ob_observer *observer, const struct ob_note *note, int64_t now)
 {
     struct sink *to = sink_of(observer, note->sink);
@@ -148,18 +172,22 @@ static void on_ended(struct ob_observer *observer, const struct ob_note *note, i
         ob_series_observe(to->series, OB_METRIC_delivery, note->latency_us);
     if (to && note->starved)
         on_shortage(observer, to, note, now);
-    if (to && again(note->outcome))
-        snprintf(to->code, sizeof to->code, "%s", note->code ? note->code : "");
+    if (to && (again(note->outcome) || note->outcome == OUTBOX_FAILED))
+        remember_failure(to, note, now);
     if (again(note->outcome))
         say(observer, OB_LOG_DEBUG, "attempt failed", note, now);
 }
 
 static void on_delivered(struct ob_observer *observer, const struct ob_note *note, int64_t now)
 {
-    const struct sink *to = sink_of(observer, note->sink);
+    struct sink *to = sink_of(observer, note->sink);
     observer->delivered++;
     ob_series_add(observer->series, OB_METRIC_delivered, 1);
     if (to) {
+        to->delivered++;
+        to->seen.success_us = now;
+        to->seen.failed = 0;
+        ob_series_set(to->series, OB_METRIC_failed_in_a_row, 0);
         ob_series_set(to->series, OB_METRIC_last_success, (double)now / 1e6);
         if (note->msg)
             ob_series_observe(to->series, OB_METRIC_end_to_end, now - note->msg->created_at_us);
@@ -220,12 +248,16 @@ static void on_breaker(struct ob_observer *observer, const struct ob_note *note)
     if (to) {
         ob_series_set_state(to->series, OB_METRIC_breaker, (int)note->breaker);
         level = open && to->down ? OB_LOG_DEBUG : level;
+        if (open && !to->down)
+            to->seen.open_us = observer->wall_us();
         to->down = open || (to->down && note->breaker == OB_BREAKER_HALF_OPEN);
+        if (!to->down)
+            to->seen.open_us = 0;
     }
     ob_log(observer->log, level, texts[note->breaker], OB_STR("store", observer->store),
            OB_STR("sink", to ? to->name : NULL), OB_STR("breaker", ob_breaker_state_name(note->breaker)),
            OB_STR("cause", open ? ob_breaker_cause_name(note->cause) : NULL),
-           OB_STR("code", open && to && to->code[0] ? to->code : NULL));
+           OB_STR("code", open && to && to->seen.code[0] ? to->seen.code : NULL));
 }
 
 void ob_observer_note(void *ctx, const struct ob_note *note)
@@ -301,6 +333,23 @@ static void take_over_store(struct ob_observer *observer, const struct ob_async_
     observer->wakeups = async->wakeups;
 }
 
+/* Deliveries per second, the last seconds counting most; what is left of a burst fades within half a minute. */
+static void take_rates(struct ob_observer *observer)
+{
+    int64_t now = observer->wall_us();
+    double seconds = (double)(now - observer->rate_us) / 1e6;
+    if (seconds < 0.5 && seconds >= 0)
+        return;
+    for (int i = 0; i < observer->sink_count; i++) {
+        struct sink *to = &observer->sinks[i];
+        double last = seconds > 0 && observer->rate_us ? (double)(to->delivered - to->counted) / seconds : 0;
+        to->seen.rate += (last - to->seen.rate) * 0.2;
+        to->seen.rate = to->seen.rate < 0.01 ? 0 : to->seen.rate;
+        to->counted = to->delivered;
+    }
+    observer->rate_us = now;
+}
+
 void ob_observer_tick(struct ob_observer *observer, const struct ob_machine_stats *stats,
                       const struct ob_async_store_state *async)
 {
@@ -308,6 +357,7 @@ void ob_observer_tick(struct ob_observer *observer, const struct ob_machine_stat
         take_over(observer, stats);
     if (async)
         take_over_store(observer, async);
+    take_rates(observer);
     int64_t since = observer->wall_us() - observer->summary_us;
     if (since >= OB_OBSERVER_SUMMARY_US || since < 0)
         ob_observer_flush(observer);
@@ -317,6 +367,17 @@ void ob_observer_begin(struct ob_observer *observer, const struct ob_async_store
 {
     observer->connects = reconnects_of(async);
     observer->wakeups = async->wakeups;
+}
+
+const struct ob_observer_sink *ob_observer_sink(const struct ob_observer *observer, int sink)
+{
+    return &observer->sinks[sink].seen;
+}
+
+void ob_observer_inherit(struct ob_observer *observer, int sink, const struct ob_observer *from, int from_sink)
+{
+    observer->sinks[sink].seen = from->sinks[from_sink].seen;
+    observer->sinks[sink].down = from->sinks[from_sink].down;
 }
 
 void ob_observer_retire(struct ob_observer *observer)

@@ -29,6 +29,16 @@ struct ob_observer_settings {
     int64_t (*wall_us)(void); /* NULL: the wall clock */
 };
 
+/* What it saw of a sink. Texts are cut; they come from outside and must be escaped where they are shown. */
+struct ob_observer_sink {
+    char code[64], error[241]; /* of the last attempt that failed; "": none */
+    int64_t error_us;          /* when that was; 0: never, like the other times */
+    int64_t success_us;        /* of the last delivery */
+    int64_t open_us;           /* since when deliveries are suspended */
+    uint64_t failed;           /* attempts that failed since the last delivery */
+    double rate;               /* deliveries per second */
+};
+
 /* NULL: no memory. */
 struct ob_observer *ob_observer_new(const struct ob_observer_settings *settings);
 void ob_observer_free(struct ob_observer *observer); /* what it counted as held is subtracted */
@@ -44,6 +54,9 @@ void ob_observer_flush(struct ob_observer *observer);
 
 /* For an async store that was in use before: what it has counted so far is already in the metrics. */
 void ob_observer_begin(struct ob_observer *observer, const struct ob_async_store_state *async);
+const struct ob_observer_sink *ob_observer_sink(const struct ob_observer *observer, int sink);
+/* Takes over what another saw of an unchanged sink. */
+void ob_observer_inherit(struct ob_observer *observer, int sink, const struct ob_observer *from, int from_sink);
 /* Another generation took over: from now on its observer reports the state of the sinks. */
 void ob_observer_retire(struct ob_observer *observer);
 

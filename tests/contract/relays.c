@@ -117,14 +117,21 @@ static void hear(struct heard *heard, const char *format, ...)
     va_end(args);
 }
 
-static void paused(void *ctx, const char *name_space, const char *topic, const char *sink)
+/* Each says by whom, why, and since when. */
+static void paused(void *ctx, const struct ob_pause_row *row)
 {
-    hear(ctx, "%s/%s/%s", name_space ? name_space : "-", topic ? topic : "-", sink ? sink : "-");
+    hear(ctx, "%s/%s/%s", row->name_space ? row->name_space : "-", row->topic ? row->topic : "-",
+         row->sink ? row->sink : "-");
+    assert_string_equal(row->actor, "ann");
+    assert_string_equal(row->reason, "because");
+    assert_in_range(row->at_us, now_us() - HOUR, now_us());
 }
 
-static void tuned(void *ctx, const char *name, const char *value)
+static void tuned(void *ctx, const struct ob_tuning_row *row)
 {
-    hear(ctx, "%s=%s", name, value);
+    hear(ctx, "%s=%s", row->name, row->value);
+    assert_string_equal(row->actor, "ann");
+    assert_in_range(row->at_us, now_us() - HOUR, now_us());
 }
 
 static void lane(void *ctx, const char *name_space, const char *topic)

@@ -183,7 +183,12 @@ def test_store_not_migrated_and_gone(tmp_path, db):
 def test_dead_letters_are_noted(tmp_path, db):
     db.cli("send", "none.a", "{}", "--max-attempts", "1")
     db.sql("SELECT outbox.settle(array_agg(id), array_agg(token), array[3]) FROM outbox.claim('w')")
-    found = findings(write(tmp_path, db.url(), {"none": {"kind": "null"}}), status=0)
+    config = write(tmp_path, db.url(), {"none": {"kind": "null"}})
+    done = run_cli("doctor", "--config", config, "--json", check=False)  # dead letters that grow: of the last hour
+    dead = next(row for row in json.loads(done.stdout)["findings"] if row["what"] == "dead")
+    assert done.returncode == 1 and dead["level"] == "error" and "1 dead letters since an hour ago, in 1 topic: default/none.a" in dead["text"]
+    db.sql("UPDATE outbox.dead SET died_at = now() - interval '2 h'")
+    found = findings(config, status=0)
     assert found["default"]["level"] == "warning" and "--status dead" in found["default"]["todo"]
 
 

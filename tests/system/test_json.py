@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sqlite3
+import time
 
 import pytest
 
@@ -121,6 +122,13 @@ def send(witness, box):
     witness.run("error", "send", "two words", "1", "--store", box.url, status=2)
 
 
+AT = "2030-01-31T08:00:00.000000Z"
+SINK = {"name": "out", "kind": "http", "breaker": "open", "cause": "down", "since": AT, "next_probe": AT, "code": "x", "error": "y", "error_at": AT,
+        "success_at": AT, "failed": 1, "in_flight": 1, "rate": 2.5, "concurrency": 3, "rate_limit": "1/1s", "limited_until": AT, "paused": False}
+RELAY = json.dumps({"enabled": True, "digest": "0123456789abcdef", "sinks": [
+    SINK, {"name": "out", "breaker": "closed"}, {"name": "out", "breaker": "half_open"}]})
+
+
 def look(witness, box):
     """What there is to see of every message."""
     witness.run("status", "status", "--store", box.url)
@@ -160,6 +168,12 @@ def live(witness, box, raw):
     witness.run("error", "retry", dead[1], *on, status=1)
     witness.run("error", "discard", "--all", *on, status=2)  # nobody to ask
     look(witness, box)
+    raw("relay")
+    for words in (["pause", "--sink", "quiet", "--force"], ["tune", "enabled", "on"], ["tune", "poll", "1s", "--reason", "why"]):
+        box.cli(*words)
+    witness.run("status", "status", *on)
+    for words in (["resume", "--sink", "quiet"], ["tune", "enabled", "--reset"], ["tune", "poll", "--reset"]):
+        box.cli(*words)
     witness.run("purge", "purge", *on)
 
 
@@ -261,6 +275,10 @@ def live_on_sqlite(witness, folder):
         with sqlite3.connect(folder / "shop.db") as conn:
             if what == "stuck":
                 conn.execute("UPDATE outbox_queue SET until = 1 WHERE until IS NOT NULL")
+            elif what == "relay":
+                now = int(time.time() * 1e6)
+                conn.executemany("INSERT INTO outbox_relay VALUES (?, ?, 1, ?, 'running', ?, ?, 10000000, ?)",
+                                 [("w1", "h", "1", now, now, RELAY), ("w2", None, None, now, now, None)])
             elif what == "limited":
                 conn.execute("UPDATE outbox_queue SET by_sink = 1")
             else:
@@ -282,6 +300,8 @@ def live_on_postgresql(witness, server):
     def raw(what):
         if what == "stuck":
             db.sql("update outbox.queue set until = now() - interval '1 min' where until is not null")
+        elif what == "relay":
+            db.sql("select outbox.beat('w1', 'h', 1, '1', info => %s::jsonb), outbox.beat('w2', null, 1)", RELAY)
         elif what == "limited":
             db.sql("update outbox.queue set by_sink = true")
         else:

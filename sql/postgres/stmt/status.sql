@@ -1,7 +1,6 @@
 -- status: a row per topic. Columns: namespace, topic, pending, due, processing, stuck, parked, dead, oldest_due_s,
--- paused, delayed.
-select namespace, topic, pending::pg_catalog.int8, due::pg_catalog.int8, processing::pg_catalog.int8,
-       stuck::pg_catalog.int8, parked::pg_catalog.int8, dead::pg_catalog.int8,
-       oldest_due_s::pg_catalog.float8, paused, delayed::pg_catalog.int8
+-- paused, delayed, retrying, oldest_undelivered_s, last_code, last_error, last_error_at, estimated, dead_last_hour.
+select namespace, topic, pending, due, processing, stuck, parked, dead, oldest_due_s, paused, delayed, retrying,
+       oldest_undelivered_s, last_code, last_error, last_error_at, estimated, dead_last_hour
 from @schema@.status
 order by namespace, topic

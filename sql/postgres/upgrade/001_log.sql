@@ -46,6 +46,7 @@ alter table @schema@.attempt_kept add column last_id uuid, add column ids uuid[]
 alter table @schema@.attempt alter ids set storage external, alter latencies set storage external;
 create index attempt_batch on @schema@.attempt (message_id, last_id) where ids is not null;
 create index attempt_kept_batch on @schema@.attempt_kept (message_id, last_id) where ids is not null;
+create index dead_topic on @schema@.dead (namespace, topic, died_at);
 alter table @schema@.stream add column ord xid8;
 do $$
 declare

@@ -267,6 +267,13 @@ ob_code ob_pg_status(struct ob_store *base, ob_status_fn *fn, void *ctx, struct 
             .oldest_due_s = ob_pg_float8(res, i, 8),
             .paused = ob_pg_bool(res, i, 9),
             .delayed = ob_pg_int8(res, i, 10),
+            .retrying = ob_pg_int8(res, i, 11),
+            .oldest_undelivered_s = ob_pg_float8(res, i, 12),
+            .last_code = ob_pg_text(res, i, 13),
+            .last_error = ob_pg_text(res, i, 14),
+            .last_error_at_us = PQgetisnull(res, i, 15) ? 0 : ob_pg_time(res, i, 15),
+            .estimated = ob_pg_bool(res, i, 16),
+            .dead_last_hour = ob_pg_int8(res, i, 17),
         };
         if (!fn(ctx, &row))
             break;

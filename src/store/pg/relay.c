@@ -117,10 +117,13 @@ ob_code ob_pg_control(struct ob_store *base, const struct ob_control *control, s
     for (int i = 0; i < PQntuples(res); i++) {
         const char *first = ob_pg_text(res, i, 1), *second = ob_pg_text(res, i, 2);
         int kind = ob_pg_int4(res, i, 0);
+        const char *actor = ob_pg_text(res, i, 4), *reason = ob_pg_text(res, i, 5);
+        int64_t at = PQgetisnull(res, i, 6) ? 0 : ob_pg_time(res, i, 6);
         if (kind == 0 && control->paused)
-            control->paused(control->ctx, first, second, ob_pg_text(res, i, 3));
+            control->paused(control->ctx,
+                            &(struct ob_pause_row){first, second, ob_pg_text(res, i, 3), actor, reason, at});
         else if (kind == 1 && control->tuned)
-            control->tuned(control->ctx, first, second);
+            control->tuned(control->ctx, &(struct ob_tuning_row){first, second, actor, reason, at});
         else if (kind == 2 && control->lane)
             control->lane(control->ctx, first, second);
     }

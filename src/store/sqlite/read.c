@@ -254,6 +254,13 @@ static bool read_status(sqlite3_stmt *stmt, void *ctx)
         .oldest_due_s = sqlite3_column_double(stmt, 8),
         .paused = sqlite3_column_int(stmt, 9) != 0,
         .delayed = sqlite3_column_int64(stmt, 10),
+        .retrying = sqlite3_column_int64(stmt, 11),
+        .oldest_undelivered_s = sqlite3_column_double(stmt, 12),
+        .last_code = ob_sqlite_column(stmt, 13),
+        .last_error = ob_sqlite_column(stmt, 14),
+        .last_error_at_us = sqlite3_column_int64(stmt, 15),
+        .estimated = sqlite3_column_int(stmt, 16) != 0,
+        .dead_last_hour = sqlite3_column_int64(stmt, 17),
     };
     return reader->status(reader->ctx, &row);
 }

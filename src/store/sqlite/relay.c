@@ -139,10 +139,13 @@ ob_code ob_sqlite_control(struct ob_store *base, const struct ob_control *contro
             break;
         int kind = sqlite3_column_int(stmt, 0);
         const char *first = ob_sqlite_column(stmt, 1), *second = ob_sqlite_column(stmt, 2);
+        const char *actor = ob_sqlite_column(stmt, 4), *reason = ob_sqlite_column(stmt, 5);
+        int64_t at = sqlite3_column_int64(stmt, 6);
         if (kind == 0 && control->paused)
-            control->paused(control->ctx, first, second, ob_sqlite_column(stmt, 3));
+            control->paused(control->ctx,
+                            &(struct ob_pause_row){first, second, ob_sqlite_column(stmt, 3), actor, reason, at});
         else if (kind == 1 && control->tuned)
-            control->tuned(control->ctx, first, second);
+            control->tuned(control->ctx, &(struct ob_tuning_row){first, second, actor, reason, at});
         else if (kind == 2 && control->lane)
             control->lane(control->ctx, first, second);
     }

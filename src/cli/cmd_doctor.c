@@ -168,7 +168,11 @@ static void look_for_pauses(struct exam *exam, const char *name, struct ob_store
     struct ob_buf text = OB_BUF_INIT;
     if (ob_pauses_read(store, &pauses, &err))
         find(exam, BAD, "store", name, err.text, ob_code_todo(err.code));
-    ob_pauses_text(&text, &pauses, NULL);
+    for (size_t i = 0; i < pauses.count; i++) {
+        ob_buf_puts(&text, i ? "; " : "");
+        ob_pause_text(&text, &pauses.items[i]);
+        ob_by_text(&text, pauses.items[i].actor, pauses.items[i].reason, pauses.items[i].at_us);
+    }
     if (pauses.count)
         find(exam, NOTE, "pauses", name, ob_buf_text(&text), "to resume: outbox resume with the same options");
     ob_buf_fini(&text);
@@ -302,15 +306,17 @@ static void examine_store(struct exam *exam, const struct ob_config *config, con
     struct ob_relays *relays = NULL;
     if (ob_relays_read(store, &relays, &err)) {
         find(exam, BAD, "store", set->name, err.text, ob_code_todo(err.code));
-    } else {
-        look_inside(exam, set->name, store, relays);
-        look_at_queue(exam, config, set->name, store, relays);
-        ob_relays_sinks(relays, look_at_sink, exam);
+        ob_relays_free(relays);
+        store->ops->close(store);
+        return;
     }
-    ob_relays_free(relays);
+    look_inside(exam, set->name, store, relays);
     look_for_log(exam, set->name, store);
     look_for_rights(exam, set->name, store);
     look_for_pauses(exam, set->name, store);
+    look_at_queue(exam, config, set->name, store, relays);
+    ob_relays_sinks(relays, look_at_sink, exam);
+    ob_relays_free(relays);
     store->ops->close(store);
 }
 

@@ -22,7 +22,8 @@ NAMES = sorted(name.replace(".schema.json", "") for name in os.listdir(FOLDER))
 RETRY, FAILED, LIMITED, BLOCKED, UNCLEAR, RELEASED, INTERRUPTED = "2", "3", "5", "6", "7", "8", "9"
 FRAME = bytes.fromhex("28b52ffd200f790000226465617220637573746f6d657222")  # "dear customer" in zstd
 # Words that take more than this to be printed; tests of the doctor and of configurations have them.
-ELSEWHERE = {"/findings/*/what as rights", "/findings/*/what as retention", "/problems/*/source as default"}
+ELSEWHERE = {"/findings/*/what as rights", "/findings/*/what as retention", "/findings/*/what as log", "/findings/*/what as relay",
+             "/findings/*/what as dead", "/problems/*/source as default"}
 MANY = {"list", "tune", "configure"}  # commands that print a document a line
 WITHOUT = {"run", "help"}  # commands that print none
 

@@ -1,7 +1,8 @@
 /* serve.c - see serve.h.
  *
  * Work is done in the prepare phase, once per turn of the loop before it waits, so that all verdicts and answers of a
- * turn are handled together. One timer wakes the loop for whatever is due first. */
+ * turn are handled together. One timer wakes the loop for whatever is due first: a descriptor, because the loop's own timers know
+ * no time shorter than a millisecond, and a busy relay's pauses are hardly longer. */
 #include "daemon/serve.h"
 
 #include "base/alloc.h"
@@ -17,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 enum phase { RUNNING, STOPPING };
@@ -29,7 +31,10 @@ struct serve {
     enum phase phase;
     uv_loop_t loop;
     uv_prepare_t prepare;
-    uv_timer_t timer, tick;
+    uv_poll_t timer;
+    int timer_fd;
+    int64_t timer_us; /* when it ends the loop's wait; INT64_MAX: it does not */
+    uv_timer_t tick;
     struct ob_lag lag;
     uv_signal_t signals[SIGNALS];
     char worker[OB_WORKER_NAME];
@@ -260,9 +265,25 @@ static void on_signal(uv_signal_t *handle, int signum)
 
 /* ---- the loop ---- */
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(uv_poll_t *timer, int status, int events)
 {
-    (void)timer; /* it only ends the loop's wait */
+    struct serve *serve = timer->data;
+    uint64_t count;
+    (void)status;
+    (void)events;
+    if (read(serve->timer_fd, &count, sizeof count) > 0) /* it only ends the loop's wait */
+        serve->timer_us = INT64_MAX;
+}
+
+/* One that is too early does no harm, and is left as it is. */
+static void set_timer(struct serve *serve, int64_t due_us, int64_t now_us)
+{
+    if (due_us >= serve->timer_us && serve->timer_us > now_us)
+        return;
+    int64_t at_us = due_us == INT64_MAX ? 0 : due_us > 1 ? due_us : 1; /* 0: never */
+    struct itimerspec at = {.it_value = {.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000}};
+    if (timerfd_settime(serve->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0)
+        serve->timer_us = due_us;
 }
 
 /* With until_empty we do not wait for the next poll: when everything claimed is settled, there may be more. True when the
@@ -417,13 +438,8 @@ static void on_prepare(uv_prepare_t *prepare)
         uv_stop(&serve->loop);
         return;
     }
-    if (due == INT64_MAX) {
-        uv_timer_stop(&serve->timer);
-        return;
-    }
-    uint64_t wait_ms = due > now ? (uint64_t)(due - now + 999) / 1000 : 0;
     uv_update_time(&serve->loop);
-    uv_timer_start(&serve->timer, on_timer, wait_ms, 0);
+    set_timer(serve, due, now);
 }
 
 static enum outbox_code handles_init(struct serve *serve, struct outbox_error *err)
@@ -432,7 +448,13 @@ static enum outbox_code handles_init(struct serve *serve, struct outbox_error *e
     serve->prepare.data = serve;
     failed =
         failed ? failed : ob_lag_start(&serve->lag, &serve->loop, log_of(serve), ob_metrics_process(serve->metrics));
-    failed = failed ? failed : uv_timer_init(&serve->loop, &serve->timer);
+    serve->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    serve->timer_us = INT64_MAX;
+    serve->timer.data = serve;
+    failed = failed                ? failed
+             : serve->timer_fd < 0 ? UV_ENFILE
+                                   : uv_poll_init(&serve->loop, &serve->timer, serve->timer_fd);
+    failed = failed ? failed : uv_poll_start(&serve->timer, UV_READABLE, on_timer);
     failed = failed ? failed : uv_timer_init(&serve->loop, &serve->tick);
     serve->tick.data = serve;
     for (int i = 0; i < SIGNALS && !failed; i++) {
@@ -505,7 +527,7 @@ static void run(struct serve *serve)
 
 enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_error *err)
 {
-    struct serve serve = {.set = *options, .config = options->config, .first = options->config};
+    struct serve serve = {.set = *options, .config = options->config, .first = options->config, .timer_fd = -1};
     if (uv_loop_init(&serve.loop)) {
         options->unload(options->config);
         return ob_error_set(err, OUTBOX_INTERNAL, "cannot create an event loop");
@@ -528,6 +550,8 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
     uv_walk(&serve.loop, close_handle, NULL);
     uv_run(&serve.loop, UV_RUN_DEFAULT);
     uv_loop_close(&serve.loop);
+    if (serve.timer_fd >= 0)
+        close(serve.timer_fd);
     ob_admin_stop(serve.admin);
     ob_health_free(serve.health);
     ob_metrics_free(serve.metrics);

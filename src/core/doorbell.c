@@ -221,12 +221,14 @@ static int64_t gap_us(const struct ob_doorbell *doorbell, int64_t now_us)
 }
 
 /* What an empty claim costs is wasted if there are few messages. So after an empty one the pause is PAUSE_VAIN times as long, and at
- * least half the time in which a message is to be expected; each message makes it shorter, down to PAUSE_BUSY times. */
+ * least half the time in which a message is to be expected; each message makes it shorter, down to PAUSE_BUSY times. After a claim
+ * with messages it is counted from the begin, and what an empty one costs is added: of the rest a part was the wait for a disk. */
 static int64_t pause_after(const struct ob_doorbell *doorbell, size_t count, int64_t now_us)
 {
     int64_t few_us = PAUSE_VAIN * doorbell->vain_us / (1 + (int64_t)count), most_us = doorbell->set.debounce_us;
-    int64_t least_us = later(pause_least_us, PAUSE_BUSY * doorbell->vain_us);
-    int64_t pause_us = later(later(least_us, few_us), count > 0 ? 0 : gap_us(doorbell, now_us) / 2);
+    int64_t pause_us = later(PAUSE_BUSY * doorbell->vain_us, few_us);
+    pause_us = count > 0 ? pause_us + doorbell->vain_us : later(pause_us, gap_us(doorbell, now_us) / 2);
+    pause_us = later(pause_us, pause_least_us);
     return pause_us < most_us ? pause_us : most_us;
 }
 
@@ -249,12 +251,13 @@ void ob_doorbell_claiming(struct ob_doorbell *doorbell, int64_t now_us)
 void ob_doorbell_claimed(struct ob_doorbell *doorbell, size_t count, bool full, bool filtered, int64_t now_us)
 {
     roll_sample(doorbell, now_us);
+    int64_t began_us = doorbell->claim_us >= 0 ? doorbell->claim_us : now_us;
     if (doorbell->claim_us >= 0)
         note_cost(doorbell, now_us - doorbell->claim_us, count);
     doorbell->claim_us = -1;
     doorbell->pause_us = pause_after(doorbell, count, now_us);
     doorbell->claiming = false;
-    doorbell->looked_us = now_us;
+    doorbell->looked_us = count > 0 ? began_us : now_us;
     if (doorbell->state == OB_DOORBELL_POLLING && count > 0)
         doorbell->step_us = doorbell->pause_us;
     if (filtered && !doorbell->set.own)

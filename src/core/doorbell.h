@@ -99,7 +99,7 @@ struct ob_doorbell {
     int64_t looked_us; /* time of the last look, or of the last claim's begin or end */
     int64_t claim_us;  /* begin of the claim under way; -1: none */
     int64_t vain_us;   /* what an empty claim takes: of others a part may be the wait for a disk */
-    int64_t pause_us;  /* between looks while busy */
+    int64_t pause_us;  /* between looks while busy, from looked_us */
     int64_t step_us;   /* wait before the next probe, reconnect, or look while polling: doubles */
     int64_t next_us; /* when that wait ends; while the lock is held: the next beat; while cancelling: the next cancel */
     int64_t sample_from_us; /* start of the current sample; messages claimed in it, and in the one before */
@@ -117,9 +117,10 @@ void ob_doorbell_init(struct ob_doorbell *doorbell, const struct ob_doorbell_set
 
 /* A claim goes out, after a look or without one. Until it is answered nothing is gained by another look. */
 void ob_doorbell_claiming(struct ob_doorbell *doorbell, int64_t now_us);
-/* A claim returned `count` messages. While we are busy this decides when to look next. Where messages come it is after 1 ms, or
- * twice the time that an empty claim takes: claims of a few messages take about a third of a core at most. An empty claim is followed
- * by a pause nine times as long, so looks in vain take a tenth of a core at most. No pause is longer than debounce_us.
+/* A claim returned `count` messages. While we are busy this decides when to look next. Where messages come it is 1 ms after this
+ * claim began, or three times what an empty claim takes: claims of a few messages take about a third of a core at most, however long
+ * they wait for a disk. An empty claim is followed by a pause nine times as long, so looks in vain take a tenth of a core at
+ * most. No pause is longer than debounce_us.
  * full: as many as requested, so there may be more. filtered: it did not cover all topics,
  * so it says nothing about the others: a relay of some topics must not stop the producers of others from ringing. */
 void ob_doorbell_claimed(struct ob_doorbell *doorbell, size_t count, bool full, bool filtered, int64_t now_us);

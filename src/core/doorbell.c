@@ -20,7 +20,7 @@ static const int64_t reopen_first_us = 50 * MS;
 static const int64_t reopen_most_us = 5000 * MS;
 enum { UNLOCK_TRIES = 3, STALE_WINDOWS = 10, CROWD_SHARE = 20, CROWD_WINDOWS = 120 };
 /* The pause after a claim, in terms of what an empty one costs: see pause_after. */
-enum { PAUSE_VAIN = 9, PAUSE_BUSY = 2, COST_SLOWNESS = 64 };
+enum { PAUSE_VAIN = 6, PAUSE_BUSY = 1, COST_SLOWNESS = 64 };
 
 #define BIT(n) (1u << (n))
 
@@ -210,6 +210,11 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* The time between two messages, on average; more than the debounce: none came lately. */
 static int64_t gap_us(const struct ob_doorbell *doorbell, int64_t now_us)
 {
@@ -229,17 +234,18 @@ static int64_t pause_after(const struct ob_doorbell *doorbell, size_t count, int
     int64_t pause_us = later(PAUSE_BUSY * doorbell->vain_us, few_us);
     pause_us = count > 0 ? pause_us + doorbell->vain_us : later(pause_us, gap_us(doorbell, now_us) / 2);
     pause_us = later(pause_us, pause_least_us);
-    return pause_us < most_us ? pause_us : most_us;
+    return earlier(pause_us, most_us);
 }
 
 /* Close to the least of the last ones: the others waited for a core, and to look more seldom does not help against that. A claim
  * with messages takes no less than an empty one. */
 static void note_cost(struct ob_doorbell *doorbell, int64_t cost_us, size_t count)
 {
-    if (doorbell->vain_us == 0 || cost_us < doorbell->vain_us)
+    int64_t above_us = cost_us - doorbell->vain_us;
+    if (doorbell->vain_us == 0 || above_us < 0)
         doorbell->vain_us = cost_us;
     else if (count == 0)
-        doorbell->vain_us += (cost_us - doorbell->vain_us) / COST_SLOWNESS;
+        doorbell->vain_us += earlier(above_us, doorbell->vain_us) / COST_SLOWNESS;
 }
 
 void ob_doorbell_claiming(struct ob_doorbell *doorbell, int64_t now_us)
@@ -471,11 +477,6 @@ enum ob_doorbell_reason ob_doorbell_wake(struct ob_doorbell *doorbell, int64_t n
     doorbell->claiming = true;
     doorbell->looked_us = now_us;
     return look;
-}
-
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 int64_t ob_doorbell_due_us(const struct ob_doorbell *doorbell)

@@ -118,9 +118,8 @@ void ob_doorbell_init(struct ob_doorbell *doorbell, const struct ob_doorbell_set
 /* A claim goes out, after a look or without one. Until it is answered nothing is gained by another look. */
 void ob_doorbell_claiming(struct ob_doorbell *doorbell, int64_t now_us);
 /* A claim returned `count` messages. While we are busy this decides when to look next. Where messages come it is 1 ms after this
- * claim began, or three times what an empty claim takes: claims of a few messages take about a third of a core at most, however long
- * they wait for a disk. An empty claim is followed by a pause nine times as long, so looks in vain take a tenth of a core at
- * most. No pause is longer than debounce_us.
+ * claim began, or twice what an empty claim takes: claims of a few messages take about half a core at most, however long they
+ * wait for a disk. An empty claim is followed by a pause six times as long, so looks in vain take a seventh of a core at most. No pause is longer than debounce_us.
  * full: as many as requested, so there may be more. filtered: it did not cover all topics,
  * so it says nothing about the others: a relay of some topics must not stop the producers of others from ringing. */
 void ob_doorbell_claimed(struct ob_doorbell *doorbell, size_t count, bool full, bool filtered, int64_t now_us);

@@ -408,7 +408,7 @@ static void a_busy_relay_is_prompt(void **state)
     }
 }
 
-/* Where claims are expensive they are made less often: what they cost beside their messages takes a third of a core at most. */
+/* Where claims are expensive they are made less often: what they cost beside their messages takes half a core at most. */
 static void expensive_claims_are_rare(void **state)
 {
     (void)state;
@@ -416,7 +416,7 @@ static void expensive_claims_are_rare(void **state)
         struct load load = {.per_s = 2000, .claim_us = cost, .message_us = 15};
         work_off(&load);
         assert_true(load.messages > 19000);
-        assert_true(load.looks * cost <= 10 * SECOND / 3 + cost);
+        assert_true(load.looks * cost <= 10 * SECOND / 2 + cost);
     }
 }
 
@@ -429,7 +429,7 @@ static void a_slow_disk_is_no_reason_to_wait(void **state)
     assert_true(load.looks >= 10 * SECOND / (6 * MS));
 }
 
-/* Looks in vain take a tenth of a core at most; when nothing has come for a second there is one in 25 ms. */
+/* Looks in vain take a seventh of a core at most; when nothing has come for a second there is one in 25 ms. */
 static void looks_in_vain_are_cheap(void **state)
 {
     (void)state;
@@ -437,8 +437,8 @@ static void looks_in_vain_are_cheap(void **state)
         struct load load = {.claim_us = cost};
         work_off(&load);
         assert_int_equal(load.looks, load.vain);
-        assert_true(load.busy_us <= 10 * SECOND / 10);
-        assert_true(load.looks <= SECOND / (cost * 10) + 9 * SECOND / (25 * MS) + 1);
+        assert_true(load.busy_us <= 10 * SECOND / 7);
+        assert_true(load.looks <= SECOND / (cost * 7) + 9 * SECOND / (25 * MS) + 1);
     }
 }
 
@@ -449,25 +449,26 @@ static void empty_claim(struct rig *rig, int64_t us)
     claim(rig, 0);
 }
 
-/* One claim that was held up does not make the next looks late; many do. */
-static void one_slow_claim_is_forgiven(void **state)
+/* Some claims that were held up do not make the next looks late; many do. */
+static void slow_claims_are_forgiven(void **state)
 {
     (void)state;
     struct rig rig = held();
     empty_claim(&rig, 300);
-    empty_claim(&rig, 3 * MS);
-    assert_in_range(rig.doorbell.pause_us, 9 * 300, 9 * 350);
+    for (int i = 0; i < 10; i++)
+        empty_claim(&rig, 30 * MS); /* they waited for a core, or a connection was made */
+    assert_in_range(rig.doorbell.pause_us, 6 * 300, 6 * 360);
     for (int i = 0; i < 300; i++)
         empty_claim(&rig, 2 * MS);
-    assert_in_range(rig.doorbell.pause_us, 17 * MS, 18 * MS);
+    assert_in_range(rig.doorbell.pause_us, 11 * MS, 12 * MS);
     ob_doorbell_claiming(&rig.doorbell, rig.now);
     pass(&rig, 300);
     ob_doorbell_wake(&rig.doorbell, rig.now); /* a look meanwhile does not make it look shorter */
     pass(&rig, 100);
     claim(&rig, 10); /* an empty one would have taken no longer */
     assert_int_equal(rig.doorbell.vain_us, 400);
-    assert_int_equal(rig.doorbell.pause_us, 3 * 400);
-    assert_int_equal(ob_doorbell_due_us(&rig.doorbell), rig.now + 2 * 400); /* counted from its begin */
+    assert_int_equal(rig.doorbell.pause_us, MS);
+    assert_int_equal(ob_doorbell_due_us(&rig.doorbell), rig.now + MS - 400); /* counted from its begin */
 }
 
 /* ---- falling asleep ---- */
@@ -822,7 +823,7 @@ int main(void)
         cmocka_unit_test(expensive_claims_are_rare),
         cmocka_unit_test(a_slow_disk_is_no_reason_to_wait),
         cmocka_unit_test(looks_in_vain_are_cheap),
-        cmocka_unit_test(one_slow_claim_is_forgiven),
+        cmocka_unit_test(slow_claims_are_forgiven),
         cmocka_unit_test(the_fence_comes_before_sleep),
         cmocka_unit_test(probes_double),
         cmocka_unit_test(rings_are_heard_at_the_fence),

@@ -58,6 +58,7 @@ create function @schema@.log_range(w @schema@.log_window) returns setof @schema@
     set search_path = pg_catalog, pg_temp
     set enable_seqscan = off
     set enable_bitmapscan = off
+    set plan_cache_mode = force_generic_plan -- a plan costs more than what it reads
 as $$
 declare
     v_first constant xid8 := pg_snapshot_xmax(w.before);
@@ -98,8 +99,8 @@ as $$
 $$;
 
 -- The messages of open windows, for their holders: by nonce. A plain view, so that rows go from the scan to the wire. It has what
--- differs from message to message, no more: a column that is sent costs as much as a tenth of all else. The first part is for
--- windows that left nothing out, the third for those of stragglers. space_: what the message's namespace has of its own.
+-- differs from message to message, no more: a column that is sent costs as much as a tenth of all else. The second part is for
+-- windows of stragglers. space_: what the message's namespace has of its own.
 create view @schema@.window_messages as
 select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.subject, m.recipient, m.headers, m.correlation_id,
        m.payload, m.body, m.content_type, m.priority::int as priority, m.created_at, m.expires_at, m.encoding, m.sid as stream, m.max_attempts::int as own_max_attempts,
@@ -115,16 +116,10 @@ select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
   from @schema@.log_window t
  cross join lateral (
     (select * from @schema@.message m
-      where t.plain and t.from_ord >= pg_snapshot_xmax(t.before) and m.shard = t.shard and (m.ord, m.pos) > (t.from_ord, t.from_pos)
+      where t.from_ord >= pg_snapshot_xmax(t.before) and m.shard = t.shard and (m.ord, m.pos) > (t.from_ord, t.from_pos)
         and (m.ord, m.pos) <= (t.to_ord, t.to_pos) and m.ord < pg_snapshot_xmax(t.upto) and m.pos > t.base and m.pos <= t.high
         and pg_visible_in_snapshot(coalesce(m.xid, m.ord), t.upto)
-      order by m.ord, m.pos limit t.size)
-    union all
-    (select * from @schema@.message m
-      where not t.plain and t.from_ord >= pg_snapshot_xmax(t.before) and m.shard = t.shard and (m.ord, m.pos) > (t.from_ord, t.from_pos)
-        and (m.ord, m.pos) <= (t.to_ord, t.to_pos) and m.ord < pg_snapshot_xmax(t.upto) and m.pos > t.base and m.pos <= t.high
-        and pg_visible_in_snapshot(coalesce(m.xid, m.ord), t.upto)
-        and @schema@.handed_out(m.lane, m.sid, m.due, m.expires_at, t.denied, t.keys, t.taken_at)
+        and (t.plain or @schema@.handed_out(m.lane, m.sid, m.due, m.expires_at, t.denied, t.keys, t.taken_at))
       order by m.ord, m.pos limit t.size)
     union all
     (select * from @schema@.log_range(t) m
@@ -255,6 +250,7 @@ begin
               from @schema@.log_shard s
              cross join lateral (select k.*, pg_snapshot_xmax(k.upto) as next from @schema@.log_window k where k.shard = s.shard
                                   order by k.shard desc, k.id desc limit 1) t
+             where s.shard < 0 or t.open or (select exists (select from @schema@.stream)) -- no stream: no message has a key
             offset 0) x; -- so that nothing of it is there twice
     if v_behind is not null then
         select ready || array_agg(x.shard) filter (where not x.taken), busy or coalesce(bool_or(x.taken), false), v_calm and count(*) = 0

@@ -225,16 +225,15 @@ static int64_t gap_us(const struct ob_doorbell *doorbell, int64_t now_us)
                : most_us;
 }
 
-/* What an empty claim costs is wasted if there are few messages. So after an empty one the pause is PAUSE_VAIN times as long, and at
- * least half the time in which a message is to be expected; each message makes it shorter, down to PAUSE_BUSY times. After a claim
+/* What an empty claim costs is wasted if there are few messages. So after an empty one the pause is PAUSE_VAIN times as long, or the
+ * time in which a message is to be expected if that is shorter, and at least half of that time; each message makes it shorter, down to PAUSE_BUSY times. After a claim
  * with messages it is counted from the begin, and what an empty one costs is added: of the rest a part was the wait for a disk. */
 static int64_t pause_after(const struct ob_doorbell *doorbell, size_t count, int64_t now_us)
 {
-    int64_t few_us = PAUSE_VAIN * doorbell->vain_us / (1 + (int64_t)count), most_us = doorbell->set.debounce_us;
-    int64_t pause_us = later(PAUSE_BUSY * doorbell->vain_us, few_us);
-    pause_us = count > 0 ? pause_us + doorbell->vain_us : later(pause_us, gap_us(doorbell, now_us) / 2);
-    pause_us = later(pause_us, pause_least_us);
-    return earlier(pause_us, most_us);
+    int64_t few_us = PAUSE_VAIN * doorbell->vain_us / (1 + (int64_t)count), next_us = gap_us(doorbell, now_us);
+    int64_t pause_us = later(PAUSE_BUSY * doorbell->vain_us, earlier(few_us, next_us));
+    pause_us = count > 0 ? pause_us + doorbell->vain_us : later(pause_us, next_us / 2);
+    return earlier(later(pause_us, pause_least_us), doorbell->set.debounce_us);
 }
 
 /* Close to the least of the last ones: the others waited for a core, and to look more seldom does not help against that. A claim

@@ -438,7 +438,7 @@ static void looks_in_vain_are_cheap(void **state)
         work_off(&load);
         assert_int_equal(load.looks, load.vain);
         assert_true(load.busy_us <= 10 * SECOND / 7);
-        assert_true(load.looks <= SECOND / (cost * 7) + 9 * SECOND / (25 * MS) + 1);
+        assert_true(load.looks <= SECOND / (cost * 2) + 9 * SECOND / (25 * MS) + 1); /* it takes a second to notice */
     }
 }
 
@@ -457,10 +457,10 @@ static void slow_claims_are_forgiven(void **state)
     empty_claim(&rig, 300);
     for (int i = 0; i < 10; i++)
         empty_claim(&rig, 30 * MS); /* they waited for a core, or a connection was made */
-    assert_in_range(rig.doorbell.pause_us, 6 * 300, 6 * 360);
+    assert_in_range(rig.doorbell.vain_us, 300, 360);
     for (int i = 0; i < 300; i++)
         empty_claim(&rig, 2 * MS);
-    assert_in_range(rig.doorbell.pause_us, 11 * MS, 12 * MS);
+    assert_in_range(rig.doorbell.vain_us, 1900, 2000);
     ob_doorbell_claiming(&rig.doorbell, rig.now);
     pass(&rig, 300);
     ob_doorbell_wake(&rig.doorbell, rig.now); /* a look meanwhile does not make it look shorter */
@@ -469,6 +469,20 @@ static void slow_claims_are_forgiven(void **state)
     assert_int_equal(rig.doorbell.vain_us, 400);
     assert_int_equal(rig.doorbell.pause_us, MS);
     assert_int_equal(ob_doorbell_due_us(&rig.doorbell), rig.now + MS - 400); /* counted from its begin */
+}
+
+/* S9: a claim that finds nothing while many messages come was only early. */
+static void an_empty_claim_among_many_is_bad_luck(void **state)
+{
+    (void)state;
+    struct rig rig = held();
+    empty_claim(&rig, 800);
+    for (int i = 0; i < 500; i++) {
+        pass(&rig, 2 * MS);
+        claim(&rig, 4);
+    }
+    empty_claim(&rig, 800);
+    assert_in_range(ob_doorbell_due_us(&rig.doorbell) - rig.now, 800, 1 * MS);
 }
 
 /* ---- falling asleep ---- */
@@ -824,6 +838,7 @@ int main(void)
         cmocka_unit_test(a_slow_disk_is_no_reason_to_wait),
         cmocka_unit_test(looks_in_vain_are_cheap),
         cmocka_unit_test(slow_claims_are_forgiven),
+        cmocka_unit_test(an_empty_claim_among_many_is_bad_luck),
         cmocka_unit_test(the_fence_comes_before_sleep),
         cmocka_unit_test(probes_double),
         cmocka_unit_test(rings_are_heard_at_the_fence),

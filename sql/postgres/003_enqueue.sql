@@ -6,12 +6,17 @@
 -- A uuid v7: 48 bits of milliseconds, the version, 12 bits of the millisecond's fraction, then random bits. The fraction
 -- lets ids grow with time within a millisecond too: new ones go to the end of the index. gen_random_uuid() has the variant
 -- right already.
+create function @schema@.uuid7_of(tick bigint) returns uuid -- tick: of 1/4096 ms
+    language sql volatile
+as $$
+    select pg_catalog.encode(pg_catalog.int8send((tick operator(pg_catalog.+) ((tick operator(pg_catalog.>>) 12)
+               operator(pg_catalog.*) 61440)) operator(pg_catalog.|) 28672)
+               operator(pg_catalog.||) pg_catalog.substring(pg_catalog.uuid_send(pg_catalog.gen_random_uuid()), 9), 'hex')::pg_catalog.uuid
+$$;
 create function @schema@.uuid7(at timestamptz) returns uuid
     language sql volatile
 as $$
-    select encode(int8send(((date_part('epoch', at) * 1000000)::bigint / 1000 << 16) | 28672
-               | ((date_part('epoch', at) * 1000000)::bigint % 1000 * 4096 / 1000))
-               || substring(uuid_send(gen_random_uuid()) from 9), 'hex')::uuid
+    select @schema@.uuid7_of((date_part('epoch', at) * 1000000)::bigint * 512 / 125)
 $$;
 
 -- Three small functions that others call have no search_path of their own: it would prevent inlining, and cost a
@@ -38,7 +43,7 @@ $$;
 create function @schema@.digest(joined text) returns uuid
     language sql stable
 as $$
-    select encode(substring(sha256(convert_to(joined, 'UTF8')) from 1 for 16), 'hex')::uuid
+    select pg_catalog.encode(pg_catalog.substring(pg_catalog.sha256(pg_catalog.convert_to(joined, 'UTF8')), 1, 16), 'hex')::pg_catalog.uuid
 $$;
 
 -- The session's tenant, null for none. Nearly always there is none.
@@ -386,13 +391,14 @@ as $$
                 else doorbell is not null end
 $$;
 
--- One message. Runs with the rights of the function that calls it.
+-- One message, whatever it has. Runs with the rights of the function that calls it.
 create function @schema@.put(p_topic text, p_payload jsonb, p_body bytea, p_content_type text, p_key text,
     p_dedupe_key text, p_tenant_id uuid, p_namespace text, p_subject text, p_recipient text, p_headers jsonb,
     p_priority int, p_deliver_after timestamptz, p_expires_at timestamptz, p_max_attempts int, p_correlation_id text,
     p_encoding text)
     returns @schema@.receipt
     language plpgsql
+    set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
@@ -503,14 +509,18 @@ create function @schema@.ring(doorbell int) returns void
     language plpgsql
 as $$
 begin
-    if coalesce(current_setting('outbox.doorbell', true), '') <> 'off' then
-        perform pg_notify(@schema@.doorbell_channel(doorbell), '');
+    if coalesce(pg_catalog.current_setting('outbox.doorbell', true), '') operator(pg_catalog.<>) 'off' then
+        perform pg_catalog.pg_notify(@schema@.doorbell_channel(doorbell), '');
     end if;
 end
 $$;
 
--- The short way is for the common call, and writes what put would write. Names that have a lane are valid. Whatever can be
--- computed before the insert is: an expression of a statement is prepared for every call, one of plpgsql once a transaction.
+-- The short way is for the common call, and writes what put would write. Names that have a lane are valid.
+-- It is made for one call a transaction. There PostgreSQL prepares anew every expression that a call comes to, and every function
+-- and operator in it: so there are few, and those of the rarer calls are in branches of their own. A function with settings
+-- costs as much as half an insert, so enqueue has none. Instead every name and operator in it, and in what it calls, is
+-- qualified (a planted one is found by tests/system/test_planted_names.py), types of variables too; row security that a session
+-- switched off is left to put.
 create function @schema@.enqueue(topic text, payload jsonb, key text default null, dedupe_key text default null,
     tenant_id uuid default null, namespace text default 'default', subject text default null,
     recipient text default null, headers jsonb default null, priority int default 4,
@@ -518,64 +528,73 @@ create function @schema@.enqueue(topic text, payload jsonb, key text default nul
     correlation_id text default null)
     returns @schema@.receipt
     language plpgsql security definer
-    set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_short boolean := dedupe_key is null and headers is null and deliver_after is null and expires_at is null
+        and max_attempts is null and priority operator(pg_catalog.=) 4
+        and coalesce(pg_catalog.current_setting('app.current_tenant_id', true), '') operator(pg_catalog.=) ''
+        and pg_catalog.current_setting('row_security') operator(pg_catalog.=) 'on';
+    v_texts pg_catalog.text;
     v_lane bigint;
-    v_max_payload int;
     v_doorbell int;
     v_by_topic boolean;
     v_bytes int;
-    v_stream uuid;
+    v_stream pg_catalog.uuid;
     v_sid bigint;
     v_seq bigint;
-    v_ord xid8;
-    v_xid xid8;
+    v_ord pg_catalog.xid8;
+    v_xid pg_catalog.xid8;
     v_pos bigint;
-    v_shard smallint := -1;
-    v_now timestamptz;
-    v_id uuid;
+    v_now pg_catalog.timestamptz;
+    v_tick bigint;
+    v_id pg_catalog.uuid;
 begin
-    if dedupe_key is null and headers is null and priority = 4 and deliver_after is null and expires_at is null
-            and max_attempts is null and coalesce(current_setting('app.current_tenant_id', true), '') = ''
-            and (coalesce(key, subject, recipient, correlation_id) is null
-                 or @schema@.plausible('t', 'n', key, null, subject, recipient, correlation_id, null, null, 4, null, true)) then
-        select l.id, l.max_payload, case when l.rings then l.doorbell end, l.order_by_topic
-          into v_lane, v_max_payload, v_doorbell, v_by_topic
-          from @schema@.lane l where l.namespace = enqueue.namespace and l.topic = enqueue.topic and l.log;
-        v_bytes := octet_length(payload::text);
-        if v_bytes <= v_max_payload then
-            v_xid := pg_current_xact_id();
-            if key is null then
-                v_ord := v_xid;
-            else
-                v_stream := @schema@.digest(namespace || chr(31) || case when v_by_topic then topic else '' end || chr(31)
-                    || coalesce(tenant_id::text, '') || chr(31) || key);
-                update @schema@.stream s set seq = s.seq + 1, ord = greatest(s.ord, v_xid) where s.digest = v_stream
-                returning s.sid, s.seq, s.ord into v_sid, v_seq, v_ord;
-                v_shard := v_sid % 8;
-            end if;
+    if v_short and coalesce(key, subject, recipient, correlation_id) is not null then
+        -- All together no longer than the one with the lowest limit may be, and none is empty.
+        v_texts := pg_catalog.concat(key, subject, recipient, correlation_id);
+        v_short := pg_catalog.octet_length(v_texts) operator(pg_catalog.<=) @correlation_id_max@
+            and v_texts operator(pg_catalog.!~) E'[\\u0001-\\u001f\\u007f-\\u009f]'
+            and ('' operator(pg_catalog.=) any (array[key, subject, recipient, correlation_id])) is not true;
+    end if;
+    if v_short then
+        v_bytes := pg_catalog.octet_length(payload::pg_catalog.text);
+        select l.id, case when l.rings then l.doorbell end, l.order_by_topic into v_lane, v_doorbell, v_by_topic
+          from @schema@.lane l
+         where l.namespace operator(pg_catalog.=) enqueue.namespace and l.topic operator(pg_catalog.=) enqueue.topic and l.log
+           and l.max_payload operator(pg_catalog.>=) v_bytes;
+    end if;
+    if v_lane is not null then
+        v_xid := pg_catalog.pg_current_xact_id();
+        if key is null then
+            v_ord := v_xid;
+        else
+            v_stream := @schema@.digest(pg_catalog.concat(namespace, pg_catalog.chr(31), case when v_by_topic then topic end,
+                pg_catalog.chr(31), tenant_id, pg_catalog.chr(31), key));
+            update @schema@.stream s set seq = s.seq operator(pg_catalog.+) 1, ord = greatest(s.ord, v_xid)
+             where s.digest operator(pg_catalog.=) v_stream
+            returning s.sid, s.seq, s.ord into v_sid, v_seq, v_ord;
         end if;
     end if;
-    if v_ord is null then
+    if v_ord is null then -- a new key, too
         return @schema@.put(topic, payload, null, null, key, dedupe_key, tenant_id, namespace, subject, recipient, headers,
             priority, deliver_after, expires_at, max_attempts, correlation_id, null);
     end if;
 
-    v_now := clock_timestamp();
-    v_id := @schema@.uuid7(v_now);
-    v_pos := nextval('@schema@.pos');
-    if coalesce(key, subject, recipient, correlation_id) is null then
+    v_now := pg_catalog.clock_timestamp();
+    v_tick := (((pg_catalog.date_part('epoch', v_now) operator(pg_catalog.*) 1000000)::bigint) operator(pg_catalog.*) 512)
+        operator(pg_catalog./) 125;
+    v_id := @schema@.uuid7_of(v_tick);
+    v_pos := pg_catalog.nextval('@schema@.pos');
+    if v_texts is null then
         insert into @schema@.message (id, created_at, ord, pos, lane, tenant_id, bytes, shard, priority, namespace, topic, payload)
-        values (v_id, v_now, v_ord, v_pos, v_lane, enqueue.tenant_id, v_bytes, v_shard, 4, enqueue.namespace, enqueue.topic,
+        values (v_id, v_now, v_ord, v_pos, v_lane, enqueue.tenant_id, v_bytes, -1, 4, enqueue.namespace, enqueue.topic,
             enqueue.payload);
     else
-        v_xid := nullif(v_xid, v_ord);
         insert into @schema@.message (id, created_at, ord, pos, lane, seq, sid, xid, tenant_id, bytes, shard, priority, namespace,
             topic, key, subject, recipient, correlation_id, payload)
-        values (v_id, v_now, v_ord, v_pos, v_lane, v_seq, v_sid, v_xid, enqueue.tenant_id, v_bytes, v_shard, 4,
-            enqueue.namespace, enqueue.topic, enqueue.key, enqueue.subject, enqueue.recipient, enqueue.correlation_id,
-            enqueue.payload);
+        values (v_id, v_now, v_ord, v_pos, v_lane, v_seq, v_sid, case when v_xid operator(pg_catalog.<>) v_ord then v_xid end,
+            enqueue.tenant_id, v_bytes, coalesce(v_sid operator(pg_catalog.%) 8, -1), 4, enqueue.namespace, enqueue.topic,
+            enqueue.key, enqueue.subject, enqueue.recipient, enqueue.correlation_id, enqueue.payload);
     end if;
     if @schema@.should_ring(v_doorbell) then
         perform @schema@.ring(v_doorbell);
@@ -592,7 +611,6 @@ create function @schema@.enqueue_bytes(topic text, payload bytea,
     correlation_id text default null, encoding text default null)
     returns @schema@.receipt
     language plpgsql security definer
-    set search_path = pg_catalog, pg_temp
 as $$
 begin
     if content_type is null and encoding is null then -- JSON that its producer compressed has no content type

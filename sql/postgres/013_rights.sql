@@ -183,8 +183,9 @@ end
 $$;
 
 -- What a function depends on is fixed with its search_path: settings that change the meaning of texts, and row security.
--- Each costs a call more than a microsecond. enqueue and enqueue_bytes, which are called once a message, turn no time, bytes,
--- float or array into text or back, and compare nothing with a null that is written out: they need the first two only.
+-- Each costs a call more than a microsecond. put, which is called once a message, turns no time, bytes, float or array into text
+-- or back, and compares nothing with a null that is written out: it needs the first two only. enqueue and enqueue_bytes fix
+-- nothing: see there.
 do $$
 declare
     f regprocedure;
@@ -194,7 +195,7 @@ begin
                 and exists (select from unnest(p.proconfig) c where c like 'search_path=%') loop
         execute format('alter function %s set row_security = on', f);
         execute format('alter function %s set standard_conforming_strings = on', f);
-        continue when v_name in ('enqueue', 'enqueue_bytes');
+        continue when v_name = 'put';
         execute format('alter function %s set datestyle = ''ISO, YMD''', f);
         execute format('alter function %s set intervalstyle = postgres', f);
         execute format('alter function %s set timezone = ''UTC''', f);

@@ -154,12 +154,20 @@ def test_everything_runs_without_a_trap(trapped, tmp_path):
     with trapped.connect(autocommit=True) as conn:
         for call in CALLS:
             conn.execute(call)
+        with trapped.connect(autocommit=True) as listener:  # so that the calls ring
+            listener.execute("SELECT pg_catalog.pg_advisory_lock_shared(outbox.doorbell_class(), -1)")
+            conn.execute("SELECT * FROM outbox.enqueue('t', '1', key => 'k')")
     assert traps_run(trapped) == before
 
 
 CALLS = [
     "SELECT * FROM outbox.enqueue('t', '1', max_attempts => 1, subject => 's', headers => '{\"a\": \"b\"}')",
     "SELECT * FROM outbox.enqueue('t', '1', key => 'k', dedupe_key => 'd2')",
+    # The short way, which fixes no search_path: without a key, with a new and a known one, with one that is refused.
+    "SELECT * FROM outbox.enqueue('t', '1')", "SELECT * FROM outbox.enqueue('t', '1', subject => 's')",
+    "SELECT * FROM outbox.enqueue('t', '1', key => 'k')", "SELECT * FROM outbox.enqueue('t', '1', key => 'k2')",
+    "SELECT * FROM outbox.enqueue('t', '1', key => 'k2', tenant_id => '11111111-1111-4111-8111-111111111111')",
+    "SELECT * FROM outbox.enqueue_bytes('t', 'x')",
     "SELECT * FROM outbox.enqueue_bytes('t', 'x', deliver_after => '2001-01-01')",
     "SELECT * FROM outbox.enqueue_many('[{\"topic\": \"t\", \"payload\": 1, \"key\": \"k\", \"dedupe_key\": \"x\"}]')",
     "SELECT * FROM outbox.claim('w', 2)",

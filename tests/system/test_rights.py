@@ -211,7 +211,7 @@ def test_nobody_rewrites_the_record_by_privilege(shared):
 def test_definers(shared):
     """S3: every SECURITY DEFINER function has a search_path that ends in pg_temp, names no schema that others may write
     to, and belongs to a role that nobody logs in as. A function that others call with their own rights in a view has a
-    fixed search_path too."""
+    fixed search_path too. Two have none, and qualify every name instead: test_planted_names.py."""
     definers = shared.sql("""
         SELECT p.proname, r.rolname, r.rolcanlogin, (SELECT substr(c, 13) FROM unnest(p.proconfig) c
                WHERE c LIKE 'search_path=%%')
@@ -220,6 +220,9 @@ def test_definers(shared):
     assert len(definers) > 20
     for name, owner, can_login, path in definers:
         assert owner in ("outbox_api", "outbox_owner", "outbox_hooks", "outbox_nobody") and not can_login, name
+        if name in ("enqueue", "enqueue_bytes"):
+            assert path is None, name
+            continue
         assert path and path.split(", ")[-1] == "pg_temp", name
         assert set(path.split(", ")[:-1]) <= {"outbox", "pg_catalog"}, name
     assert {name for name, owner, _, _ in definers if owner == "outbox_hooks"} == {"call_hook"}

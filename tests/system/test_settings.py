@@ -2,6 +2,7 @@
 
 Proves: V8 M8 (claims go on whatever the database's defaults are).
 """
+import psycopg
 import pytest
 
 from support import database
@@ -76,11 +77,6 @@ FIXED = {"search_path", "row_security", "standard_conforming_strings", "DateStyl
          "extra_float_digits", "array_nulls", "transform_null_equals"}
 
 
-# Once a message these would cost more than they are worth: test_enqueue_writes_the_same.
-NOT_OF_ENQUEUE = {"DateStyle", "IntervalStyle", "TimeZone", "bytea_output", "extra_float_digits", "array_nulls",
-                  "transform_null_equals"}
-
-
 def test_what_others_call_is_fixed(db):
     """S3: every function that a role may call, and every SECURITY DEFINER one, fixes all that a text's meaning depends on."""
     rows = db.sql("SELECT p.proname, ARRAY(SELECT split_part(c, '=', 1) FROM unnest(p.proconfig) c) FROM pg_proc p WHERE "
@@ -88,7 +84,7 @@ def test_what_others_call_is_fixed(db):
                   "WHERE a.grantee <> p.proowner AND pg_get_userbyid(a.grantee) NOT IN ('outbox_owner', 'outbox_api')))")
     assert len(rows) > 40
     loose = {name: FIXED - set(settings or []) for name, settings in rows if FIXED - set(settings or [])}
-    assert loose.pop("enqueue") == loose.pop("enqueue_bytes") == NOT_OF_ENQUEUE
+    assert loose.pop("enqueue") == loose.pop("enqueue_bytes") == FIXED, "test_enqueue_writes_the_same, test_planted_names.py"
     assert set(loose) == {"ack", "nack", "release", "doorbell_class", "doorbell_channel", "uuid_at", "ten_seconds_of", "handed_out",
                           "like_of"}, "these depend on no setting"
 
@@ -99,6 +95,28 @@ EVERYTHING = ("key => 'k', tenant_id => '0a0b0c0d-1111-4222-8333-444444444444', 
               "correlation_id => 'c'")
 WRITTEN = ("SELECT to_jsonb(m) - '{id,created_at,dedupe_key,seq}'::text[], to_jsonb(q) - '{id,seq,sid,shard}'::text[], q.shard = q.sid % 16, "
            "md5(d.digest::text) <> '' FROM outbox.message m JOIN outbox.queue q USING (id) JOIN outbox.dedupe d USING (id) ORDER BY m.seq")
+
+
+def test_the_short_way_depends_on_no_setting(db):
+    """V8 S3: the common call, with and without a key, writes the same and refuses the same in a session whose settings are
+    anything but ours."""
+    written = []
+    for settings in ({}, HARMLESS, {**HARMLESS, "row_security": "on"}):
+        with hostile(db, **settings) as conn:
+            for key, wanted in ((None, None), ("k", 1), ("k", 2)):
+                got = conn.execute("SELECT created, seq FROM outbox.enqueue('t%d', '{\"a\": 1.50}', key => %%s, correlation_id => "
+                                   "'c')" % len(written), (key,)).fetchone()
+                assert got == (True, wanted), (settings, key)
+            conn.execute("SELECT outbox.enqueue('t%d', '{\"a\": 1.50}')" % len(written))
+            for bad in ({"key": ""}, {"key": "a\nb"}, {"key": "x" * 513}, {"subject": ""}, {"recipient": "\u0085"},
+                        {"correlation_id": "x" * 256}):
+                name, value = bad.popitem()
+                with pytest.raises(psycopg.Error) as caught:
+                    conn.execute("SELECT outbox.enqueue('t%d', '1', %s => %%s)" % (len(written), name), (value,))
+                assert caught.value.sqlstate == "OB001", (settings, name)
+        written.append(db.sql("SELECT to_jsonb(m) - '{id,created_at,ord,pos,lane,sid,topic,shard}'::text[], (m.shard = -1) = (m.key IS "
+                              "NULL) FROM outbox.message m WHERE m.topic = 't%d' ORDER BY m.pos" % len(written)))
+    assert len(written[0]) == 4 and written[0] == written[1] == written[2]
 
 
 def test_enqueue_writes_the_same(db):

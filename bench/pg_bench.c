@@ -4,6 +4,7 @@
  *                         [--parts P] [--one-tx]
  *   pg_bench claims       --place A [--place B] --count CALLS --batch B [--run R] [--ack]
  *   pg_bench enqueue-cost --count TRANSACTIONS --rounds R [--keys K]
+ *   pg_bench enqueue-calls --rounds R
  *   pg_bench enqueue-many --side ours|floor --count N --batch B [--keys K]
  *
  * --place is a conninfo. What is drained or read has been put there by bench/run, which also makes the floor's tables.
@@ -22,6 +23,7 @@ static const struct {
     {"drain", command_drain},
     {"claims", command_claims},
     {"enqueue-cost", command_enqueue_cost},
+    {"enqueue-calls", command_enqueue_calls},
     {"enqueue-many", command_enqueue_many},
 };
 
@@ -87,5 +89,5 @@ int main(int argc, char **argv)
             }
         }
     }
-    die("usage", "pg_bench drain|claims|enqueue-cost|enqueue-many --place CONNINFO ...");
+    die("usage", "pg_bench drain|claims|enqueue-cost|enqueue-calls|enqueue-many --place CONNINFO ...");
 }

@@ -83,6 +83,7 @@ extern const struct side_ops log_side_ops;
 void command_drain(const struct bench_options *options);
 void command_claims(const struct bench_options *options);
 void command_enqueue_cost(const struct bench_options *options);
+void command_enqueue_calls(const struct bench_options *options);
 void command_enqueue_many(const struct bench_options *options);
 
 #endif

@@ -9,10 +9,13 @@
 
 /* ---- enqueue-cost ---------------------------------------------------------------------------------------------- */
 
-/* A way to do the same business transaction. `rings`: nobody is busy, so the doorbell rings at a listener. */
+enum relay { NO_RELAY, CALM, BUSY }; /* calm: it listens, so producers ring */
+
+/* A way to do the same business transaction. */
 struct variant {
     const char *name;
-    bool enqueues, key, dedupe, rings;
+    bool enqueues, key, dedupe;
+    enum relay relay;
     PGconn *conn;
     int64_t done;
     double *walls;     /* of every transaction */
@@ -27,6 +30,14 @@ static void call(PGconn *conn, const char *name, int count, const char *const *v
     PQclear(res);
 }
 
+static double *doubles(size_t count)
+{
+    double *values = calloc(count, sizeof *values);
+    if (!values)
+        die("memory", "is out");
+    return values;
+}
+
 static void variant_open(struct variant *variant, const struct bench_options *options)
 {
     variant->conn = raw_open(options->places[0]);
@@ -35,12 +46,9 @@ static void variant_open(struct variant *variant, const struct bench_options *op
     raw_prepare(variant->conn, "order", "insert into orders (customer, total) values ($1::int, $2::int)");
     raw_prepare(variant->conn, "enqueue",
                 "select id, created, seq from outbox.enqueue(topic => $1, payload => $2, key => $3, dedupe_key => $4)");
-    size_t all = (size_t)options->count * (size_t)options->rounds;
-    variant->walls = calloc(all, sizeof *variant->walls);
-    variant->wal = calloc((size_t)options->rounds, sizeof *variant->wal);
-    variant->cpu = calloc((size_t)options->rounds, sizeof *variant->cpu);
-    if (!variant->walls || !variant->wal || !variant->cpu)
-        die("memory", "is out");
+    variant->walls = doubles((size_t)options->count * (size_t)options->rounds);
+    variant->wal = doubles((size_t)options->rounds);
+    variant->cpu = doubles((size_t)options->rounds);
 }
 
 static void transact(struct variant *variant, int keys)
@@ -60,12 +68,21 @@ static void transact(struct variant *variant, int keys)
     call(variant->conn, "commit", 0, NULL);
 }
 
+/* The watcher holds the locks that such a relay holds: docs/doorbell.md. */
+static void pretend(PGconn *watcher, enum relay relay)
+{
+    raw_run(watcher, "select pg_advisory_unlock_all()");
+    if (relay != NO_RELAY)
+        raw_run(watcher, "select pg_advisory_lock_shared(outbox.doorbell_class(), -1)");
+    if (relay == BUSY)
+        raw_run(watcher, "select pg_advisory_lock(outbox.doorbell_class(), 0)");
+}
+
 /* `count` transactions; round -1 only warms up. */
 static void chunk(struct variant *variant, PGconn *watcher, const struct bench_options *options, int round)
 {
     static const char lsn[] = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')";
-    if (variant->rings)
-        raw_run(watcher, "select pg_advisory_unlock(outbox.doorbell_class(), 0)");
+    pretend(watcher, variant->relay);
     double wal = raw_number(watcher, lsn), cpu = cpu_of(PQbackendPID(variant->conn));
     for (int i = 0; i < options->count; i++) {
         double start = seconds_now();
@@ -77,19 +94,18 @@ static void chunk(struct variant *variant, PGconn *watcher, const struct bench_o
         variant->cpu[round] = (cpu_of(PQbackendPID(variant->conn)) - cpu) / options->count;
         variant->wal[round] = (raw_number(watcher, lsn) - wal) / options->count;
     }
-    if (variant->rings)
-        raw_run(watcher, "select pg_advisory_lock(outbox.doorbell_class(), 0)");
     PQconsumeInput(watcher);
     for (PGnotify *doorbell; (doorbell = PQnotifies(watcher));)
         PQfreemem(doorbell);
 }
 
-static void listen_to_doorbell(PGconn *watcher)
+static PGconn *watcher_open(const struct bench_options *options)
 {
+    PGconn *watcher = raw_open(options->places[0]);
     PGresult *res = raw_exec(watcher, "select format('listen %I', outbox.doorbell_channel(0))");
     raw_run(watcher, PQgetvalue(res, 0, 0));
     PQclear(res);
-    raw_run(watcher, "select pg_advisory_lock(outbox.doorbell_class(), 0)");
+    return watcher;
 }
 
 void command_enqueue_cost(const struct bench_options *options)
@@ -100,11 +116,11 @@ void command_enqueue_cost(const struct bench_options *options)
         {.name = "key", .enqueues = true, .key = true},
         {.name = "dedupe", .enqueues = true, .dedupe = true},
         {.name = "both", .enqueues = true, .key = true, .dedupe = true},
-        {.name = "rings", .enqueues = true, .rings = true},
+        {.name = "busy", .enqueues = true, .relay = BUSY},
+        {.name = "calm", .enqueues = true, .relay = CALM},
     };
     const size_t count = sizeof variants / sizeof variants[0];
-    PGconn *watcher = raw_open(options->places[0]);
-    listen_to_doorbell(watcher);
+    PGconn *watcher = watcher_open(options);
     for (size_t i = 0; i < count; i++)
         variant_open(&variants[i], options);
     for (int round = -1; round < options->rounds; round++)
@@ -124,6 +140,115 @@ void command_enqueue_cost(const struct bench_options *options)
     }
     printf("}}\n");
     PQfinish(watcher);
+}
+
+/* ---- enqueue-calls --------------------------------------------------------------------------------------------- */
+
+/* A way to write one message. Its parameters: the payload, its bytes in hex, a key, a dedupe key; it uses some. A hundred of them are
+ * written in a transaction each, in one transaction, and, where there is a bulk, five hundred by one statement. */
+struct way {
+    const char *name, *sql, *bulk;
+    PGconn *conn;
+    int64_t done;
+    double *cpu[3]; /* of every round */
+};
+
+enum { A_TRANSACTION, A_STATEMENT, BULK, PACES, CALLS = 100, BULK_CALLS = 500, WARM_CALLS = 1000 };
+
+#define USES " from (values ($1::jsonb, $2::text, $3::text, $4::text)) v(payload, bytes, key, dedupe), lateral "
+#define BULK_OF(what) "select count(" what ") from generate_series(1, 500) i"
+#define BULK_PAYLOAD "jsonb_build_object('i', i, 'pad', repeat('x', 180))"
+
+static struct way ways[] = {
+    {"bare",
+     "select r.*" USES "bare('orders', payload) r",
+     BULK_OF("bare('orders', " BULK_PAYLOAD ")"),
+     NULL,
+     0,
+     {NULL}},
+    {"plain",
+     "select r.*" USES "outbox.enqueue('orders', payload) r",
+     BULK_OF("outbox.enqueue('orders', " BULK_PAYLOAD ")"),
+     NULL,
+     0,
+     {NULL}},
+    {"key",
+     "select r.*" USES "outbox.enqueue('orders', payload, key => v.key) r",
+     BULK_OF("outbox.enqueue('orders', " BULK_PAYLOAD ", key => 'k' || i)"),
+     NULL,
+     0,
+     {NULL}},
+    {"dedupe",
+     "select r.*" USES "outbox.enqueue('orders', payload, dedupe_key => dedupe) r",
+     BULK_OF("outbox.enqueue('orders', " BULK_PAYLOAD ", dedupe_key => gen_random_uuid()::text)"),
+     NULL,
+     0,
+     {NULL}},
+    {"bytes",
+     "select r.*" USES "outbox.enqueue_bytes('orders', decode(bytes, 'hex')) r",
+     BULK_OF("outbox.enqueue_bytes('orders', convert_to(repeat('x', 200), 'UTF8'))"),
+     NULL,
+     0,
+     {NULL}},
+};
+
+static void write_one(struct way *way)
+{
+    char payload[PAYLOAD + 1], bytes[2 * PAYLOAD + 1], key[32], dedupe[64];
+    int64_t number = way->done++;
+    payload_make(payload, number);
+    memset(bytes, '7', sizeof bytes - 1);
+    bytes[sizeof bytes - 1] = '\0';
+    snprintf(key, sizeof key, "k%d", (int)(number % WARM_CALLS));
+    snprintf(dedupe, sizeof dedupe, "%s-%d-%lld", way->name, (int)getpid(), (long long)number);
+    const char *values[] = {payload, bytes, key, dedupe};
+    call(way->conn, "one", 4, values);
+}
+
+static void write_some(struct way *way, int pace, int round)
+{
+    double cpu = cpu_of(PQbackendPID(way->conn));
+    if (pace == BULK)
+        call(way->conn, "bulk", 0, NULL);
+    if (pace == A_STATEMENT)
+        raw_run(way->conn, "begin");
+    for (int i = 0; pace != BULK && i < CALLS; i++)
+        write_one(way);
+    if (pace == A_STATEMENT)
+        raw_run(way->conn, "commit");
+    if (round >= 0)
+        way->cpu[pace][round] = (cpu_of(PQbackendPID(way->conn)) - cpu) / (pace == BULK ? BULK_CALLS : CALLS);
+}
+
+void command_enqueue_calls(const struct bench_options *options)
+{
+    static const char *const paces[] = {"transaction_us", "statement_us", "bulk_us"};
+    const size_t count = sizeof ways / sizeof ways[0];
+    for (size_t i = 0; i < count; i++) {
+        ways[i].conn = raw_open(options->places[0]);
+        raw_prepare(ways[i].conn, "one", ways[i].sql);
+        raw_prepare(ways[i].conn, "bulk", ways[i].bulk);
+        for (int pace = 0; pace < PACES; pace++)
+            ways[i].cpu[pace] = doubles((size_t)options->rounds);
+        for (int warm = 0; warm < WARM_CALLS; warm++)
+            write_one(&ways[i]);
+    }
+    for (int round = -1; round < options->rounds; round++)
+        for (int pace = 0; pace < PACES; pace++)
+            for (size_t i = 0; i < count; i++)
+                write_some(&ways[i], pace, round);
+    printf("{");
+    for (size_t i = 0; i < count; i++) {
+        printf("%s\"%s\": {", i ? ", " : "", ways[i].name);
+        for (int pace = 0; pace < PACES; pace++) {
+            printf("%s\"%s\": %.2f", pace ? ", " : "", paces[pace],
+                   median(ways[i].cpu[pace], (size_t)options->rounds) * 1e6);
+            free(ways[i].cpu[pace]);
+        }
+        printf("}");
+        PQfinish(ways[i].conn);
+    }
+    printf("}\n");
 }
 
 /* ---- enqueue-many ---------------------------------------------------------------------------------------------- */

@@ -4,13 +4,33 @@ import re
 import subprocess
 import tempfile
 
+from harness.relay import Relay
+
 NAME = "enqueue-cost"
 TITLE = "what an enqueue adds to a one-row business transaction, and WAL over a message's life"
 
 ORDERS = "create table orders (id bigint generated always as identity primary key, customer int, total int)"
 LABELS = [("none", "the order alone"), ("plain", "+ enqueue"), ("key", "+ enqueue, key"),
-          ("dedupe", "+ enqueue, dedupe key"), ("both", "+ enqueue, both"),
-          ("rings", "+ enqueue that rings the doorbell")]
+          ("dedupe", "+ enqueue, dedupe key"), ("both", "+ enqueue, both"), ("busy", "+ enqueue, a busy relay"),
+          ("calm", "+ enqueue, a calm relay: it rings")]
+WAYS = [("bare", "only the insert"), ("plain", "enqueue"), ("key", "enqueue, one of 1,000 keys"), ("dedupe", "enqueue, dedupe key"),
+        ("bytes", "enqueue_bytes")]
+PACES = ["transaction_us", "statement_us", "bulk_us"]
+# As little as a function can do for the same row, with the rights that enqueue has.
+BARE = """
+create function bare(topic text, payload jsonb) returns outbox.receipt language plpgsql security definer as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_id uuid := outbox.uuid7(v_now);
+begin
+    insert into outbox.message (id, created_at, ord, pos, lane, bytes, shard, priority, namespace, topic, payload)
+    values (v_id, v_now, pg_current_xact_id(), nextval('outbox.pos'), 1, 200, -1, 4, 'default', bare.topic, bare.payload);
+    return row (v_id, true, null)::outbox.receipt;
+end
+$$;
+grant create on schema public to outbox_api;
+alter function bare owner to outbox_api;
+"""
 LSN = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"
 
 SCRIPT = """
@@ -40,8 +60,24 @@ def one_by_one(bench, report):
             value = report.median(name, field)
             row += [value, value - base[field]]
         rows.append(row)
-    print("  one connection, each statement its own round trip, synchronous commit; all but the last with a busy relay")
+    print("  one connection, each statement its own round trip, synchronous commit; no relay but in the last two")
     report.table(["", "us", "added", "backend CPU us", "added", "WAL bytes", "added"], rows)
+
+
+def calls(bench, report):
+    """enqueue beside a function that only inserts the row, by the processor time of the server process."""
+    for _ in range(bench.times(3)):
+        with bench.fresh() as database:
+            bench.server.psql(BARE, dbname=database)
+            got = bench.pg_bench("enqueue-calls", database, rounds=bench.size(20, 3))
+        for name, _ in WAYS:
+            report.sample("call " + name, **got[name])
+    base = {pace: report.median("call bare", pace) for pace in PACES}
+    print("  backend CPU of one call, us, and beside the insert: one a transaction, 100 in a transaction, 500 in a statement")
+    report.table(["", "transaction", "/ insert", "statement", "/ insert", "bulk", "/ insert"],
+                 [[label] + [value for pace in PACES for value in
+                             (report.median("call " + name, pace), report.median("call " + name, pace) / base[pace])]
+                  for name, label in WAYS])
 
 
 def crowded(bench, report):
@@ -56,7 +92,8 @@ def crowded(bench, report):
         with bench.fresh() as database:
             with bench.connect(database) as conn:
                 conn.execute(ORDERS)
-                conn.execute("select pg_advisory_lock(outbox.doorbell_class(), 0)")  # as a busy relay does
+                conn.execute("select pg_advisory_lock_shared(outbox.doorbell_class(), -1)")  # as a busy relay does
+                conn.execute("select pg_advisory_lock(outbox.doorbell_class(), 0)")
                 for _ in range(bench.rounds):
                     for name, path in scripts.items():
                         report.sample("pgbench " + name, tps=pgbench(bench, database, path, clients, seconds))
@@ -77,25 +114,24 @@ def pgbench(bench, database, script, clients, seconds):
 
 
 def whole_life(bench, report):
-    """WAL from enqueue to ack: enqueued one a transaction, claimed and acked 500 at a time."""
+    """WAL from enqueue to delivered: enqueued one a transaction, drained by a relay with the null sink."""
     count = bench.size(50000, 5000)
     for label, keys in (("no keys", 0), ("1000 keys", 1000)):
         with bench.fresh() as database, bench.connect(database, "postgres") as conn:
             wal = [conn.execute(LSN).fetchone()[0]]
-            conn.execute("select set_config('bench.fill', %s, false)", ("%d,%d" % (keys, count + 1000),))
+            conn.execute("select set_config('bench.fill', %s, false)", ("%d,%d" % (keys, count),))
             conn.execute("set synchronous_commit = off")  # writes the same, sooner
-            conn.execute("set outbox.doorbell = off")
             conn.execute(SINGLES)
             wal.append(conn.execute(LSN).fetchone()[0])
             bench.settle_down(database)
             wal.append(conn.execute(LSN).fetchone()[0])
-            got = bench.pg_bench("drain", database, count=count, batch=500, run=500)
+            with Relay(bench, database, sinks={"out": {"kind": "null"}}, until_empty=True) as relay:
+                relay.wait()
             wal.append(conn.execute(LSN).fetchone()[0])
-        enqueue = float(wal[1] - wal[0]) / (count + 1000)
-        drained = float(wal[3] - wal[2]) / (got["count"] + 1000)
+        enqueue, drained = float(wal[1] - wal[0]) / count, float(wal[3] - wal[2]) / count
         report.sample("life, " + label, enqueue_bytes=enqueue, drain_bytes=drained, life_bytes=enqueue + drained)
-    print("  WAL bytes of a message of 200 bytes: enqueued one a transaction, claimed and acked in batches of 500")
-    report.table(["", "enqueue", "claim + ack", "whole life"],
+    print("  WAL bytes of a message of 200 bytes: enqueued one a transaction, delivered by outbox run")
+    report.table(["", "enqueue", "delivery", "whole life"],
                  [["life, " + label] + [report.median("life, " + label, field)
                                         for field in ("enqueue_bytes", "drain_bytes", "life_bytes")]
                   for label in ("no keys", "1000 keys")])
@@ -118,6 +154,7 @@ $$
 
 
 def measure(bench, report):
+    calls(bench, report)
     one_by_one(bench, report)
     crowded(bench, report)
     whole_life(bench, report)

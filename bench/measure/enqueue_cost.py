@@ -13,24 +13,6 @@ ORDERS = "create table orders (id bigint generated always as identity primary ke
 LABELS = [("none", "the order alone"), ("plain", "+ enqueue"), ("key", "+ enqueue, key"),
           ("dedupe", "+ enqueue, dedupe key"), ("both", "+ enqueue, both"), ("busy", "+ enqueue, a busy relay"),
           ("calm", "+ enqueue, a calm relay: it rings")]
-WAYS = [("bare", "only the insert"), ("plain", "enqueue"), ("key", "enqueue, one of 1,000 keys"), ("dedupe", "enqueue, dedupe key"),
-        ("bytes", "enqueue_bytes")]
-PACES = ["transaction_us", "statement_us", "bulk_us"]
-# As little as a function can do for the same row, with the rights that enqueue has.
-BARE = """
-create function bare(topic text, payload jsonb) returns outbox.receipt language plpgsql security definer as $$
-declare
-    v_now timestamptz := clock_timestamp();
-    v_id uuid := outbox.uuid7(v_now);
-begin
-    insert into outbox.message (id, created_at, ord, pos, lane, bytes, shard, priority, namespace, topic, payload)
-    values (v_id, v_now, pg_current_xact_id(), nextval('outbox.pos'), 1, 200, -1, 4, 'default', bare.topic, bare.payload);
-    return row (v_id, true, null)::outbox.receipt;
-end
-$$;
-grant create on schema public to outbox_api;
-alter function bare owner to outbox_api;
-"""
 LSN = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"
 
 SCRIPT = """
@@ -62,22 +44,6 @@ def one_by_one(bench, report):
         rows.append(row)
     print("  one connection, each statement its own round trip, synchronous commit; no relay but in the last two")
     report.table(["", "us", "added", "backend CPU us", "added", "WAL bytes", "added"], rows)
-
-
-def calls(bench, report):
-    """enqueue beside a function that only inserts the row, by the processor time of the server process."""
-    for _ in range(bench.times(3)):
-        with bench.fresh() as database:
-            bench.server.psql(BARE, dbname=database)
-            got = bench.pg_bench("enqueue-calls", database, rounds=bench.size(20, 3))
-        for name, _ in WAYS:
-            report.sample("call " + name, **got[name])
-    base = {pace: report.median("call bare", pace) for pace in PACES}
-    print("  backend CPU of one call, us, and beside the insert: one a transaction, 100 in a transaction, 500 in a statement")
-    report.table(["", "transaction", "/ insert", "statement", "/ insert", "bulk", "/ insert"],
-                 [[label] + [value for pace in PACES for value in
-                             (report.median("call " + name, pace), report.median("call " + name, pace) / base[pace])]
-                  for name, label in WAYS])
 
 
 def crowded(bench, report):
@@ -154,7 +120,6 @@ $$
 
 
 def measure(bench, report):
-    calls(bench, report)
     one_by_one(bench, report)
     crowded(bench, report)
     whole_life(bench, report)

@@ -530,7 +530,7 @@ create function @schema@.enqueue(topic text, payload jsonb, key text default nul
     language plpgsql security definer
 as $$
 declare
-    v_short boolean := dedupe_key is null and headers is null and deliver_after is null and expires_at is null
+    v_short boolean := (dedupe_key is null or key is null and tenant_id is null) and headers is null and deliver_after is null and expires_at is null
         and max_attempts is null and priority operator(pg_catalog.=) 4
         and coalesce(pg_catalog.current_setting('app.current_tenant_id', true), '') operator(pg_catalog.=) ''
         and pg_catalog.current_setting('row_security') operator(pg_catalog.=) 'on';
@@ -539,7 +539,7 @@ declare
     v_doorbell int;
     v_by_topic boolean;
     v_bytes int;
-    v_stream pg_catalog.uuid;
+    v_digest pg_catalog.uuid;
     v_sid bigint;
     v_seq bigint;
     v_ord pg_catalog.xid8;
@@ -549,41 +549,47 @@ declare
     v_tick bigint;
     v_id pg_catalog.uuid;
 begin
-    if v_short and coalesce(key, subject, recipient, correlation_id) is not null then
+    if v_short and coalesce(key, dedupe_key, subject, recipient, correlation_id) is not null then
         -- All together no longer than the one with the lowest limit may be, and none is empty.
-        v_texts := pg_catalog.concat(key, subject, recipient, correlation_id);
+        v_texts := pg_catalog.concat(key, dedupe_key, subject, recipient, correlation_id);
         v_short := pg_catalog.octet_length(v_texts) operator(pg_catalog.<=) @correlation_id_max@
             and v_texts operator(pg_catalog.!~) E'[\\u0001-\\u001f\\u007f-\\u009f]'
-            and ('' operator(pg_catalog.=) any (array[key, subject, recipient, correlation_id])) is not true;
+            and ('' operator(pg_catalog.=) any (array[key, dedupe_key, subject, recipient, correlation_id])) is not true;
     end if;
     if v_short then
         v_bytes := pg_catalog.octet_length(payload::pg_catalog.text);
-        select l.id, case when l.rings then l.doorbell end, l.order_by_topic into v_lane, v_doorbell, v_by_topic
+        select l.id, case when l.rings then l.doorbell end, case when enqueue.key is null then l.dedupe_by_topic else l.order_by_topic end
+          into v_lane, v_doorbell, v_by_topic
           from @schema@.lane l
          where l.namespace operator(pg_catalog.=) enqueue.namespace and l.topic operator(pg_catalog.=) enqueue.topic and l.log
            and l.max_payload operator(pg_catalog.>=) v_bytes;
     end if;
     if v_lane is not null then
+        v_now := pg_catalog.clock_timestamp();
+        v_tick := (((pg_catalog.date_part('epoch', v_now) operator(pg_catalog.*) 1000000)::bigint) operator(pg_catalog.*) 512)
+            operator(pg_catalog./) 125;
+        v_id := @schema@.uuid7_of(v_tick);
         v_xid := pg_catalog.pg_current_xact_id();
-        if key is null then
-            v_ord := v_xid;
-        else
-            v_stream := @schema@.digest(pg_catalog.concat(namespace, pg_catalog.chr(31), case when v_by_topic then topic end,
+        if key is not null then
+            v_digest := @schema@.digest(pg_catalog.concat(namespace, pg_catalog.chr(31), case when v_by_topic then topic end,
                 pg_catalog.chr(31), tenant_id, pg_catalog.chr(31), key));
             update @schema@.stream s set seq = s.seq operator(pg_catalog.+) 1, ord = greatest(s.ord, v_xid)
-             where s.digest operator(pg_catalog.=) v_stream
+             where s.digest operator(pg_catalog.=) v_digest
             returning s.sid, s.seq, s.ord into v_sid, v_seq, v_ord;
+        elsif dedupe_key is null then
+            v_ord := v_xid;
+        else
+            v_digest := @schema@.digest(pg_catalog.concat(namespace, pg_catalog.chr(31), case when v_by_topic then topic end,
+                pg_catalog.chr(31), dedupe_key));
+            insert into @schema@.dedupe (digest, id) values (v_digest, v_id) on conflict (digest) do nothing
+            returning v_xid into v_ord;
         end if;
     end if;
-    if v_ord is null then -- a new key, too
+    if v_ord is null then -- a new key, too, and a known dedupe key
         return @schema@.put(topic, payload, null, null, key, dedupe_key, tenant_id, namespace, subject, recipient, headers,
             priority, deliver_after, expires_at, max_attempts, correlation_id, null);
     end if;
 
-    v_now := pg_catalog.clock_timestamp();
-    v_tick := (((pg_catalog.date_part('epoch', v_now) operator(pg_catalog.*) 1000000)::bigint) operator(pg_catalog.*) 512)
-        operator(pg_catalog./) 125;
-    v_id := @schema@.uuid7_of(v_tick);
     v_pos := pg_catalog.nextval('@schema@.pos');
     if v_texts is null then
         insert into @schema@.message (id, created_at, ord, pos, lane, tenant_id, bytes, shard, priority, namespace, topic, payload)
@@ -591,10 +597,10 @@ begin
             enqueue.payload);
     else
         insert into @schema@.message (id, created_at, ord, pos, lane, seq, sid, xid, tenant_id, bytes, shard, priority, namespace,
-            topic, key, subject, recipient, correlation_id, payload)
+            topic, key, dedupe_key, subject, recipient, correlation_id, payload)
         values (v_id, v_now, v_ord, v_pos, v_lane, v_seq, v_sid, case when v_xid operator(pg_catalog.<>) v_ord then v_xid end,
             enqueue.tenant_id, v_bytes, coalesce(v_sid operator(pg_catalog.%) 8, -1), 4, enqueue.namespace, enqueue.topic,
-            enqueue.key, enqueue.subject, enqueue.recipient, enqueue.correlation_id, enqueue.payload);
+            enqueue.key, enqueue.dedupe_key, enqueue.subject, enqueue.recipient, enqueue.correlation_id, enqueue.payload);
     end if;
     if @schema@.should_ring(v_doorbell) then
         perform @schema@.ring(v_doorbell);

@@ -124,6 +124,25 @@ def test_the_short_way_writes_the_same(conn, args):
     assert conn.execute("SELECT count(*) FROM outbox.queue").fetchone() == (0,)
 
 
+@pytest.mark.parametrize("scope", ["topic", "namespace"])
+def test_both_ways_know_a_dedupe_key(conn, scope):
+    """M5: what the short way wrote the long one finds, and the other way round; an expiry makes a call take the long one."""
+    conn.execute("SELECT outbox.configure('default', 'dedupe_scope', %s)", (scope,))
+    conn.execute("SELECT outbox.enqueue('t', '1'), outbox.enqueue('u', '1')")
+    call = "SELECT id, created FROM outbox.enqueue(%s, '1', dedupe_key => %s"
+    later = ", expires_at => '2099-01-01')"
+    short, created = conn.execute(call + ")", ("t", "d1")).fetchone()
+    long, also = conn.execute(call + later, ("t", "d2")).fetchone()
+    assert created and also
+    for key, wanted in (("d1", short), ("d2", long)):
+        assert conn.execute(call + ")", ("t", key)).fetchone() == (wanted, False)
+        assert conn.execute(call + later, ("t", key)).fetchone() == (wanted, False)
+        assert conn.execute(call + ")", ("u", key)).fetchone()[1] is (scope == "topic")
+    rows = [row[0] for row in conn.execute("SELECT to_jsonb(m) - '{id,created_at,ord,pos,expires_at,dedupe_key}'::text[] FROM outbox.message m "
+                                           "WHERE m.id = any(%s)", ([short, long],)).fetchall()]
+    assert len(rows) == 2 and rows[0] == rows[1]
+
+
 @pytest.mark.parametrize("args", ["'t', null", "'t', '1', key => ''", "'t', '1', key => E'a\\nb'", "'t', '1', namespace => null",
                                   "null, '1'", "'t', '1', correlation_id => repeat('x', 2000)", "'t', '1', priority => null"])
 def test_the_short_way_refuses_the_same(conn, args):

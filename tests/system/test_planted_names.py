@@ -167,6 +167,7 @@ CALLS = [
     "SELECT * FROM outbox.enqueue('t', '1')", "SELECT * FROM outbox.enqueue('t', '1', subject => 's')",
     "SELECT * FROM outbox.enqueue('t', '1', key => 'k')", "SELECT * FROM outbox.enqueue('t', '1', key => 'k2')",
     "SELECT * FROM outbox.enqueue('t', '1', key => 'k2', tenant_id => '11111111-1111-4111-8111-111111111111')",
+    "SELECT * FROM outbox.enqueue('t', '1', dedupe_key => 'd3')", "SELECT * FROM outbox.enqueue('t', '1', dedupe_key => 'd3')",
     "SELECT * FROM outbox.enqueue_bytes('t', 'x')",
     "SELECT * FROM outbox.enqueue_bytes('t', 'x', deliver_after => '2001-01-01')",
     "SELECT * FROM outbox.enqueue_many('[{\"topic\": \"t\", \"payload\": 1, \"key\": \"k\", \"dedupe_key\": \"x\"}]')",

@@ -108,7 +108,9 @@ def test_the_short_way_depends_on_no_setting(db):
                                    "'c')" % len(written), (key,)).fetchone()
                 assert got == (True, wanted), (settings, key)
             conn.execute("SELECT outbox.enqueue('t%d', '{\"a\": 1.50}')" % len(written))
-            for bad in ({"key": ""}, {"key": "a\nb"}, {"key": "x" * 513}, {"subject": ""}, {"recipient": "\u0085"},
+            for wanted in (True, False):
+                assert conn.execute("SELECT created FROM outbox.enqueue('t%d', '2', dedupe_key => 'd')" % len(written)).fetchone()[0] is wanted
+            for bad in ({"key": ""}, {"key": "a\nb"}, {"dedupe_key": ""}, {"dedupe_key": "x" * 513}, {"key": "x" * 513}, {"subject": ""}, {"recipient": "\u0085"},
                         {"correlation_id": "x" * 256}):
                 name, value = bad.popitem()
                 with pytest.raises(psycopg.Error) as caught:
@@ -116,7 +118,7 @@ def test_the_short_way_depends_on_no_setting(db):
                 assert caught.value.sqlstate == "OB001", (settings, name)
         written.append(db.sql("SELECT to_jsonb(m) - '{id,created_at,ord,pos,lane,sid,topic,shard}'::text[], (m.shard = -1) = (m.key IS "
                               "NULL) FROM outbox.message m WHERE m.topic = 't%d' ORDER BY m.pos" % len(written)))
-    assert len(written[0]) == 4 and written[0] == written[1] == written[2]
+    assert len(written[0]) == 5 and written[0] == written[1] == written[2]
 
 
 def test_enqueue_writes_the_same(db):

@@ -306,6 +306,10 @@ def middle(data, label, field):
     return statistics.median(values) if values else None
 
 
+def has_results(folder):
+    return bool(read(folder, SCENARIOS, "peers-"))
+
+
 def write(folder, docs):
     results = read(folder, SCENARIOS, "peers-")
     if not results:

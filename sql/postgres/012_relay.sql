@@ -261,6 +261,220 @@ select t.name, t.value, t.at, t.actor, t.reason
   from @schema@.tuning t
  where (select @schema@.sees_all());
 
+-- Why a message is not delivered yet (N6): explain(id). It reads the views, so everybody sees what they may see of messages; what keeps
+-- a topic from delivery comes from obstacles(), which tells a tenant no names, reasons or addresses.
+
+-- Whether the relay that claims by this name is alive: relays append numbers to their names.
+create function @schema@.relay_alive(holder text) returns boolean
+    language sql stable security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+    select exists (select from @schema@.relay r where (r.worker = holder or starts_with(holder, r.worker || '.'))
+                      and r.seen_at > clock_timestamp() - 3 * r.every)
+$$;
+
+-- The first message of its key that is still in the queue, if another is before it; null: none.
+create function @schema@.head_of(id uuid) returns uuid
+    language sql stable security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+    select h.id from @schema@.stored m
+      left join @schema@.queue q on q.id = m.id
+     cross join lateral (select x.id from @schema@.queue x where x.sid = coalesce(q.sid, m.sid) and x.seq < m.seq order by x.seq limit 1) h
+     where m.id = head_of.id and (@schema@.current_tenant() is null or m.tenant_id = @schema@.current_tenant())
+$$;
+
+-- What keeps messages of a topic, with these headers, from delivery: pauses, relays, routes, sinks.
+create function @schema@.obstacles(namespace text, topic text, headers jsonb)
+    returns table (state text, reason text, facts jsonb, command text)
+    language plpgsql stable security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_open constant boolean := @schema@.current_tenant() is null;
+begin
+    return query
+    with alive as (
+        select r.worker, r.info, coalesce(r.info->>'enabled', 'true') = 'true' as enabled,
+               coalesce(r.info->>'cut', 'false') = 'true' or r.info->'routes' is null as unsure,
+               (select x.route->>'sink'
+                  from jsonb_array_elements(case when jsonb_typeof(r.info->'routes') = 'array' then r.info->'routes' else '[]' end)
+                       with ordinality x(route, n)
+                 where obstacles.namespace like @schema@.like_of(x.route->>'namespace') and obstacles.topic like @schema@.like_of(x.route->>'topic')
+                   and not exists (select from jsonb_each_text(coalesce(x.route->'headers', '{}')) h
+                                    where not coalesce(obstacles.headers->>h.key like @schema@.like_of(h.value), false))
+                 order by x.n limit 1) as sink
+          from @schema@.relay r where r.seen_at > v_now - 3 * r.every
+    ), found(n, state, reason, facts, command) as (
+        select 1, 'paused', format('%s is paused by %s since %s%s',
+                   case when p.namespace is null then 'everything' when p.topic is null then 'the namespace ' || p.namespace
+                        else 'the topic ' || p.namespace || '/' || p.topic end, p.actor, p.at, coalesce(': ' || p.reason, '')),
+               jsonb_build_object('namespace', p.namespace, 'topic', p.topic, 'actor', p.actor, 'since', p.at, 'why', p.reason),
+               concat('outbox resume', ' --namespace ' || p.namespace, ' --topic ' || p.topic)
+          from @schema@.pause p where p.sink is null and (p.namespace is null
+               or (p.namespace = obstacles.namespace and (p.topic is null or p.topic = obstacles.topic))
+               or (obstacles.namespace like p.like_namespace and obstacles.topic like p.like_topic))
+        union all
+        select 2, 'disabled', format('deliveries are switched off (enabled off) by %s since %s%s', t.actor, t.at, coalesce(': ' || t.reason, '')),
+               jsonb_build_object('actor', t.actor, 'since', t.at, 'why', t.reason), 'outbox tune enabled --reset'
+          from @schema@.tuning t where t.name = 'enabled' and t.value = 'off'
+        union all
+        select 3, 'no_relay', 'no relay is running', jsonb_build_object('last_seen', (select max(r.seen_at) from @schema@.relay r)), 'outbox run'
+         where not exists (select from alive)
+        union all
+        select 4, 'disabled', 'the relays that run are disabled in their configuration', jsonb_build_object('relays', jsonb_agg(a.worker)),
+               'outbox tune enabled on'
+          from alive a having count(*) > 0 and not bool_or(a.enabled)
+               and not exists (select from @schema@.tuning t where t.name = 'enabled')
+        union all
+        select 5, 'no_route', format('no running relay has a route for %s/%s with its headers', obstacles.namespace, obstacles.topic),
+               jsonb_build_object('relays', jsonb_agg(a.worker)), 'add a route to the configuration of a relay, and reload it'
+          from alive a having count(*) > 0 and count(a.sink) = 0 and not bool_or(a.unsure)
+        union all
+        select 6, 'sink_paused', format('its sink %s is paused by %s since %s%s', p.sink, p.actor, p.at, coalesce(': ' || p.reason, '')),
+               jsonb_build_object('sink', p.sink, 'actor', p.actor, 'since', p.at, 'why', p.reason), 'outbox resume --sink ' || p.sink
+          from @schema@.pause p where p.sink in (select a.sink from alive a)
+        union all
+        select 7, 'breaker_open', format('deliveries to its sink %s are suspended at the relay %s since %s (%s); last error: %s; next probe: %s', s.name,
+                   s.relay, s.since, s.cause, coalesce(concat_ws(': ', s.code, s.error), 'none'), coalesce(s.next_probe::text, 'now')),
+               jsonb_build_object('sink', s.name, 'relay', s.relay, 'since', s.since, 'cause', s.cause, 'code', s.code, 'error', s.error,
+                   'next_probe', s.next_probe, 'failed', s.failed), 'fix the receiver; then the next probe resumes deliveries'
+          from @schema@.sinks s join alive a on a.worker = s.relay and a.sink = s.name where s.breaker <> 'closed'
+        union all
+        select 8, 'limited', format('the receiver of its sink %s asked to wait until %s', s.name, s.limited_until),
+               jsonb_build_object('sink', s.name, 'relay', s.relay, 'until', s.limited_until), 'wait, or ask the receiver for a higher limit'
+          from @schema@.sinks s join alive a on a.worker = s.relay and a.sink = s.name where s.limited_until > v_now
+    )
+    select f.state, case when v_open then f.reason else replace(f.state, '_', ' ') end, case when v_open then f.facts end,
+           case when v_open then f.command end
+      from found f order by f.n;
+end
+$$;
+
+-- Why a message is not delivered yet: the first row says it, further rows what else is in the way; a message behind another of its key is
+-- followed by the answer for that one (step 2). command: what changes it.
+create function @schema@.explain(id uuid)
+    returns table (step int, message_id uuid, state text, reason text, facts jsonb, command text)
+    language plpgsql stable
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+    m record;
+    a record;
+    v_id uuid := explain.id;
+    v_head uuid;
+    v_own boolean;
+begin
+    for v_step in 1..2 loop
+        select * into m from @schema@.messages x where x.id = v_id;
+        if not found then
+            return query select v_step, v_id, u.state, u.reason, u.facts, u.command from @schema@.explain_missing(v_id) u;
+            return;
+        end if;
+        select * into a from @schema@.attempts t where t.message_id = v_id and t.outcome <> 'processing' order by t.attempt_no desc limit 1;
+        v_own := true;
+        if m.status = 'delivered' then
+            return query select v_step, v_id, 'delivered', format('delivered at %s by %s, at attempt %s%s', m.delivered_at, a.worker, m.attempts,
+                    coalesce('; the receiver calls it ' || a.reference, '')),
+                jsonb_build_object('at', m.delivered_at, 'worker', a.worker, 'attempts', m.attempts, 'reference', a.reference, 'code', a.code),
+                format('outbox show %s', v_id);
+            return;
+        elsif m.status in ('dead', 'discarded') then
+            return query select v_step, v_id,
+                case when m.status = 'discarded' then 'discarded' when m.dead_reason = 'expired' then 'expired'
+                     when m.last_code = 'schema' then 'schema_refused' else 'dead' end,
+                case when m.status = 'discarded' then format('discarded by %s at %s%s', t.actor, t.at, coalesce(': ' || t.reason, ''))
+                     when m.dead_reason = 'expired' then format('it expired at %s before it was delivered', m.expires_at)
+                     when m.last_code = 'schema' then format('its payload does not fit the JSON Schema of its route: %s', m.last_error)
+                     else format('dead after %s attempts (%s): %s', m.attempts, m.dead_reason, concat_ws(': ', m.last_code, m.last_error)) end,
+                jsonb_build_object('dead_reason', m.dead_reason, 'code', m.last_code, 'error', m.last_error, 'attempts', m.attempts, 'since',
+                    m.updated_at, 'actor', t.actor),
+                case when m.status = 'discarded' then null else format('outbox retry %s (or: outbox discard %s)', v_id, v_id) end
+              from (select 1) one
+              left join lateral (select t.actor, t.at, t.reason from @schema@.acts t where m.status = 'discarded' and t.message_id = v_id
+                                    and t.action = 'discard' order by t.id desc limit 1) t on true;
+            return;
+        elsif m.status = 'processing' then
+            return query select v_step, v_id, case when m.locked_until > v_now then 'leased' else 'lease_lost' end,
+                case when m.locked_until > v_now
+                     then format('%s has it since attempt %s began; its lease ends at %s', m.locked_by, m.attempts, m.locked_until)
+                     else format('%s had it and was not heard of again; its lease ended at %s, and the next claim takes it', m.locked_by,
+                         m.locked_until) end || case when r.alive then '; that relay is alive' else '; no relay of that name is alive' end,
+                jsonb_build_object('worker', m.locked_by, 'until', m.locked_until, 'attempt', m.attempts, 'alive', r.alive),
+                case when m.locked_until > v_now then 'wait until the lease ends' else 'outbox run' end
+              from (select @schema@.relay_alive(m.locked_by) as alive) r;
+            return;
+        end if;
+        v_head := case when v_step = 1 then @schema@.head_of(v_id) end;
+        if v_head is not null then
+            select * into a from @schema@.messages x where x.id = v_head;
+            return query select v_step, v_id, case when a.status = 'dead' then 'held' else 'behind' end,
+                case when a.status = 'dead' then format('its key is held by the dead letter %s', a.id)
+                     else format('an earlier message of its key goes first: %s', coalesce(a.id::text, 'of another tenant')) end,
+                jsonb_build_object('head', a.id, 'head_status', a.status, 'key', m.key, 'seq', m.seq, 'head_seq', a.seq),
+                case when a.status = 'dead' then format('outbox retry %s (or: outbox discard %s)', a.id, a.id) else format('outbox explain %s', a.id) end;
+            exit when a.id is null;
+            v_id := v_head;
+            continue;
+        end if;
+        if m.expires_at <= v_now then
+            return query select v_step, v_id, 'expired', format('it expired at %s; the next claim makes it a dead letter', m.expires_at),
+                jsonb_build_object('expires_at', m.expires_at), null::text;
+        elsif m.next_attempt_at > v_now and m.attempts = 0 then
+            return query select v_step, v_id, 'delayed', format('it is not due before %s, as its producer asked', m.next_attempt_at),
+                jsonb_build_object('due', m.next_attempt_at), null::text;
+        elsif m.next_attempt_at > v_now then
+            return query select v_step, v_id, case a.outcome when 'limited' then 'limited' else 'backoff' end,
+                format('attempt %s ended as %s%s; the next one is due at %s', m.attempts, coalesce(a.outcome, 'unknown'),
+                    coalesce(': ' || nullif(concat_ws(': ', m.last_code, m.last_error), ''), ''), m.next_attempt_at),
+                jsonb_build_object('due', m.next_attempt_at, 'attempts', m.attempts, 'spent', m.spent, 'max_attempts', m.max_attempts,
+                    'outcome', a.outcome, 'code', m.last_code, 'error', m.last_error), format('outbox show %s', v_id);
+        else
+            v_own := false;
+        end if;
+        return query select v_step, v_id, o.state, o.reason, o.facts, o.command from @schema@.obstacles(m.namespace, m.topic, m.headers) o;
+        if not found and not v_own then
+            return query select v_step, v_id, 'due', format('it is due since %s, and nothing is in its way: the next claim takes it', m.next_attempt_at),
+                jsonb_build_object('due', m.next_attempt_at), null::text;
+        end if;
+        return;
+    end loop;
+end
+$$;
+
+-- Of an id that no message has: what is known of it.
+create function @schema@.explain_missing(id uuid) returns table (state text, reason text, facts jsonb, command text)
+    language plpgsql stable
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    a record;
+    v_text constant text := replace(explain_missing.id::text, '-', '');
+    v_made constant timestamptz := case when substr(v_text, 13, 1) = '7'
+        then to_timestamp(('x' || lpad(left(v_text, 12), 16, '0'))::bit(64)::bigint / 1000.0) end;
+begin
+    select * into a from @schema@.attempts t where t.message_id = explain_missing.id order by t.attempt_no desc limit 1;
+    if found then
+        return query select 'removed', format('retention removed it; its last attempt, %s, ended as %s at %s', a.attempt_no, a.outcome, a.completed_at),
+            jsonb_build_object('attempts', a.attempt_no, 'outcome', a.outcome, 'at', a.completed_at, 'worker', a.worker), null::text;
+        return;
+    end if;
+    select * into a from @schema@.acts t where t.action in ('erase_tenant', 'erase_subject') and t.at >= v_made order by t.id desc limit 1;
+    if found then
+        return query select 'erased', format('there is no such message any more, or there never was: %s erased some at %s (%s)', a.actor, a.at, a.action),
+            jsonb_build_object('created_at', v_made, 'actor', a.actor, 'at', a.at, 'action', a.action), null::text;
+        return;
+    end if;
+    return query select 'unknown', 'there is no such message: its transaction was not committed, or retention removed it, or the id is wrong'::text,
+        jsonb_build_object('created_at', v_made), 'check that the producer commits'::text;
+end
+$$;
+
 do $$
 declare
     c record;

@@ -37,7 +37,7 @@ as $$
         ('function', 'retry discard pause resume configure assign_doorbell erase_tenant erase_subject hook unhook tune', 'operator',
             'EXECUTE'),
         ('function', 'gauges topics wrong_log wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
-        ('function', 'current_tenant sees_all uuid_at ten_seconds_of like_of', 'relay operator auditor tenant', 'EXECUTE'),
+        ('function', 'current_tenant sees_all uuid_at ten_seconds_of like_of explain explain_missing obstacles head_of relay_alive', 'relay operator auditor tenant', 'EXECUTE'),
 
         ('relation', 'messages queued attempts dead_letters acts', 'relay operator auditor tenant', 'SELECT'),
         ('relation', 'status outbox pause pauses namespace lane relay tuning relays sinks tunings migration', 'relay operator auditor',

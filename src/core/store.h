@@ -132,6 +132,15 @@ typedef bool ob_message_fn(void *ctx, const struct ob_message_row *row); /* fals
 typedef bool ob_attempt_fn(void *ctx, const struct ob_attempt_row *row);
 typedef bool ob_act_fn(void *ctx, const struct ob_act_row *row);
 typedef bool ob_status_fn(void *ctx, const struct ob_status_row *row);
+/* Why a message is not delivered yet: the first row says it, further rows what else is in the way. */
+struct ob_explain_row {
+    int step; /* 2: about the message that it waits for, the first of its key */
+    const char *message_id, *state, *reason;
+    const char *facts;   /* a JSON object */
+    const char *command; /* what changes it; NULL: nothing needs to be done */
+};
+typedef bool ob_explain_fn(void *ctx, const struct ob_explain_row *row);
+typedef bool ob_id_fn(void *ctx, const char *id);
 typedef bool ob_relay_fn(void *ctx, const struct ob_relay_row *row);
 typedef void ob_problem_fn(void *ctx, const char *problem, const char *fix);
 /* value has the form that configure takes; NULL: none. Texts are borrowed. */
@@ -195,6 +204,12 @@ struct ob_store_ops {
                         struct outbox_error *);
     ob_code (*acts)(struct ob_store *, const struct outbox_uuid *id_or_null, ob_act_fn *, void *ctx,
                     struct outbox_error *);
+    /* There is always a row: also for an id that no message has. */
+    ob_code (*explain)(struct ob_store *, const struct outbox_uuid *id, ob_explain_fn *, void *ctx,
+                       struct outbox_error *);
+    /* The first ids from one to another, at most three: to find a message by the beginning of its id. */
+    ob_code (*ids_between)(struct ob_store *, const struct outbox_uuid *from, const struct outbox_uuid *to, ob_id_fn *,
+                           void *ctx, struct outbox_error *);
     ob_code (*status)(struct ob_store *, ob_status_fn *, void *ctx, struct outbox_error *);
 
     /* Changes a setting of running relays: see core/tuning.h. value NULL: back to the configured value. */

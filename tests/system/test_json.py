@@ -136,6 +136,7 @@ def look(witness, box):
     witness.run("list", "list", "--store", box.url)
     for row in witness.run("list", "list", "--payload", "--store", box.url):
         witness.run("show", "show", row["id"], "--store", box.url)
+        witness.run("explain", "explain", row["id"], "--store", box.url)
 
 
 def live(witness, box, raw):

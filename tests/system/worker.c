@@ -3,6 +3,7 @@
  *   worker URL settle OUTCOME CODE ERROR   claims all that is due and settles it, due again at once; prints the ids
  *   worker URL claim                       only claims
  *   worker URL configure NAMESPACE NAME VALUE
+ *   worker URL erase TENANT
  *   worker URL acts                        prints what operators did: "action actor reason" a line */
 #include "core/batch.h"
 #include "lib/open.h"
@@ -72,6 +73,8 @@ int main(int argc, char **argv)
         work(store, NULL);
     else if (strcmp(verb, "configure") == 0 && argc == 6)
         check(store->ops->configure(store, argv[3], argv[4], argv[5], NULL, &err));
+    else if (strcmp(verb, "erase") == 0 && argc == 4)
+        check(store->ops->erase_tenant(store, argv[3], NULL, &(int64_t){0}, &err));
     else if (strcmp(verb, "acts") == 0)
         check(store->ops->acts(store, NULL, print_act, NULL, &err));
     else

@@ -51,6 +51,8 @@
     X(list_discarded, "auditor") \
     X(attempts, "auditor") \
     X(acts, "auditor") \
+    X(explain, "auditor") \
+    X(prefix, "auditor") \
     X(status, "auditor") \
     X(tune, "operator") \
     X(beat, "relay") \
@@ -194,6 +196,9 @@ ob_code ob_pg_run_hooks(struct ob_store *, int64_t *, struct outbox_error *);
 ob_code ob_pg_erase_tenant(struct ob_store *, const char *, const struct ob_actor *, int64_t *, struct outbox_error *);
 ob_code ob_pg_list(struct ob_store *, const struct ob_filter *, ob_message_fn *, void *, struct outbox_error *);
 ob_code ob_pg_attempts(struct ob_store *, const struct outbox_uuid *, ob_attempt_fn *, void *, struct outbox_error *);
+ob_code ob_pg_explain(struct ob_store *, const struct outbox_uuid *, ob_explain_fn *, void *, struct outbox_error *);
+ob_code ob_pg_ids_between(struct ob_store *, const struct outbox_uuid *, const struct outbox_uuid *, ob_id_fn *, void *,
+                          struct outbox_error *);
 ob_code ob_pg_acts(struct ob_store *, const struct outbox_uuid *, ob_act_fn *, void *, struct outbox_error *);
 ob_code ob_pg_status(struct ob_store *, ob_status_fn *, void *, struct outbox_error *);
 ob_code ob_pg_tune(struct ob_store *, const char *, const char *, const struct ob_actor *, struct outbox_error *);

@@ -243,6 +243,51 @@ ob_code ob_pg_acts(struct ob_store *base, const struct outbox_uuid *id, ob_act_f
     return OUTBOX_OK;
 }
 
+ob_code ob_pg_explain(struct ob_store *base, const struct outbox_uuid *id, ob_explain_fn *fn, void *ctx,
+                      struct outbox_error *err)
+{
+    PGresult *res = NULL;
+    ob_code code = by_id(ob_pg_store_of(base), OB_PG_explain, id, &res, err);
+    if (code)
+        return code;
+    for (int i = 0; i < PQntuples(res); i++) {
+        struct ob_explain_row row = {
+            .step = ob_pg_int4(res, i, 0),
+            .message_id = ob_pg_text(res, i, 1),
+            .state = ob_pg_text(res, i, 2),
+            .reason = ob_pg_text(res, i, 3),
+            .facts = ob_pg_text(res, i, 4),
+            .command = ob_pg_text(res, i, 5),
+        };
+        if (!fn(ctx, &row))
+            break;
+    }
+    PQclear(res);
+    return OUTBOX_OK;
+}
+
+ob_code ob_pg_ids_between(struct ob_store *base, const struct outbox_uuid *from, const struct outbox_uuid *to,
+                          ob_id_fn *fn, void *ctx, struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    struct ob_pg_params params;
+    char low[37], high[37];
+    PGresult *res = NULL;
+    outbox_uuid_format(from, low);
+    outbox_uuid_format(to, high);
+    ob_pg_params_init(&params, &store->scratch);
+    ob_pg_put_text(&params, low);
+    ob_pg_put_text(&params, high);
+    if (!ob_pg_params_seal(&params))
+        return ob_error_nomem(err);
+    ob_code code = ob_pg_call_once(store, OB_PG_prefix, &params, &res, err);
+    for (int i = 0; !code && i < PQntuples(res); i++)
+        if (!fn(ctx, ob_pg_text(res, i, 0)))
+            break;
+    PQclear(res);
+    return code;
+}
+
 ob_code ob_pg_status(struct ob_store *base, ob_status_fn *fn, void *ctx, struct outbox_error *err)
 {
     struct ob_pg_store *store = ob_pg_store_of(base);

@@ -3,6 +3,7 @@
  * SQLite plans a statement once, for all parameters, so each filter that has an index has its own statement. */
 #include "store/sqlite/sqlite.h"
 
+#include "base/clock.h"
 #include "core/codec.h"
 
 #include <string.h>
@@ -237,6 +238,58 @@ ob_code ob_sqlite_acts(struct ob_store *base, const struct outbox_uuid *id, ob_a
 {
     struct reader reader = {.act = fn, .ctx = ctx};
     return each(ob_sqlite_store_of(base), OB_SQLITE_acts, id, 1, read_act, &reader, err);
+}
+
+ob_code ob_sqlite_explain(struct ob_store *base, const struct outbox_uuid *id, ob_explain_fn *fn, void *ctx,
+                          struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    char text[37];
+    sqlite3_stmt *stmt;
+    bool row, more = true;
+    int64_t made_ms = 0; /* an id begins with the time at which it was made */
+    outbox_uuid_format(id, text);
+    for (int i = 0; i < 6; i++)
+        made_ms = made_ms << 8 | id->bytes[i];
+    ob_code code =
+        ob_sqlite_start(store, OB_SQLITE_explain,
+                        OB_ARGS(OB_TEXT(text), OB_NUM(ob_clock_wall_us()), OB_NUM(made_ms * 1000)), &stmt, err);
+    while (!code && more) {
+        code = ob_sqlite_step(store, stmt, &row, err);
+        if (code || !row)
+            break;
+        struct ob_explain_row found = {
+            .step = sqlite3_column_int(stmt, 0),
+            .message_id = ob_sqlite_column(stmt, 1),
+            .state = ob_sqlite_column(stmt, 2),
+            .reason = ob_sqlite_column(stmt, 3),
+            .facts = ob_sqlite_column(stmt, 4),
+            .command = ob_sqlite_column(stmt, 5),
+        };
+        more = fn(ctx, &found);
+    }
+    ob_sqlite_done(stmt);
+    return code;
+}
+
+ob_code ob_sqlite_ids_between(struct ob_store *base, const struct outbox_uuid *from, const struct outbox_uuid *to,
+                              ob_id_fn *fn, void *ctx, struct outbox_error *err)
+{
+    struct ob_sqlite_store *store = ob_sqlite_store_of(base);
+    char low[37], high[37];
+    sqlite3_stmt *stmt;
+    bool row, more = true;
+    outbox_uuid_format(from, low);
+    outbox_uuid_format(to, high);
+    ob_code code = ob_sqlite_start(store, OB_SQLITE_prefix, OB_ARGS(OB_TEXT(low), OB_TEXT(high)), &stmt, err);
+    while (!code && more) {
+        code = ob_sqlite_step(store, stmt, &row, err);
+        if (code || !row)
+            break;
+        more = fn(ctx, ob_sqlite_column(stmt, 0));
+    }
+    ob_sqlite_done(stmt);
+    return code;
 }
 
 static bool read_status(sqlite3_stmt *stmt, void *ctx)

@@ -78,19 +78,19 @@ select m.id, h.shard, m.pos, m.lane, m.sid, m.tenant_id, least(coalesce(m.due, m
      where m.shard = h.shard and (m.ord, m.pos) > (h.next_ord, h.next_pos) and m.pos > h.base and m.pos <= h.last_pos
     offset 0) m;
 
--- The first 10,000 that wait in each shard. weight: for how many messages one stands, 1 unless there are more: then the sequence of
--- positions tells how many there may be.
+-- The first 10,000 that wait without a key, and the first 1,250 of each shard of keys. weight: for how many messages one stands, 1
+-- unless there are more: then the sequence of positions tells how many there may be.
 create view @schema@.log_sample as
 select w.lane, w.due, w.pos, w.estimated,
        w.weight * least(1, (p.last_value + 1 - min(w.pos) over ()) / sum(w.weight) over ()) as weight
   from @schema@.pos p
- cross join generate_series(-1, 7) s(shard)
+ cross join (select n, case when n < 0 then 10000 else 1250 end from generate_series(-1, 7) n) s(shard, most)
  cross join lateral (
-    select x.lane, x.due, x.pos, count(*) over () > 10000 as estimated,
-           case when count(*) over () > 10000 then greatest(1, (p.last_value - min(x.pos) over ())::double precision
+    select x.lane, x.due, x.pos, count(*) over () > s.most as estimated,
+           case when count(*) over () > s.most then greatest(1, (p.last_value - min(x.pos) over ())::double precision
                                                                / greatest(1, max(x.pos) over () - min(x.pos) over ()))
                 else 1 end as weight
-      from (select l.lane, l.due, l.pos from @schema@.log_waiting l where l.shard = s.shard limit 10001) x) w;
+      from (select l.lane, l.due, l.pos from @schema@.log_waiting l where l.shard = s.shard limit s.most + 1) x) w;
 
 -- Messages of open windows that are not settled.
 create view @schema@.log_taken as

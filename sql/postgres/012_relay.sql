@@ -119,8 +119,8 @@ create type @schema@.log_count as (lane bigint, pending double precision, due do
     oldest timestamptz, estimated boolean);
 
 -- Counts of the queue and the log, at a cost that does not grow with them. The first row is the total, with a null namespace; then
--- up to max_namespaces, the fullest first. Exact while the queue's table has no more than max_pages pages, and no shard of the log
--- more than 10,000 messages. Beyond that what waits for its turn in the queue's index is still counted up to max_count;
+-- up to max_namespaces, the fullest first. Exact while the queue's table has no more than max_pages pages, and the log few enough
+-- for log_sample. Beyond that what waits for its turn in the queue's index is still counted up to max_count;
 -- the rest is an estimate, from a sample of max_pages pages, and in the log from the first of each shard (log_sample);
 -- `estimated` says so. The oldest age is exact in the queue; in the log it is that of the oldest among those first ones, which are
 -- in the order of their transactions, and that is nearly the order of their times.
@@ -130,6 +130,7 @@ create function @schema@.gauges(max_pages int default 4096, max_count int defaul
         dead_tuples bigint, repairs bigint, partitions bigint)
     language plpgsql stable security definer
     set search_path = pg_catalog, pg_temp
+    set enable_bitmapscan = off -- it would read all of the log first, for a few rows
 as $$
 #variable_conflict use_column
 declare

@@ -741,12 +741,12 @@ begin
     if codes is null and refs is null and @schema@.ten_seconds_of(v_sorted[1]) = @schema@.ten_seconds_of(v_sorted[cardinality(ids)]) then
         insert into @schema@.attempt (message_id, attempt_no, outcome, spent, claimed_at, completed_at, worker, last_id, ids, latencies)
         values (v_sorted[1], 0, 1, 1, v_since, v_now, worker, v_sorted[cardinality(ids)], ids,
-            array(select least(l / 1000, 2147483647) from unnest(latencies) l));
+            array(select case when x.l is not null then least(x.l / 1000, 2147483647) end from (select unnest(latencies) as l) x));
         return true;
     end if;
     insert into @schema@.attempt (message_id, attempt_no, outcome, spent, claimed_at, completed_at, worker, last_id, ids, latencies, codes, refs)
     select (array_agg(u.id order by u.id))[1], 0, 1, 1, v_since, v_now, worker, (array_agg(u.id order by u.id desc))[1],
-           array_agg(u.id order by u.id), array_agg(least(u.latency / 1000, 2147483647) order by u.id),
+           array_agg(u.id order by u.id), array_agg(case when u.latency is not null then least(u.latency / 1000, 2147483647) end order by u.id),
            case when codes is not null then array_agg(left(u.code, @code_max@) order by u.id) end,
            case when refs is not null then array_agg(left(u.ref, @reference_max@) order by u.id) end
       from unnest(ids, latencies, codes, refs) u(id, latency, code, ref)

@@ -112,3 +112,13 @@ def test_v8_a_message_named_twice_is_refused(conn):
         settle(conn, window, [ids[0], *ids[:19]], [1] * 20)
     assert raised.value.sqlstate == "OB001"
     assert settle(conn, window, ids, [1] * 20) == []
+
+
+@pytest.mark.parametrize("references", [None, ["r"] * 20])
+def test_a_latency_that_nobody_knows(conn, references):
+    """N7: of messages that share an attempt row, one without a latency has none on record, and the others theirs."""
+    conn.execute("select outbox.enqueue('t', to_jsonb(i)) from generate_series(1, 20) i")
+    window, ids = take(conn, 1)
+    conn.execute("select outbox.settle_window(array[%s::int], array[%s::bigint], array[%s::bigint], array[0], %s::int[], %s::uuid[], %s::int[], "
+                 "refs => %s::text[], latencies => %s::bigint[])", (*window, [1] * 20, ids, [1] * 20, references, [None] + [7000] * 19))
+    assert conn.execute("select message_id, latency_ms from outbox.attempts where latency_ms is distinct from 7").fetchall() == [(ids[0], None)]

@@ -30,18 +30,19 @@
 --
 -- Restored dumps have the transaction numbers of another server; see rebase.
 
--- Which server's transaction numbers these are. It reads a file, so it is asked once a session.
+-- Which server's transaction numbers these are. It reads a file, so it is asked once a session. Views call it with the reader's
+-- search_path.
 create function @schema@.cluster_id() returns bigint
     language plpgsql
 as $$
 declare
-    v_id text := current_setting('outbox.cluster', true);
+    v_id pg_catalog.text := pg_catalog.current_setting('outbox.cluster', true);
 begin
-    if coalesce(v_id, '') = '' then
-        select s.system_identifier::text into v_id from pg_control_system() s;
-        v_id := set_config('outbox.cluster', v_id, false);
+    if coalesce(v_id, '') operator(pg_catalog.=) '' then
+        select s.system_identifier into v_id from pg_catalog.pg_control_system() s;
+        v_id := pg_catalog.set_config('outbox.cluster', v_id, false);
     end if;
-    return v_id::bigint;
+    return v_id;
 end
 $$;
 
@@ -214,7 +215,8 @@ end
 $$;
 
 -- Which shards have something for a taker, or something to repair, in an order that begins elsewhere with each turn; busy: one has
--- messages behind an open window. No locks.
+-- messages behind an open window. No locks. Where the numbers are those of another server, a shard is always ready: its numbers
+-- cannot tell whether it has something, and who takes from it will notice.
 --
 -- Quiet. A message's transaction has its number before its pos. So when no shard has anything, no window is open and no transaction
 -- with a number is running, everything up to the pos that the sequence had before is settled, and stays so. That is written down
@@ -226,6 +228,7 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_pos constant bigint := coalesce(pg_sequence_last_value('@schema@.pos'::regclass), 0);
+    v_cluster constant bigint := @schema@.cluster_id();
     v_calm boolean;
     v_next xid8;
     v_behind int[];
@@ -234,13 +237,14 @@ begin
     if v_pos = (select q.pos from @schema@.log_quiet q) then
         return;
     end if;
-    select array_agg(x.shard order by (x.shard + 1 + turn) % 9) filter (where x.ended or x.waiting and not x.taken),
+    select array_agg(x.shard order by (x.shard + 1 + turn) % 9) filter (where x.away or x.ended or x.waiting and not x.taken),
            coalesce(bool_or(x.waiting and x.taken and not x.ended), false),
-           not bool_or(x.ended or x.waiting or x.taken) and pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot()),
+           not bool_or(x.away or x.ended or x.waiting or x.taken) and pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot()),
            pg_snapshot_xmax(pg_current_snapshot()),
-           array_agg(x.shard) filter (where x.behind and not x.ended and not x.waiting)
+           array_agg(x.shard) filter (where x.behind and not x.away and not x.ended and not x.waiting)
       into ready, busy, v_calm, v_next, v_behind
       from (select s.shard, s.shard >= 0 and t.open as taken,
+                   t.cluster <> v_cluster or t.next > pg_snapshot_xmax(pg_current_snapshot()) as away,
                    case when s.shard >= 0 then t.open and t.until <= v_now
                         else t.swept < v_now - interval '0.5 s' and exists (select from @schema@.log_window k
                              where k.shard = s.shard and k.id >= t.floor and k.open and k.until <= v_now) end as ended,

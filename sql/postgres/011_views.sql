@@ -48,16 +48,21 @@ create view @schema@.attempt_stored as
 -- plans for themselves.
 
 -- The newest window of each shard. Past (next_ord, next_pos) everything waits; before that, what transactions have written that were
--- running.
+-- running. Where its numbers are those of another server, it tells of the messages that came from there (see rebase); all that were
+-- written here since wait, and that is a row of its own.
 create view @schema@.log_head as
-select s.shard::smallint as shard, w.*
+select s.shard::smallint as shard, h.*
   from generate_series(-1, 7) s(shard)
  cross join lateral (
-    select k.base, k.to_ord, k.to_pos, k.before, k.upto, k.floor, 9223372036854775807 as last_pos,
-           case when k.complete then pg_snapshot_xmax(k.upto) else greatest(k.to_ord, pg_snapshot_xmax(k.before)) end as next_ord,
-           case when k.complete or k.to_ord < pg_snapshot_xmax(k.before) then 0 else k.to_pos end as next_pos,
-           array(select pg_snapshot_xip(k.upto) union select pg_snapshot_xip(k.before) where not k.complete) as running
-      from @schema@.log_window k where k.shard = s.shard order by k.shard desc, k.id desc limit 1) w;
+    select k.*, k.cluster <> (select @schema@.cluster_id()) or pg_snapshot_xmax(k.upto) > pg_snapshot_xmax(pg_current_snapshot()) as away
+      from @schema@.log_window k where k.shard = s.shard order by k.shard desc, k.id desc limit 1) w
+ cross join lateral (
+    select w.base, w.to_ord, w.to_pos, w.before, w.upto, w.floor, case when w.away then w.high else 9223372036854775807 end as last_pos,
+           case when w.complete then pg_snapshot_xmax(w.upto) else greatest(w.to_ord, pg_snapshot_xmax(w.before)) end as next_ord,
+           case when w.complete or w.to_ord < pg_snapshot_xmax(w.before) then 0 else w.to_pos end as next_pos,
+           array(select pg_snapshot_xip(w.upto) union select pg_snapshot_xip(w.before) where not w.complete) as running
+    union all
+    select w.high, '0', 0, w.upto, w.upto, 9223372036854775807, 9223372036854775807, '0', 0, '{}' where w.away) h;
 
 -- Messages that wait in the log.
 create view @schema@.log_waiting as

@@ -25,14 +25,14 @@ as $$
         -- owner: what retention and erasure call.
         ('function', 'uuid_at ten_seconds_of default_in_the_way aside_is_over keep_messages count_messages keep_attempts check_isolation '
             'period_width repair_times clear_log clear_log_of_default clear_log_finally hold_log sweep_leftovers attempts_needed record append_only '
-            'current_tenant sees_all', 'owner', 'EXECUTE'),
+            'current_tenant sees_all cluster_id', 'owner', 'EXECUTE'),
 
         ('function', 'enqueue enqueue_bytes enqueue_many', 'producer', 'EXECUTE'),
         ('function', 'claim take confirm_window settle settle_window ack nack release extend as_json beat doorbell_class', 'relay', 'EXECUTE'),
         ('function', 'rebase', 'relay operator', 'EXECUTE'),
         ('relation', 'window_messages', 'relay', 'SELECT'),
         ('function', 'log_range', 'relay', 'EXECUTE'),
-        ('function', 'handed_out', 'relay operator auditor tenant', 'EXECUTE'),
+        ('function', 'handed_out cluster_id', 'relay operator auditor tenant', 'EXECUTE'),
         ('function', 'purge run_failed_hooks doorbell_channel', 'relay operator', 'EXECUTE'),
         ('function', 'retry discard pause resume configure assign_doorbell erase_tenant erase_subject hook unhook tune', 'operator',
             'EXECUTE'),

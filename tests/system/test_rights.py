@@ -25,7 +25,7 @@ MAY_READ = {
     "tenant": VIEWS,
     "outsider": set(),
 }
-REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_out"}
+REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_out", "cluster_id"}
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
     "relay": {"claim", "take", "confirm_window", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class",
@@ -34,7 +34,7 @@ MAY_CALL = {
                  "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of",
                  "tune", "gauges", "rebase"} | REPORT,
     "auditor": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "gauges"} | REPORT,
-    "tenant": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "handed_out"},
+    "tenant": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "handed_out", "cluster_id"},
     "outsider": set(),
 }
 NO_SUCH_WRITE = ("55000", "428C9")  # a view that cannot be written to, by whomever

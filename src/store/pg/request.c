@@ -84,6 +84,7 @@ void ob_pg_request_reset(struct ob_pg_request *request)
     clear_results(request);
     request->state = OB_PG_IDLE;
     request->repeated = false;
+    request->err = (struct outbox_error){.code = OUTBOX_OK};
 }
 
 void ob_pg_request_fini(struct ob_pg_request *request)

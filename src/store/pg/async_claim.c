@@ -19,8 +19,6 @@
 #include "base/crash.h"
 #include "core/batch.h"
 
-#include <string.h>
-
 enum { QUEUE_FIRST_US = 2000, QUEUE_US = 25000, BUSY_US = 5000, BUSY_CAP_US = 50000, HINTS_MAX = 3 };
 /* In the order of sql/postgres/stmt/take.sql. */
 enum { SHARD, ID, SIZE, MORE, BUSY, QUEUED, TAKEN_AT, UNTIL, MAX_ATTEMPTS, RETRY_BASE, RETRY_CAP };
@@ -245,11 +243,6 @@ static void paged(struct ob_pg_async *async)
     tell(async, batch, claiming->log_more, claiming->hints > 0 || queue_due(claiming, ob_clock_boot_us()));
 }
 
-static bool is_foreign(const struct outbox_error *err)
-{
-    return strcmp(err->sqlstate, "OB009") == 0;
-}
-
 static void rebase(struct ob_pg_async *async)
 {
     async->claiming.rebased = true;
@@ -263,7 +256,7 @@ static void took(struct ob_pg_async *async)
     struct ob_pg_claiming *claiming = &async->claiming;
     struct outbox_error err = claiming->take.err;
     ob_pg_async_heard(async, &err);
-    if (is_foreign(&err) && !claiming->rebased) {
+    if (err.code == OUTBOX_RESTORED && !claiming->rebased) {
         rebase(async);
         return;
     }
@@ -306,7 +299,7 @@ static void claimed(struct ob_pg_async *async)
     struct outbox_error err = claiming->queue.err;
     struct outbox_batch *batch = NULL;
     ob_pg_async_heard(async, &err);
-    if (is_foreign(&err) && !claiming->rebased) {
+    if (err.code == OUTBOX_RESTORED && !claiming->rebased) {
         rebase(async);
         return;
     }

@@ -33,8 +33,8 @@ Payloads are JSON of 200 bytes. Compare figures of one table only, and ratios ra
 Peers are used in the configuration that their documentation recommends for throughput; their drivers are in `bench/peers`.
 Outbox runs with its defaults, through `outbox run` and `outbox.enqueue`. Where a backlog is drained (drain, calm and bad
 weather, webhooks), the time and CPU of `outbox run --until-empty` with nothing to deliver are taken off: peers are connected
-before the clock starts. A silent receiver and a poisoned key are the exception: their rate is that from the first to the last
-delivery, and nothing is taken off.
+before the clock starts. A straggler, a silent receiver and a poisoned key are the exception: their rate is that from the first
+to the last delivery, and nothing is taken off.
 """
 
 
@@ -201,7 +201,7 @@ class Document:
             row = [samples.label(name), cell(samples.median(name, "rate", label="calm"))]
             for label in labels:
                 rate, cpu = (samples.median(name, field, label=label) for field in ("rate", "server_us"))
-                beside = "calm, plugin" if label in ("poisoned key", "silent receiver") else "calm"
+                beside = "calm, plugin" if label in ("straggler", "poisoned key", "silent receiver") else "calm"
                 calm, calm_cpu = (samples.median(name, field, label=beside) for field in ("rate", "server_us"))
                 first, last = (samples.median(name, field, label=label) for field in ("p50_first", "p50_last"))
                 row.append("p50 %s → %s ms" % (cell(first), cell(last)) if first else "%s (CPU %s)" % (
@@ -297,6 +297,7 @@ class Document:
                 getattr(self, name)(data)
         self.on_its_own()
         self.set_up()
+        os.makedirs(self.docs, exist_ok=True)
         with open(os.path.join(self.docs, "benchmarks.md"), "w") as file:
             file.write("\n".join(part.rstrip("\n") + ("\n" if not part.startswith("- ") else "") for part in self.parts))
 

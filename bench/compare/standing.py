@@ -176,7 +176,7 @@ def held(own):
 def weather(results):
     samples = part(results, "weather")
     for name, label, calm, bar in (("outbox", "backlog", "calm", 0.9), ("outbox-keys", "poisoned key", "calm, plugin", 0.9),
-                                   ("outbox", "straggler", "calm", 0.9), ("outbox-keys", "straggler", "calm", 0.9),
+                                   ("outbox", "straggler", "calm, plugin", 0.9), ("outbox-keys", "straggler", "calm, plugin", 0.9),
                                    ("outbox", "held xmin", "calm", None), ("outbox", "64 workers", "calm", None),
                                    ("outbox", "silent receiver", "calm, plugin", None)):
         rough, smooth = (samples.median(name, "rate", label=one) for one in (label, calm))
@@ -192,7 +192,7 @@ def memory(results, own):
     weather_rows = part(results, "weather").rows
     for row in weather_rows:
         if row["system"].startswith("outbox") and row.get("peak_mb") and "plugin" not in row["label"]:
-            if row["label"] in ("backlog", "calm", "straggler"):  # the plugin's stamps are not the relay's memory
+            if row["label"] in ("backlog", "calm"):  # the plugin's stamps are not the relay's memory
                 label = "%s %s" % (row["label"], cell(row["count"], 0))
                 peaks[label] = max(row["peak_mb"], peaks.get(label, 0))
     worst = max(peaks, key=peaks.get) if peaks else None

@@ -4,8 +4,8 @@ held xmin: another session's transaction stays open, so nothing can be vacuumed;
 1,000 messages a second: the p50 of the first quarter → of the last. backlog: a million messages, or of slow systems
 five times as many as in calm. straggler: a transaction that has enqueued a message before all others stays open. 64 workers: so
 many connections that take at once; of Outbox so many relays. poisoned key: a tenth of the messages has one key, and the receiver
-refuses it. silent receiver: every hundredth message gets no answer and runs into its time limit of a second. The last three are
-Outbox only; the last two are beside a calm drain into the same receiver, a plugin of the relay."""
+refuses it. silent receiver: every hundredth message gets no answer and runs into its time limit of a second. A straggler, a
+poisoned key and a silent receiver are Outbox only, and beside a calm drain into the same receiver, a plugin of the relay."""
 import contextlib
 import os
 import tempfile
@@ -45,24 +45,23 @@ def afterwards(place, count):
             "index_bytes": kept[1] / count}
 
 
+@contextlib.contextmanager
 def straggler(lab, system, count):
-    """It has its number before all others, and its message is not there yet."""
+    """A database that was filled while a transaction stayed open that has its number, and a message, before all others."""
     with lab.fresh(system) as place, place.connect(system.user) as conn:
         conn.execute("begin")
         conn.execute("select outbox.enqueue('orders', '{\"i\": 0}'%s)" % (", key => 'straggler'" if system.keys else ""))
         system.fill(lab, place, count)
         with place.connect() as other:
             other.execute("vacuum analyze")
-            other.execute("checkpoint")
-        values = drain(lab, system, place, count)
+        yield place
         conn.execute("rollback")
-    return without_start(lab, system, values)
 
 
-def stormy(lab, system, count, sink, poison=0):
+def stormy(lab, system, count, sink, poison=0, late=False):
     """A relay that never becomes empty: it runs until everything that can be delivered was, and the stamps say when."""
-    with lab.fresh(system, lab.filled(system, count)) as place, \
-            tempfile.TemporaryDirectory(prefix="outbox-bench-") as folder:
+    database = straggler(lab, system, count) if late else lab.fresh(system, lab.filled(system, count))
+    with database as place, tempfile.TemporaryDirectory(prefix="outbox-bench-") as folder:
         if poison:
             with place.connect(system.user) as conn:
                 fill.calls(conn, fill.OURS, poison, after=count, keys=1, tenants=0, priorities=False, prefix="poison")
@@ -110,9 +109,9 @@ def needed(lab, system, count):
         return
     many = many_of(lab, system)
     yield "calm", lambda: one(lab, system, count)
-    yield "straggler", lambda: straggler(lab, system, count)
+    yield "calm, plugin", lambda: stormy(lab, system, count, {})
+    yield "straggler", lambda: stormy(lab, system, count, {}, late=True)
     if system.keys:
-        yield "calm, plugin", lambda: stormy(lab, system, count, {})
         yield "poisoned key", lambda: stormy(lab, system, count, {"refuse": "poison0"}, poison=count // 10)
     else:
         first = not any(row["label"] == "backlog" for row in lab.results["samples"])
@@ -129,8 +128,6 @@ def others(lab, system, count):
     if system.ours or system.family in BULK:
         yield "64 workers", lambda: one(lab, system, count, crowd=WORKERS)
     if system.ours:
-        if not system.keys:
-            yield "calm, plugin", lambda: stormy(lab, system, count, {})
         yield "silent receiver", lambda: stormy(lab, system, count, SILENT)
     else:
         many = many_of(lab, system)

@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "cli/args.h"
 #include "config/config.h"
-#include "core/store.h"
+#include "core/filter.h"
 
 #include <stdio.h>
 
@@ -146,9 +146,6 @@ void ob_age_text(double seconds, char text[32]);
 /* Pretty-prints JSON, every line indented by `indent` spaces. Numbers and strings are not changed. */
 void ob_json_pretty(struct ob_buf *buf, const char *json, size_t len, int indent);
 
-const char *ob_status_name(enum ob_status status);
-/* The status of this name + 1; 0: not found. */
-int ob_status_find(const char *name);
 const char *ob_outcome_name(enum outbox_outcome outcome);
 enum ob_color ob_status_color(enum ob_status status);
 /* One message as a JSON object. */

@@ -218,20 +218,6 @@ void ob_age_text(double seconds, char text[32])
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-const char *ob_status_name(enum ob_status status)
-{
-    static const char *const names[] = {"pending", "processing", "delivered", "dead", "discarded"};
-    return status < OB_STATUS_COUNT ? names[status] : "unknown";
-}
-
-int ob_status_find(const char *name)
-{
-    for (int i = 0; i < OB_STATUS_COUNT; i++)
-        if (strcmp(name, ob_status_name((enum ob_status)i)) == 0)
-            return i + 1;
-    return 0;
-}
-
 enum ob_color ob_status_color(enum ob_status status)
 {
     switch (status) {

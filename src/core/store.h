@@ -111,13 +111,18 @@ struct ob_gauges_row {
     int64_t partitions; /* partitions of the messages by period; 0: none, or not known */
 };
 
-/* Which messages; zeroed fields do not filter. */
+/* Which messages; zeroed fields do not filter. core/filter.h makes one from text. */
 struct ob_filter {
     const struct outbox_uuid *ids;
     size_t id_count;
-    const char *name_space, *topic, *tenant_id, *key, *subject, *code;
-    int status_plus_1;               /* an ob_status + 1 */
-    int64_t before_us;               /* created before */
+    bool id_range;
+    struct outbox_uuid id_first, id_last;  /* where id_range: both are in it */
+    const char *name_space, *topic, *code; /* may be patterns with * and ? */
+    const char *tenant_id, *key, *subject, *recipient, *correlation_id;
+    const char *error;                  /* a part of the text of the last failure, in any case of letters */
+    int status_plus_1;                  /* an ob_status + 1 */
+    int64_t before_us, since_us;        /* created before; created at or after */
+    int attempts_least, attempts_below; /* at least; fewer than */
     const struct outbox_uuid *after; /* for paging: list the messages after this one, the last of the previous page */
     int limit;                       /* 0: 100 */
     bool with_payload;

@@ -195,6 +195,33 @@ select w.id, m.namespace, m.topic, m.tenant_id, m.key, m.seq, m.dedupe_key, m.su
  -- A message at a time, the newest first: a page of them needs only its own.
  cross join lateral (select * from @schema@.messages x where x.id = w.id offset 0) m;
 
+-- How many messages wait in the log, up to 10,001.
+create view @schema@.log_depth as
+select count(*) as waiting from (select from @schema@.log_waiting l limit 10001) w;
+
+-- What lists of messages begin with, in the order of ids: all messages, the queue, what waits in the log, what is in windows, dead letters,
+-- and what was discarded. Each is one table or the like: of a union with conditions the planner would read all.
+create view @schema@.listing_message as
+select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.subject, m.recipient, m.correlation_id from @schema@.message m
+union all
+select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.subject, m.recipient, m.correlation_id from @schema@.message_kept m;
+
+create view @schema@.listing_queue as
+select q.id, q.until is null as pending, q.attempts > 0 as failed from @schema@.queue q where not q.held;
+
+create view @schema@.listing_log as
+select l.id from @schema@.log_waiting l;
+
+create view @schema@.listing_window as
+select t.id from @schema@.log_taken t;
+
+create view @schema@.listing_dead as
+select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.subject, d.recipient, d.correlation_id, d.code, d.error, d.attempts
+  from @schema@.dead d;
+
+create view @schema@.listing_discarded as
+select t.message_id as id from @schema@.act t where t.action = 'discard';
+
 create view @schema@.attempts with (security_barrier) as
 select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attempt_no, m.namespace, m.topic, a.tenant_id,
        m.key, m.seq, m.subject, m.dedupe_key, m.correlation_id,

@@ -39,7 +39,9 @@ as $$
         ('function', 'gauges topics wrong_log wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
         ('function', 'current_tenant sees_all uuid_at ten_seconds_of like_of explain explain_missing obstacles head_of relay_alive', 'relay operator auditor tenant', 'EXECUTE'),
 
-        ('relation', 'messages queued attempts dead_letters acts', 'relay operator auditor tenant', 'SELECT'),
+        ('relation', 'messages queued attempts dead_letters acts log_depth', 'relay operator auditor tenant', 'SELECT'),
+        ('relation', 'listing_message listing_queue listing_log listing_window listing_dead listing_discarded',
+            'relay operator auditor tenant', 'SELECT'),
         ('relation', 'status outbox pause pauses namespace lane relay tuning relays sinks tunings migration', 'relay operator auditor',
             'SELECT'),
         ('relation', 'message queue attempt dead dedupe act hook hook_failure period log_window', 'operator auditor', 'SELECT'),
@@ -54,7 +56,7 @@ create function @schema@.wanted_owner(kind text, name text) returns text
 as $$
     select case when kind in ('schema', 'table', 'sequence') then 'owner'
                 when kind = 'view' and name in ('messages', 'queued', 'dead_letters', 'acts', 'outbox', 'attempt_single', 'attempt_shared', 'attempt_stored', 'log_head',
-                    'log_waiting', 'log_sample', 'log_taken') then 'owner' -- 011_views.sql
+                    'log_waiting', 'log_sample', 'log_taken', 'log_depth', 'listing_message', 'listing_queue', 'listing_log', 'listing_window', 'listing_dead', 'listing_discarded') then 'owner' -- 011_views.sql
                 when kind <> 'function' then 'api'
                 when name in ('make_period', 'strip_rights', 'purge', 'purge_create', 'purge_empty', 'purge_drop', 'purge_rest',
                     'patiently', 'renew_defaults', 'drop_aside', 'erase_tenant') then 'owner'

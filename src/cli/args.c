@@ -269,8 +269,6 @@ static bool check_count(const struct ob_args *args)
     if (command->most < 0 || args->rest_count <= command->most)
         return true;
     const char *word = args->rest[command->most], *option = ob_nearest_option(command, word);
-    if (command->run == cmd_list && ob_status_find(word))
-        return usage_error(args, "unexpected argument \"%s\"; did you mean: outbox list --status %s?", word, word);
     if (option && strcmp(option, word) == 0)
         return usage_error(args, "unexpected argument \"%s\"; did you mean --%s?", word, word);
     return usage_error(args, "unexpected argument \"%s\": outbox %s%s%s", word, command->name, space, command->usage);

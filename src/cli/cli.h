@@ -31,6 +31,7 @@ struct ob_cli {
     bool color;               /* stdout is a terminal that supports colours */
     struct ob_store *store;   /* NULL until ob_cli_open */
     struct ob_config *config; /* the configuration that named the store, if it came from a file */
+    struct ob_arena arena;    /* lives as long as the command */
     struct outbox_error err;
 };
 
@@ -68,7 +69,8 @@ void ob_cli_warn_password(const struct ob_cli *cli, const char *where, const cha
 /* Asks for confirmation on the terminal; true for yes. Without a terminal and without --yes: prints an error and returns
  * false. */
 bool ob_cli_confirm(struct ob_cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Builds the filter from --status, --topic and similar options; returns 0, or the exit status after it printed the error. */
+/* Builds the filter from the arguments (ids, and terms such as topic:orders.*) and from --status, --topic and similar options.
+ * Its texts are in cli->arena. Returns 0, or the exit status after it printed the error. */
 int ob_cli_filter(struct ob_cli *cli, struct ob_filter *filter);
 /* Reads a payload argument: "-" is stdin, "@FILE" a file, anything else the payload itself. */
 enum outbox_code ob_cli_payload(const char *word, struct ob_buf *buf, struct outbox_error *err);

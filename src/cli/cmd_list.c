@@ -69,12 +69,30 @@ static bool list_row(void *ctx, const struct ob_message_row *row)
     return !ferror(stdout);
 }
 
+/* Says where to go on, and whether the list is all there is. */
+static void tell_end(struct listing *listing, const struct ob_filter *filter)
+{
+    struct ob_cli *cli = listing->cli;
+    size_t limit = filter->limit ? (size_t)filter->limit : 100;
+    char id[37];
+    if (filter->listed->capped) {
+        outbox_uuid_format(&filter->listed->upto, id);
+        ob_cli_note(cli, "%s among the messages looked at; there are older ones: continue with --after %s.",
+                    listing->count ? "These match" : "None matches", id);
+    } else if (!cli->args.json && listing->count == 0) {
+        ob_cli_note(cli, "No messages match.");
+    } else if (!cli->args.json && listing->count == limit) {
+        outbox_uuid_format(&listing->last, id);
+        ob_cli_note(cli, "There may be more: continue with --after %s.", id);
+    }
+}
+
 int cmd_list(struct ob_cli *cli)
 {
     struct ob_filter filter;
     struct listing listing = {.cli = cli};
+    struct ob_listed listed = {0};
     struct outbox_uuid after;
-    char last[37];
     int status = ob_cli_filter(cli, &filter);
     if (status)
         return status;
@@ -82,6 +100,7 @@ int cmd_list(struct ob_cli *cli)
         return ob_cli_usage(cli, "--after takes a message id, not \"%s\"; an id is a uuid", cli->args.after);
     filter.after = cli->args.after ? &after : NULL;
     filter.with_payload = cli->args.payload;
+    filter.listed = &listed;
     if (!ob_cli_open(cli))
         return ob_cli_fail(cli);
     status = ob_cli_known_topic(cli, filter.name_space, filter.topic, false);
@@ -89,11 +108,6 @@ int cmd_list(struct ob_cli *cli)
         return status;
     if (cli->store->ops->list(cli->store, &filter, list_row, &listing, &cli->err))
         return ob_cli_fail(cli);
-    int limit = filter.limit ? filter.limit : 100;
-    if (!cli->args.json && listing.count == 0)
-        ob_cli_note(cli, "No messages match.");
-    else if (!cli->args.json && listing.count == (size_t)limit)
-        ob_cli_note(cli, "There may be more: continue with --after %s.",
-                    (outbox_uuid_format(&listing.last, last), last));
+    tell_end(&listing, &filter);
     return OB_EXIT_OK;
 }

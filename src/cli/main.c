@@ -73,7 +73,9 @@ int main(int argc, char **argv)
     cli.url = cli.args.store ? cli.args.store : from_env("OUTBOX_STORE"); /* else ob_cli_find_store */
     cli.schema = cli.args.schema ? cli.args.schema : from_env("OUTBOX_SCHEMA");
     cli.color = wants_color();
+    ob_arena_init(&cli.arena, 0);
     int status = cli.args.command->run(&cli);
+    ob_arena_fini(&cli.arena);
     if (cli.store)
         cli.store->ops->close(cli.store);
     ob_config_free(cli.config);

@@ -376,3 +376,40 @@ bool ob_filter_selects(const struct ob_filter *filter)
            filter->before_us || filter->since_us || filter->attempts_least || filter->attempts_below ||
            filter->id_range;
 }
+
+/* ---- where ------------------------------------------------------------------------------------------------------- */
+
+enum { LOOK_FAR = 50000, LOOK_NEAR = 5000, PAGE = 100 }; /* near: where each message looked at costs some lookups */
+
+enum ob_part ob_filter_part(const struct ob_filter *filter)
+{
+    if (filter->ids || filter->id_range || filter->subject)
+        return OB_PART_MESSAGE;
+    switch (filter->status_plus_1 - 1) {
+    case OB_PENDING: return OB_PART_QUEUE;
+    case OB_PROCESSING: return OB_PART_TAKEN;
+    case OB_DEAD: return OB_PART_DEAD;
+    case OB_DISCARDED: return OB_PART_DISCARDED;
+    case OB_STATUS_DELIVERED: return OB_PART_MESSAGE;
+    default: return filter->code || filter->error ? OB_PART_FAILED : OB_PART_MESSAGE;
+    }
+}
+
+int ob_filter_look(const struct ob_filter *filter, enum ob_part part)
+{
+    bool content = filter->name_space || filter->topic || filter->key || filter->subject || filter->recipient ||
+                   filter->correlation_id || filter->before_us || filter->since_us;
+    bool outcome = filter->code || filter->error || filter->attempts_least || filter->attempts_below;
+    int limit = filter->limit ? filter->limit : PAGE, look = limit;
+    if (filter->ids)
+        return 0;
+    if (part == OB_PART_MESSAGE && (outcome || filter->status_plus_1))
+        look = LOOK_NEAR;
+    else if (part == OB_PART_MESSAGE || part == OB_PART_DEAD)
+        look = content || outcome || (part == OB_PART_DEAD && filter->tenant_id) ? LOOK_FAR : limit;
+    else if (part == OB_PART_TAKEN)
+        look = LOOK_FAR;
+    else if (part == OB_PART_FAILED || content || outcome || filter->tenant_id)
+        look = LOOK_NEAR;
+    return look < limit ? limit : look;
+}

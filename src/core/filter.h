@@ -22,6 +22,19 @@ ob_code ob_filter_add(struct ob_filter *filter, const char *name, const char *va
 /* Whether it has a condition at all; paging and limits are none. */
 bool ob_filter_selects(const struct ob_filter *filter);
 
+/* Where to look for the messages of a filter, so that an index or a small table gives them. */
+enum ob_part {
+    OB_PART_MESSAGE, /* all messages: by id, tenant, subject, or the newest */
+    OB_PART_QUEUE,   /* pending */
+    OB_PART_TAKEN,   /* leased */
+    OB_PART_DEAD,
+    OB_PART_FAILED, /* dead, or waiting after a failure: the only ones that have a last failure */
+    OB_PART_DISCARDED,
+};
+enum ob_part ob_filter_part(const struct ob_filter *filter);
+/* How many messages of the part a page looks at; the page is found among them, or the list is capped. 0: no bound is needed. */
+int ob_filter_look(const struct ob_filter *filter, enum ob_part part);
+
 const char *ob_status_name(enum ob_status status);
 /* The status of this name + 1; 0: not found. */
 int ob_status_find(const char *name);

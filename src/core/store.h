@@ -111,6 +111,12 @@ struct ob_gauges_row {
     int64_t partitions; /* partitions of the messages by period; 0: none, or not known */
 };
 
+/* How far a list looked: through a limited number of messages, where an index does not find those that are meant. */
+struct ob_listed {
+    bool capped; /* it stopped before the end, at the message upto: there may be more after that one */
+    struct outbox_uuid upto;
+};
+
 /* Which messages; zeroed fields do not filter. core/filter.h makes one from text. */
 struct ob_filter {
     const struct outbox_uuid *ids;
@@ -126,6 +132,7 @@ struct ob_filter {
     const struct outbox_uuid *after; /* for paging: list the messages after this one, the last of the previous page */
     int limit;                       /* 0: 100 */
     bool with_payload;
+    struct ob_listed *listed; /* is filled in; NULL: not wanted */
 };
 
 /* Who acts, and why; both are recorded. */

@@ -79,8 +79,12 @@ def test_help_lists_every_command():
     (["enqueue", "t", "1"], ['mean "send"']),
     (["pause", "--destination", "x"], ["mean --sink"]),
     (["tune", "destination.x.rate", "1/s"], ['mean "sink.x.rate"']),
-    (["list", "dead"], ["outbox list --status dead"]),
-    (["list", "topic"], ["mean --topic"]),
+    (["list", "dead"], ["did you mean status:dead?"]),
+    (["list", "topic"], ["neither a message id", "topic:orders.*"]),
+    (["list", "0190d7c4"], ["id:0190d7c4"]),
+    (["list", "statsu:dead"], ['no term "statsu"', 'mean "status"']),
+    (["list", "status:dead error:~timed out"], ["character 26", "quote a value"]),
+    (["list", "--topic", "a", "topic:b"], ["given before"]),
     (["list", "--before", "yesterday"], ["-1h"]),
     (["purge", "now"], ["unexpected argument \"now\": outbox purge\n"]),
     (["send", "t", "-"], ["stdin is empty"]),
@@ -228,6 +232,13 @@ def test_list_filters(box):
         assert listed(*args) == [dead], args
     for args in (["--status", "pending"], ["--topic", "b"], ["--tenant", TENANT], ["--namespace", "shop"]):
         assert listed(*args) == [other], args
+    for args in (["status:dead"], ["topic:a"], ["topic:? namespace:def*"], ["key:k", "age:<1h"], ["code:http_4*"], ["error:~REFUSED"],
+                 ["attempts:>0"], ["id:" + dead], [dead], [dead, "status:dead"], ["--topic", "a", "status:dead"]):
+        assert listed(*args) == [dead], args
+    for args in (["status:pending"], ["tenant:" + TENANT], ["attempts:0"], ["namespace:s*", "topic:b"]):
+        assert listed(*args) == [other], args
+    for args in (["status:dead", "topic:b"], ["age:>1h"], [other, "status:dead"]):
+        assert listed(*args) == [], args
     assert "payload" not in box.list()[0] and box.list("--payload")[0]["payload"] == 2
     table = box.cli("list").stdout.splitlines()
     assert len(table) == 3 and "refused" in table[2] and "key=k" in table[2]

@@ -14,7 +14,7 @@
 
 #include <outbox/outbox.h>
 
-enum { OB_PG_PARAMS_MAX = 20 };
+enum { OB_PG_PARAMS_MAX = 24 };
 
 /* Element types of arrays: the server's oids, which never change. */
 enum {

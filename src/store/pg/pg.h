@@ -46,9 +46,18 @@
     X(hooks_limit, "relay") \
     X(erase_tenant, "operator") \
     X(list, "auditor") \
-    X(list_queued, "auditor") \
+    X(list_queue, "auditor") \
+    X(list_taken, "auditor") \
     X(list_dead, "auditor") \
+    X(list_failed, "auditor") \
     X(list_discarded, "auditor") \
+    X(list_edge, "auditor") \
+    X(list_edge_queue, "auditor") \
+    X(list_edge_taken, "auditor") \
+    X(list_edge_dead, "auditor") \
+    X(list_edge_failed, "auditor") \
+    X(list_edge_discarded, "auditor") \
+    X(log_depth, "auditor") \
     X(attempts, "auditor") \
     X(acts, "auditor") \
     X(explain, "auditor") \

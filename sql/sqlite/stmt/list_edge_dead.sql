@@ -1,0 +1,2 @@
+-- list_edge_dead: the number of the last of so many dead letters and discarded ones, the newest first. ?1 how many, ?2 below this number. Column: n; no row: there are fewer.
+SELECT n FROM outbox_dead WHERE n < ?2 ORDER BY n DESC LIMIT 1 OFFSET ?1 - 1

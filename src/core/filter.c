@@ -3,6 +3,7 @@
  * A text is read into terms (name, value, whether the value was quoted), and each term is given to the function of its kind. */
 #include "core/filter.h"
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/glob.h"
 #include "base/limits.h"
@@ -12,7 +13,6 @@
 #include "core/names.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 /* What is being read, for the functions of the kinds. */
@@ -78,10 +78,13 @@ static ob_code set_STATUS(struct term *term)
     ob_nearest_init(&near, term->value);
     for (int i = 0; i < OB_STATUS_COUNT; i++)
         ob_nearest_try(&near, ob_status_name((enum ob_status)i));
-    char why[160];
-    snprintf(why, sizeof why, "a status is pending, processing, delivered, dead or discarded%s%s%s",
-             near.best ? "; did you mean \"" : "", near.best ? near.best : "", near.best ? "\"?" : "");
-    return refuse(term, why);
+    struct ob_buf why = OB_BUF_INIT;
+    ob_buf_puts(&why, "a status is pending, processing, delivered, dead or discarded");
+    if (near.best)
+        ob_buf_printf(&why, "; did you mean \"%s\"?", near.best);
+    ob_code code = refuse(term, ob_buf_text(&why));
+    ob_buf_fini(&why);
+    return code;
 }
 
 static ob_code put(struct term *term)
@@ -241,7 +244,7 @@ static const struct known_term *find_term(const char *name, size_t len)
     return NULL;
 }
 
-static ob_code refuse_name(const char *text, size_t at, const char *name, struct outbox_error *err)
+static ob_code refuse_name(size_t at, const char *name, const char *value, struct outbox_error *err)
 {
     struct ob_nearest near;
     ob_nearest_init(&near, name);
@@ -249,12 +252,13 @@ static ob_code refuse_name(const char *text, size_t at, const char *name, struct
         ob_nearest_try(&near, known_terms[i].name);
     if (near.best)
         return ob_error_set(err, OUTBOX_INVALID,
-                            "filter, character %zu: \"%.80s\": there is no term \"%.40s\"; did you mean \"%s\"?", at,
-                            text, name, near.best);
-    return ob_error_set(err, OUTBOX_INVALID,
-                        "filter, character %zu: \"%.80s\": there is no term \"%.40s\"; the terms are status, topic, "
-                        "namespace, tenant, key, subject, recipient, correlation, code, error, attempts, age and id",
-                        at, text, name);
+                            "filter, character %zu: \"%.40s:%.40s\": there is no term \"%.40s\"; did you mean \"%s\"?",
+                            at, name, value, name, near.best);
+    return ob_error_set(
+        err, OUTBOX_INVALID,
+        "filter, character %zu: \"%.40s:%.40s\": there is no term \"%.40s\"; the terms are status, topic, "
+        "namespace, tenant, key, subject, recipient, correlation, code, error, attempts, age and id",
+        at, name, value, name);
 }
 
 static ob_code refuse_bare(const char *word, size_t at, struct outbox_error *err)
@@ -270,7 +274,7 @@ ob_code ob_filter_add(struct ob_filter *filter, const char *name, const char *va
 {
     const struct known_term *known = find_term(name, strlen(name));
     if (!known)
-        return refuse_name(name, 1, name, err);
+        return refuse_name(1, name, value, err);
     struct term term = {.known = known, .filter = filter, .now_us = now_us, .err = err};
     term.value = ob_arena_strdup(arena, value);
     return term.value ? known->set(&term) : ob_error_nomem(err);
@@ -336,9 +340,7 @@ static ob_code take_term(struct term *term, const char *all, const char **text, 
     room[len] = '\0';
     term->value = room + len + 1;
     if (!term->known) {
-        char shown[96];
-        snprintf(shown, sizeof shown, "%.40s:%.40s", room, term->value);
-        return refuse_name(shown, term->at, room, term->err);
+        return refuse_name(term->at, room, term->value, term->err);
     }
     if (!*term->value)
         return refuse(term, "the value is missing");

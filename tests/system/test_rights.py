@@ -13,7 +13,8 @@ import pytest
 from support import database
 from support.roles import GROUPS, attempt, login_name, people, refused
 
-VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts"}
+LISTING = {"log_depth"} | {"listing_" + part for part in ("message", "queue", "log", "window", "dead", "discarded")}  # what a list begins with
+VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts"} | LISTING
 SETTINGS = {"pause", "namespace", "lane", "relay", "tuning", "relays", "tunings"}
 RECORD = {"message", "queue", "attempt", "dead", "dedupe", "act", "hook", "hook_failure", "period", "log_window"}
 

@@ -250,6 +250,10 @@ def configure(witness, box, folder):
     box.cli("pause", "--topic", "plain", "--force")
     witness.run("doctor", "doctor", "--config", str(good), env=env, status=1)
     good.write_text("store: %s\nsinks: {out: {kind: 'null'}}\nroutes: [{sink: out}]\n" % box.url)
+    witness.run("doctor", "doctor", "--config", str(good), status=1)  # dead letters of this hour, sinks that fail
+    fresh = folder / "fresh.db"
+    witness.run("init", "init", "sqlite:%s" % fresh)
+    good.write_text("store: sqlite:%s\nsinks: {out: {kind: 'null'}}\nroutes: [{sink: out}]\n" % fresh)
     witness.run("doctor", "doctor", "--config", str(good))
 
 

@@ -15,7 +15,7 @@ from support.roles import GROUPS, attempt, login_name, people, refused
 
 LISTING = {"log_depth"} | {"listing_" + part for part in ("message", "queue", "log", "window", "dead", "discarded")}  # what a list begins with
 VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts"} | LISTING
-SETTINGS = {"pause", "namespace", "lane", "relay", "tuning", "relays", "tunings"}
+SETTINGS = {"pause", "pauses", "namespace", "lane", "relay", "tuning", "relays", "sinks", "tunings"}
 RECORD = {"message", "queue", "attempt", "dead", "dedupe", "act", "hook", "hook_failure", "period", "log_window"}
 
 MAY_READ = {
@@ -26,7 +26,8 @@ MAY_READ = {
     "tenant": VIEWS,
     "outsider": set(),
 }
-REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_out", "cluster_id"}
+EXPLAIN = {"explain", "explain_missing", "obstacles", "head_of", "relay_alive"}
+REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_out", "cluster_id", "topics"} | EXPLAIN
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
     "relay": {"claim", "take", "confirm_window", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class",
@@ -35,7 +36,7 @@ MAY_CALL = {
                  "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of",
                  "tune", "gauges", "rebase"} | REPORT,
     "auditor": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "gauges"} | REPORT,
-    "tenant": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "handed_out", "cluster_id"},
+    "tenant": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "handed_out", "cluster_id"} | EXPLAIN,
     "outsider": set(),
 }
 NO_SUCH_WRITE = ("55000", "428C9")  # a view that cannot be written to, by whomever

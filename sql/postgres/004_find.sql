@@ -10,8 +10,9 @@
 -- xmin they cannot be removed: every claim would read all of them. So a session remembers for each probe how far it
 -- got, and starts there. Late commits and expired leases are before the mark, and a new probe has no mark; a sweep from
 -- the beginning finds them. A busy session, one whose last claim was full and large, sweeps every 0.5 s, any other with
--- every claim; both sweep less often if sweeps would take more than a twentieth of the time. Marks are only hints, kept
--- in a session setting: if a pooled session changes its client, only a little speed is lost.
+-- every claim; both sweep less often if sweeps would take more than a twentieth of the time. Then a claim that finds nothing
+-- looks at what became due since the last sweep (fresh_probes). Marks are only hints, kept in a session setting: if a pooled
+-- session changes its client, only a little speed is lost.
 --
 -- Turns. A batch is filled by priority and age, except for two shares, so that a flood does not starve the rest:
 --   - A sixteenth is for the priorities below the highest that is due, in equal parts, the oldest of each. A claim for
@@ -117,6 +118,25 @@ begin
                     order by q.prio, q.shard, q.due limit 1) n
         )
         select coalesce(array_agg(row (null, prio, shard, low, null)::@schema@.mark order by prio desc, low), '{}') from p);
+end
+$$;
+
+-- Probes of what became due since the last sweep: a message that was woken or admitted may have a priority or shard that had none then.
+-- Cheap even where a sweep is not: it looks at each (priority, shard) once, from that time on.
+create function @schema@.fresh_probes(s @schema@.scope, wide boolean, v_since timestamptz, v_now timestamptz) returns @schema@.mark[]
+    language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    return array(select row (case when not wide then q.lane end, p.prio, h.shard, q.due, null)::@schema@.mark
+                   from generate_series(0, 9) p(prio)
+                  cross join generate_series(-1, 15) h(shard)
+                  cross join lateral (select q.lane, q.due from @schema@.queue q
+                                       where not q.parked and q.prio = p.prio and q.shard = h.shard and q.due between v_since and v_now
+                                         and (q.until is null or q.until <= v_now)
+                                       order by q.due limit 1) q
+                  where @schema@.allows(s, q.lane)
+                  order by p.prio desc, q.due);
 end
 $$;
 

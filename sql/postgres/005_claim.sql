@@ -451,6 +451,7 @@ declare
     v_marks @schema@.mark[];
     v_aside @schema@.mark[]; -- of lanes denied just now: where to go on when they are not any more
     v_calm @schema@.mark[];  -- of probes that had nothing when they were swept
+    v_fresh @schema@.mark[]; -- of what became due since the last sweep
     v_steps int;             -- rows that a wide probe may step over at once
     v_bounded boolean;       -- some probes did not look at all that is due
     v_walked_on boolean := false;
@@ -471,6 +472,7 @@ declare
     v_all tid[]; -- what could be taken
     v_left boolean := false; -- there is more than was taken
     v_sweep boolean;
+    v_sweeping boolean; -- in the next round
     v_policy record;
     v_parked int;
     v_extended boolean;
@@ -633,9 +635,10 @@ begin
             perform @schema@.bury_claimed(v_die, v_now);
         end if;
 
-        -- Everything locked was blocked or buried, or stepped over: look further. Nothing found from the marks on: sweep, where
-        -- that is not dear.
+        -- Everything locked was blocked or buried, or stepped over: look further. Nothing found from the marks on: sweep, or, where
+        -- that is dear, look at what is new.
         exit when cardinality(v_take) > 0;
+        v_sweeping := false;
         if v_count > 0 then
             if v_parked = 0 and cardinality(v_die) = 0 then
                 exit when cardinality(v_stuck) >= 1000;
@@ -644,12 +647,28 @@ begin
             v_width := least(v_width * 2, "limit");
         elsif v_bounded then
             v_steps := least(v_steps * 2, 10000);
+        elsif v_fresh is null and not v_sweep and tenant is null and v_memory.dear and not v_walked_on then
+            v_fresh := @schema@.fresh_probes(v_scope, v_wide, v_memory.swept_at, v_now);
+            if cardinality(v_fresh) = 0 then
+                exit when not v_memory.busy or v_wide;
+                v_sweeping := true;
+            else
+                v_memory.marks := array(
+                    select x.mark
+                      from (select f as mark, f.prio, f.low from unnest(v_fresh) f
+                            union all
+                            select m, m.prio, m.low from unnest(v_memory.marks) m
+                             where not exists (select from unnest(v_fresh) f
+                                                where f.prio = m.prio and f.shard = m.shard and f.lane is not distinct from m.lane)) x
+                     order by x.prio desc, x.low);
+            end if;
         else
             exit when v_sweep or tenant is not null or not v_memory.busy or v_walked_on
                 or v_wide and v_memory.dear;
+            v_sweeping := true;
         end if;
-        v_sweep := v_count = 0 and not v_bounded;
-        if clock_timestamp() > v_start + interval '0.2 s' then
+        v_sweep := v_sweeping;
+        if v_round > 4 and clock_timestamp() > v_start + interval '0.2 s' then -- not at once: a slow machine gets on, too
             v_left := true;
             exit;
         end if;

@@ -187,3 +187,19 @@ def test_a_full_batch_where_one_topic_has_nearly_all(db, tenant):
             rows = worker.execute("SELECT topic FROM outbox.claim('w', 100, '1 h', tenant => %s::uuid)", (tenant,)).fetchall()
             assert len(rows) == 100
             assert len({topic for topic, in rows}) == 10
+
+
+def test_what_was_woken_is_found_though_a_sweep_is_dear(db):
+    """N2 M9: settled rows that an old transaction keeps make looking from the beginning dear, so claims go on from where they were.
+    A message whose turn comes then is found at once, whatever its priority: no claim says that there is nothing."""
+    with db.connect() as old, db.connect(autocommit=True) as worker:
+        old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT 1")
+        worker.execute("SELECT count(*) FROM generate_series(1, 20000) n, LATERAL outbox.enqueue('t', '{}', priority => 9)")
+        ended = "SELECT count(*) FROM (SELECT array_agg(id) ids, array_agg(token) tokens FROM outbox.claim('w', %d, run => 1) HAVING count(*) > 0) c, LATERAL outbox.ack(c.ids, c.tokens)"
+        while worker.execute(ended % 5000).fetchone()[0]:
+            pass
+        for priority in range(9, 0, -1):
+            worker.execute("SELECT outbox.enqueue('t', '{}', key => 'k', priority => %s)", (priority,))
+        counts = [worker.execute(ended % 1).fetchone()[0] for _ in range(9)]
+    assert counts == [1] * 9

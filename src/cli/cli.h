@@ -106,7 +106,7 @@ void ob_by_text(struct ob_buf *buf, const char *actor, const char *reason, int64
 
 /* relays.c: the relays and their sinks, as they report themselves. */
 struct ob_relays;
-enum outbox_code ob_relays_read(struct ob_store *store, struct ob_relays **relays,
+enum outbox_code ob_relays_read(struct ob_store *store, struct ob_relays **out,
                                 struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_relays_free(struct ob_relays *relays);
 void ob_relays_say(struct ob_cli *cli, const struct ob_relays *relays);

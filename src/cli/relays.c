@@ -216,8 +216,9 @@ void ob_relays_say(struct ob_cli *cli, const struct ob_relays *relays)
     struct listing listing = {.cli = cli};
     size_t i;
     json_t *relay;
-    json_array_foreach (relays->rows, i, relay)
+    json_array_foreach (relays->rows, i, relay) {
         say_relay(cli, relay, i == 0);
+    }
     ob_relays_sinks(relays, count_sink, &listing);
     listing.all = listing.count <= SINKS_ALL;
     ob_relays_sinks(relays, say_sink, &listing);

@@ -39,10 +39,10 @@ declare
     v_id pg_catalog.text := pg_catalog.current_setting('outbox.cluster', true);
 begin
     if coalesce(v_id, '') operator(pg_catalog.=) '' then
-        select s.system_identifier into v_id from pg_catalog.pg_control_system() s;
+        select s.system_identifier::pg_catalog.text into v_id from pg_catalog.pg_control_system() s;
         v_id := pg_catalog.set_config('outbox.cluster', v_id, false);
     end if;
-    return v_id;
+    return v_id::bigint;
 end
 $$;
 

@@ -243,8 +243,6 @@ static void free_all(struct ob_generation *generation)
     ob_free(generation->store_heirs);
     ob_free(generation->taken);
     ob_free(generation->observers);
-    for (size_t i = 0; generation->told && i < generation->set.config->store_count; i++)
-        ob_free(generation->told[i].text);
     ob_free(generation->told);
     ob_free(generation->instances);
     ob_free(generation->store_loops);
@@ -270,6 +268,8 @@ void ob_generation_close(struct ob_generation *generation)
         ob_maintenance_dismiss(generation->maintenances[i]);
     for (size_t i = 0; generation->maintenances && i < config->store_count; i++)
         ob_maintenance_stop(generation->maintenances[i]);
+    for (size_t i = 0; generation->told && i < config->store_count; i++)
+        ob_free(generation->told[i].text);
     for (size_t i = 0; generation->store_loops && i < config->store_count; i++) {
         if (generation->observers && generation->observers[i])
             ob_observer_flush(generation->observers[i]);

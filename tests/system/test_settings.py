@@ -86,7 +86,7 @@ def test_what_others_call_is_fixed(db):
     loose = {name: FIXED - set(settings or []) for name, settings in rows if FIXED - set(settings or [])}
     assert loose.pop("enqueue") == loose.pop("enqueue_bytes") == FIXED, "test_enqueue_writes_the_same, test_planted_names.py"
     assert set(loose) == {"ack", "nack", "release", "doorbell_class", "doorbell_channel", "uuid_at", "ten_seconds_of", "handed_out",
-                          "like_of"}, "these depend on no setting"
+                          "like_of", "cluster_id"}, "these depend on no setting"
 
 
 EVERYTHING = ("key => 'k', tenant_id => '0a0b0c0d-1111-4222-8333-444444444444', dedupe_key => '0a0b0c0d-1111-4222-8333-444444444444/%d', "

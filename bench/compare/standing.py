@@ -87,13 +87,11 @@ def rounds(data, label):
 
 def enqueue(own):
     data = own.get("enqueue-bare")
-    found = rates_of(data, "cpu_us", *("%s, %s a statement" % (name, how) for name in ("bare", "enqueue", "enqueue, key")
-                                       for how in ("500", "one")))
-    for how, bar in (("500", 1.6), ("one", None)):
-        mine, bare = (found.get("%s, %s a statement" % (name, how)) for name in ("enqueue", "bare"))
-        yield Bar("enqueue ÷ function that only inserts the row, backend CPU, %s a statement" % how, bar, at_most=True,
-                  ours=per(mine, " µs"), beside=per(bare, " µs"), ratio=ratio(mine, bare),
-                  samples=rounds(data, "enqueue, %s a statement" % how))
+    medians = (data or {}).get("medians", {})
+    for how, text in (("transaction", "one a transaction"), ("statement", "100 in a transaction"), ("bulk", "500 in a statement")):
+        mine, bare = (medians.get("%s.%s_us" % (name, how)) for name in ("plain", "bare"))
+        yield Bar("enqueue ÷ function that only inserts the row, backend CPU, %s" % text, 1.6, at_most=True,
+                  ours=per(mine, " µs"), beside=per(bare, " µs"), ratio=ratio(mine, bare), samples=rounds(data, "plain"))
 
 
 def producer(results):

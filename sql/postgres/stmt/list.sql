@@ -4,7 +4,7 @@
 -- failure (a pattern), $10 part of its text, $11 status, $12 created before, $13 created since, $14 attempts at least, $15 attempts below,
 -- $16 and $17 first and last id, $18 below this id, $19 from this id on, $20 at most so many, $21 with payload.
 -- The other list_ files are the same for parts of the outbox; the first select has what is known there, to save reading the rest.
--- Columns: src/store/pg/read.c counts on this order. Takes no locks.
+-- Columns: src/store/pg/list.c counts on this order. Takes no locks.
 select m.id, m.status, m.namespace, m.topic, m.tenant_id::pg_catalog.text, m.key, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
        m.headers, m.content_type, m.locked_by, m.last_code, m.last_error, m.dead_reason,
        case when $21::pg_catalog.bool then m.payload end, case when $21::pg_catalog.bool then m.body end, m.seq, m.priority, m.attempts, m.spent,

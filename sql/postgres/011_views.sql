@@ -2,7 +2,7 @@
 -- operator, auditor or relay without it all rows, and everybody else nothing.
 --
 -- messages, queued, dead_letters, acts and outbox belong to the owner of the tables, whom row security shows just that (policy "views" of
--- 013_rights.sql). So they need no security barrier, which would keep ORDER BY and LIMIT out: a page of them costs what
+-- 019_rights.sql). So they need no security barrier, which would keep ORDER BY and LIMIT out: a page of them costs what
 -- its rows cost. The others carry the condition themselves, behind a barrier.
 
 -- The search_path is fixed, though it is not SECURITY DEFINER: the reader's could contain another pg_has_role.

@@ -133,7 +133,7 @@ def build_jobs(flavours):
 
 
 def check_jobs():
-    names = ["check-abi", "check-includes", "check-tree", "check-words"]
+    names = ["check-abi", "check-includes", "check-monitoring", "check-tree", "check-words"]
     jobs = [CommandJob("check/" + name[6:], [os.path.join(ROOT, "tools", name)]) for name in names]
     jobs.append(CommandJob("fuzz/seconds", [os.path.join(ROOT, "tools", "fuzz"), "--seconds", "3"]))
     jobs.append(CommandJob("check/docs", [os.path.join(ROOT, "tools", "gen-docs"), "--check"]))

@@ -68,7 +68,7 @@ create table @schema@.message (
     lane           bigint,
     seq            bigint,
     sid            bigint,      -- the key's stream; null: no order to keep
-    xid            xid8,        -- its transaction, where that is not ord
+    xid            xid8,        -- its transaction, where that is not ord, or there is no ord
     due            timestamptz, -- null: at once
     expires_at     timestamptz,
     tenant_id      uuid,
@@ -93,7 +93,7 @@ create table @schema@.message (
 create index message_tenant on @schema@.message (tenant_id, id) where tenant_id is not null;
 create index message_subject on @schema@.message (subject, id) where subject is not null;
 create index message_log on @schema@.message (shard, ord, pos) where shard is not null;
-create index message_late on @schema@.message (shard, xid) where xid is not null; -- nearly always empty
+create index message_late on @schema@.message (shard, xid) where xid is not null; -- of the log nearly none; and what began in the queue
 create sequence @schema@.pos;
 -- For rows that no partition covers: a producer must never fail because purge did not run.
 create table @schema@.message_default partition of @schema@.message default;

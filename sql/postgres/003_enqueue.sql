@@ -488,7 +488,7 @@ begin
         priority, max_attempts, namespace, topic, key, dedupe_key, subject, recipient, correlation_id, content_type, headers,
         payload, body, encoding)
     values (v_id, v_now, v_ord, case when v_ord is not null then nextval('@schema@.pos') end, l.id, v_seq, v_sid,
-        case when v_ord <> v_xid then v_xid end, p_deliver_after, p_expires_at, v_tenant, v_bytes,
+        case when v_ord is distinct from v_xid then v_xid end, p_deliver_after, p_expires_at, v_tenant, v_bytes,
         case when v_ord is not null then coalesce(v_sid % 8, -1) end, p_priority, p_max_attempts, p_namespace, p_topic, p_key,
         p_dedupe_key, p_subject, p_recipient, p_correlation_id, p_content_type, p_headers, p_payload, p_body, p_encoding);
     if v_ord is null then
@@ -813,7 +813,7 @@ begin
             priority, max_attempts, namespace, topic, key, dedupe_key, subject, recipient, correlation_id, content_type,
             headers, payload, body, encoding)
         select i.id, v_now, v_ords[i.ord], case when v_ords[i.ord] is not null then nextval('@schema@.pos') end, i.lane,
-               v_seqs[i.ord], v_sids[i.ord], case when v_ords[i.ord] <> v_xid then v_xid end, i.deliver_after, i.expires_at,
+               v_seqs[i.ord], v_sids[i.ord], case when v_ords[i.ord] is distinct from v_xid then v_xid end, i.deliver_after, i.expires_at,
                i.tenant_id, v_bytes[i.ord], case when v_ords[i.ord] is not null then coalesce(v_sids[i.ord] % 8, -1) end,
                i.priority, i.max_attempts, i.namespace, i.topic, i.key, i.dedupe_key, i.subject, i.recipient,
                i.correlation_id, i.content_type, i.headers, i.payload, i.body, i.encoding

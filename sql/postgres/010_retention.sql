@@ -718,8 +718,9 @@ begin
       where q.id = any (v_ids) and q.parked
         and not exists (select from @schema@.queue p where p.sid = q.sid and p.seq = q.seq - 1);
     -- An attempt that shares a row is found by its message: now it gets a row of its own.
-    insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id, worker, code, error, reference)
-    select a.* from @schema@.attempt_shared a where a.message_id = any (v_ids);
+    insert into @schema@.attempt (message_id, attempt_no, outcome, spent, latency, claimed_at, completed_at, tenant_id, worker, code, error, reference,
+        xid)
+    select a.*, null::xid8 from @schema@.attempt_shared a where a.message_id = any (v_ids);
     delete from @schema@.message m where m.id = any (v_ids);
     delete from @schema@.message_kept m where m.id = any (v_ids);
     delete from @schema@.archived m where m.id = any (v_ids);

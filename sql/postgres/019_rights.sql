@@ -42,6 +42,8 @@ as $$
         ('relation', 'messages queued attempts dead_letters acts log_depth', 'relay operator auditor tenant', 'SELECT'),
         ('relation', 'listing_message listing_queue listing_log listing_window listing_dead listing_discarded',
             'relay operator auditor tenant', 'SELECT'),
+        ('relation', 'tail_message tail_facts tail_attempt tail_dead tail_act', 'relay operator auditor tenant', 'SELECT'),
+        ('function', 'xid_at', 'relay operator auditor tenant', 'EXECUTE'),
         ('relation', 'status outbox pause pauses namespace lane relay tuning relays sinks tunings migration', 'relay operator auditor',
             'SELECT'),
         ('relation', 'message queue attempt dead dedupe act hook hook_failure period log_window', 'operator auditor', 'SELECT'),
@@ -56,7 +58,8 @@ create function @schema@.wanted_owner(kind text, name text) returns text
 as $$
     select case when kind in ('schema', 'table', 'sequence') then 'owner'
                 when kind = 'view' and name in ('messages', 'queued', 'dead_letters', 'acts', 'outbox', 'attempt_single', 'attempt_shared', 'attempt_stored', 'log_head',
-                    'log_waiting', 'log_sample', 'log_taken', 'log_depth', 'listing_message', 'listing_queue', 'listing_log', 'listing_window', 'listing_dead', 'listing_discarded') then 'owner' -- 011_views.sql
+                    'log_waiting', 'log_sample', 'log_taken', 'log_depth', 'listing_message', 'listing_queue', 'listing_log', 'listing_window', 'listing_dead', 'listing_discarded',
+                    'tail_message', 'tail_facts', 'tail_attempt', 'tail_dead', 'tail_act') then 'owner' -- 011_views.sql
                 when kind <> 'function' then 'api'
                 when name in ('make_period', 'strip_rights', 'purge', 'purge_create', 'purge_empty', 'purge_drop', 'purge_rest',
                     'patiently', 'renew_defaults', 'drop_aside', 'erase_tenant') then 'owner'

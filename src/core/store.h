@@ -11,6 +11,7 @@
 
 struct outbox_batch;
 struct ob_store;
+struct ob_tail;
 
 enum ob_status { OB_PENDING, OB_PROCESSING, OB_STATUS_DELIVERED, OB_DEAD, OB_DISCARDED, OB_STATUS_COUNT };
 
@@ -45,6 +46,23 @@ struct ob_attempt_row {
 struct ob_act_row {
     int64_t at_us;
     const char *actor, *action, *reason, *message_id, *detail;
+};
+
+/* Something that happened to a message, or an act of an operator. Texts are borrowed; NULL where there is none. */
+enum ob_transition { OB_TRANSITION_ENQUEUED, OB_TRANSITION_ATTEMPT, OB_TRANSITION_DEAD, OB_TRANSITION_ACT };
+struct ob_transition_row {
+    enum ob_transition kind;
+    int64_t at_us;
+    bool has_id; /* an act may be of no message */
+    struct outbox_uuid id;
+    const char *name_space, *topic, *tenant_id, *key, *subject, *recipient,
+        *correlation_id; /* NULL also if it is gone */
+    int64_t created_at_us;
+    int attempt; /* of an attempt its number, of a dead letter how many there were */
+    enum outbox_outcome outcome;
+    const char *worker, *code, *error, *reference;
+    int64_t latency_us;                           /* -1: not measured */
+    const char *actor, *action, *reason, *detail; /* reason: of a dead letter too */
 };
 
 struct ob_status_row {
@@ -143,6 +161,7 @@ struct ob_actor {
 typedef bool ob_message_fn(void *ctx, const struct ob_message_row *row); /* false stops */
 typedef bool ob_attempt_fn(void *ctx, const struct ob_attempt_row *row);
 typedef bool ob_act_fn(void *ctx, const struct ob_act_row *row);
+typedef void ob_transition_fn(void *ctx, const struct ob_transition_row *row);
 typedef bool ob_status_fn(void *ctx, const struct ob_status_row *row);
 /* Why a message is not delivered yet: the first row says it, further rows what else is in the way. */
 struct ob_explain_row {
@@ -216,6 +235,12 @@ struct ob_store_ops {
                         struct outbox_error *);
     ob_code (*acts)(struct ob_store *, const struct outbox_uuid *id_or_null, ob_act_fn *, void *ctx,
                     struct outbox_error *);
+    /* What happens from now on, or from a time of the past on: the place of a reader, see core/tail.h. The caller frees it. */
+    ob_code (*tail_begin)(struct ob_store *, int64_t since_us, struct ob_tail **, struct outbox_error *);
+    /* What the filter selects of what happened since the last call, each once; filter NULL: all. *more: there is more to tell now.
+     * Costs what happened, not what is stored. After an error the same place can be used again; something may be told twice then. */
+    ob_code (*tail)(struct ob_store *, struct ob_tail *, const struct ob_filter *, ob_transition_fn *, void *ctx,
+                    bool *more, struct outbox_error *);
     /* There is always a row: also for an id that no message has. */
     ob_code (*explain)(struct ob_store *, const struct outbox_uuid *id, ob_explain_fn *, void *ctx,
                        struct outbox_error *);

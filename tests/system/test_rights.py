@@ -14,7 +14,8 @@ from support import database
 from support.roles import GROUPS, attempt, login_name, people, refused
 
 LISTING = {"log_depth"} | {"listing_" + part for part in ("message", "queue", "log", "window", "dead", "discarded")}  # what a list begins with
-VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts"} | LISTING
+TAIL = {"tail_" + part for part in ("message", "facts", "attempt", "dead", "act")}  # what happens
+VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts"} | LISTING | TAIL
 SETTINGS = {"pause", "pauses", "namespace", "lane", "relay", "tuning", "relays", "sinks", "tunings"}
 RECORD = {"message", "queue", "attempt", "dead", "dedupe", "act", "hook", "hook_failure", "period", "log_window"}
 
@@ -31,12 +32,12 @@ REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
     "relay": {"claim", "take", "confirm_window", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class",
-              "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "beat", "gauges"} | REPORT,
+              "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at", "beat", "gauges"} | REPORT,
     "operator": {"retry", "discard", "pause", "resume", "configure", "assign_doorbell", "purge", "erase_tenant",
-                 "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of",
+                 "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at",
                  "tune", "gauges", "rebase"} | REPORT,
-    "auditor": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "gauges"} | REPORT,
-    "tenant": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "handed_out", "cluster_id"} | EXPLAIN,
+    "auditor": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at", "gauges"} | REPORT,
+    "tenant": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at", "handed_out", "cluster_id"} | EXPLAIN,
     "outsider": set(),
 }
 NO_SUCH_WRITE = ("55000", "428C9")  # a view that cannot be written to, by whomever

@@ -93,7 +93,7 @@ EVERYTHING = ("key => 'k', tenant_id => '0a0b0c0d-1111-4222-8333-444444444444', 
               "namespace => 'n', subject => 's', recipient => 'r', headers => '{\"a\": \"\u00fc\"}', priority => 7, "
               "deliver_after => '2030-02-03 04:05:06.789+00', expires_at => '2101-03-02 01:00:00+00', max_attempts => 3, "
               "correlation_id => 'c'")
-WRITTEN = ("SELECT to_jsonb(m) - '{id,created_at,dedupe_key,seq}'::text[], to_jsonb(q) - '{id,seq,sid,shard}'::text[], q.shard = q.sid % 16, "
+WRITTEN = ("SELECT to_jsonb(m) - '{id,created_at,dedupe_key,seq,xid}'::text[], to_jsonb(q) - '{id,seq,sid,shard}'::text[], q.shard = q.sid % 16, "
            "md5(d.digest::text) <> '' FROM outbox.message m JOIN outbox.queue q USING (id) JOIN outbox.dedupe d USING (id) ORDER BY m.seq")
 
 

@@ -60,6 +60,12 @@
     X(log_depth, "auditor") \
     X(attempts, "auditor") \
     X(acts, "auditor") \
+    X(tail_begin, "auditor") \
+    X(tail_log, "auditor") \
+    X(tail_queue, "auditor") \
+    X(tail_attempts, "auditor") \
+    X(tail_dead, "auditor") \
+    X(tail_acts, "auditor") \
     X(explain, "auditor") \
     X(prefix, "auditor") \
     X(status, "auditor") \
@@ -209,6 +215,9 @@ ob_code ob_pg_explain(struct ob_store *, const struct outbox_uuid *, ob_explain_
 ob_code ob_pg_ids_between(struct ob_store *, const struct outbox_uuid *, const struct outbox_uuid *, ob_id_fn *, void *,
                           struct outbox_error *);
 ob_code ob_pg_acts(struct ob_store *, const struct outbox_uuid *, ob_act_fn *, void *, struct outbox_error *);
+ob_code ob_pg_tail_begin(struct ob_store *, int64_t, struct ob_tail **, struct outbox_error *);
+ob_code ob_pg_tail(struct ob_store *, struct ob_tail *, const struct ob_filter *, ob_transition_fn *, void *, bool *,
+                   struct outbox_error *);
 ob_code ob_pg_status(struct ob_store *, ob_status_fn *, void *, struct outbox_error *);
 ob_code ob_pg_tune(struct ob_store *, const char *, const char *, const struct ob_actor *, struct outbox_error *);
 ob_code ob_pg_beat(struct ob_store *, const struct ob_beat *, bool *, struct outbox_error *);

@@ -364,6 +364,9 @@ ob_code ob_sqlite_explain(struct ob_store *, const struct outbox_uuid *, ob_expl
 ob_code ob_sqlite_ids_between(struct ob_store *, const struct outbox_uuid *, const struct outbox_uuid *, ob_id_fn *,
                               void *, struct outbox_error *);
 ob_code ob_sqlite_acts(struct ob_store *, const struct outbox_uuid *, ob_act_fn *, void *, struct outbox_error *);
+ob_code ob_sqlite_tail_begin(struct ob_store *, int64_t, struct ob_tail **, struct outbox_error *);
+ob_code ob_sqlite_tail(struct ob_store *, struct ob_tail *, const struct ob_filter *, ob_transition_fn *, void *,
+                       bool *, struct outbox_error *);
 ob_code ob_sqlite_status(struct ob_store *, ob_status_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_tune(struct ob_store *, const char *, const char *, const struct ob_actor *, struct outbox_error *);
 ob_code ob_sqlite_beat(struct ob_store *, const struct ob_beat *, bool *, struct outbox_error *);

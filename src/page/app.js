@@ -61,11 +61,14 @@ async function show(keepFocus) {
   const control = new AbortController(), body = h('div.screen', {});
   current = { place, refresh: null, leave: () => control.abort() };
   const mine = current;
+  main.dataset.at = location.hash;
+  main.setAttribute('aria-busy', 'true');
   fill(main, h('h1', {}, screen.title), body);
   if (!keepFocus) { main.focus({ preventScroll: true }); window.scrollTo(0, 0); }
   await guarded(body, async () => {
     mine.refresh = (await screen.show({ ...place, body, main, signal: control.signal, guarded: (work) => guarded(body, work) })) || null;
   });
+  if (mine === current) main.removeAttribute('aria-busy');
 }
 
 /* Runs something that asks the relay; what goes wrong is shown where the screen is. */

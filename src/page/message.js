@@ -1,9 +1,8 @@
 // message.js - one message: why it is where it is, what it says, what was tried, what is around it, what can be done.
 
-import { h, fill, num, ms, when, exactly, panel, table, empty, badge, link, code, copyButton, uid } from './dom.js';
-import { get, getText, parse, parseExactly } from './client.js';
+import { h, fill, num, ms, when, exactly, panel, table, empty, badge, link, code, copy, copyButton, uid } from './dom.js';
+import { get, getText, parse, parseExactly, session } from './client.js';
 import { ACTS, ACTS_OF, askAct, actButton, copyAsButton, curlGet, readOnlyNote } from './acts.js';
-import { session } from './client.js';
 import { term } from './filter.js';
 import { messageColumns, messageRow, messagesAt } from './messages.js';
 
@@ -63,7 +62,7 @@ function payload(message, exact) {
     shown.textContent = ways[name];
     tabs.forEach((tab) => tab.setAttribute('aria-pressed', String(tab === event.currentTarget)));
   } }, name));
-  return h('div', {}, h('div.acts', {}, tabs, copyButton(ways[names[0]], 'Copy the payload')),
+  return h('div', {}, h('div.acts', {}, tabs, h('button.small', { type: 'button', onclick: () => copy(shown.textContent) }, 'Copy')),
     message.payload_fault && h('p.note', {}, message.payload_fault), shown);
 }
 

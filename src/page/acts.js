@@ -58,7 +58,7 @@ export function copyAs(ways) {
 export const copyAsButton = (ways) => h('button.small', { type: 'button', onclick: () => copyAs(ways()) }, 'Copy as …');
 
 function actAsCli(act, target, fields) {
-  const which = target.ids ? target.ids.join(' ') : target.fingerprint ? `--group ${target.fingerprint}` : asCli(target.filter || '');
+  const which = target.ids ? target.ids.join(' ') : asCli(target.filter || '');
   const parts = [`outbox ${act}`, which];
   if (act === 'move' && fields.topic) parts.push(`--to ${shellQuote(fields.topic)}`);
   if (fields.rate) parts.push(`--rate ${fields.rate}/s`);
@@ -73,15 +73,14 @@ export const sampleTable = (rows) => table('A sample of the messages', [
   ['id', (row) => link(`#/message/${row.id}`, code(shortId(row.id)))], ['status', (row) => badge(row.status)], ['topic', (row) => row.topic],
   ['last error', (row) => [row.last_code, row.last_error].filter(Boolean).join(': ') || '–', 'clip']], rows);
 
-const about = (found) => `${found.exact ? '' : 'about '}${plural(found.count, 'message')}`;
+export const howMany = (found) => `${found.exact ? '' : 'at least '}${plural(found.count, 'message')}`;
 
 function describe(target) {
   if (target.ids) return target.ids.length === 1 ? ['message ', code(target.ids[0])] : [plural(target.ids.length, 'chosen message')];
-  if (target.fingerprint) return ['all messages of the error group ', code(target.label || String(target.fingerprint))];
   return ['all messages that match ', code(target.filter || 'everything')];
 }
 
-/* target: {ids} or {filter} or {fingerprint, label}. ondone(job) when it has ended. */
+/* target: {ids} or {filter}. ondone(job) when it has ended. */
 export function askAct(act, target, ondone) {
   const { label, what, danger } = ACTS[act];
   const single = target.ids && target.ids.length === 1;
@@ -92,7 +91,7 @@ export function askAct(act, target, ondone) {
   const values = () => Object.fromEntries(new FormData(form));
   const body = (more) => {
     const { reason, rate, limit, topic } = values();
-    const which = target.ids ? { ids: target.ids } : target.fingerprint ? { fingerprint: target.fingerprint } : { filter: target.filter || '' };
+    const which = target.ids ? { ids: target.ids } : { filter: target.filter || '' };
     return { act, ...which, ...(topic ? { topic } : {}), ...(reason ? { reason } : {}), ...(rate ? { rate: Number(rate) } : {}),
       ...(limit ? { limit: Number(limit) } : {}), ...more };
   };
@@ -125,9 +124,9 @@ async function preview(body, label, count, confirm) {
   if (body.act === 'move') body.topic = body.topic || '-';
   try {
     const found = await post('acts', body);
-    fill(count, h('p', {}, h('b', {}, about(found)), found.count ? ', for example:' : '. Nothing to do.'),
+    fill(count, h('p', {}, h('b', {}, howMany(found)), found.count ? ', for example:' : '. Nothing to do.'),
       found.sample && found.sample.length ? sampleTable(found.sample) : null);
-    confirm.textContent = `${label} ${about(found)}`;
+    confirm.textContent = `${label} ${howMany(found)}`;
     confirm.disabled = found.count === 0;
   } catch (problem) {
     showProblem(count, problem);

@@ -17,12 +17,16 @@ import * as tokens from './tokens.js';
 const SCREENS = { overview, messages, message, failures, keys, sinks, jobs, tokens };
 const MENU = ['overview', 'messages', 'failures', 'keys', 'sinks', 'jobs', 'tokens'];
 
+/* A tenant's token reaches that tenant's messages, and nothing that all tenants share. */
+const SHARED = ['overview', 'sinks', 'tokens'];
+const menu = () => MENU.filter((name) => (session.me.tenant ? !SHARED.includes(name) : name !== 'tokens' || may('admin')));
+
 /* ---- the address: #/messages?filter=status%3Adead, #/message/ID ---- */
 
 function route() {
   const [path, search] = location.hash.replace(/^#\/?/, '').split('?');
   const [name, ...rest] = path.split('/');
-  return { name: SCREENS[name] ? name : 'overview', rest: rest.map(decodeURIComponent), params: new URLSearchParams(search || '') };
+  return { name: SCREENS[name] ? name : menu()[0], rest: rest.map(decodeURIComponent), params: new URLSearchParams(search || '') };
 }
 
 /* ---- the shell ---- */
@@ -32,7 +36,7 @@ let current = null;
 
 function shell() {
   const { me } = session;
-  const menu = MENU.filter((name) => name !== 'tokens' || may('admin')).map((name, index) =>
+  const links = menu().map((name, index) =>
     h('a', { href: `#/${name}`, 'data-screen': name, title: `Key: ${index + 1}` }, SCREENS[name].title));
   const stores = (me.stores || []).length > 1 && h('label.store', {}, 'Store ', h('select', { onchange: (event) => {
     session.store = event.target.value;
@@ -40,8 +44,8 @@ function shell() {
     show(true);
   } }, me.stores.map((name) => h('option', { value: name, selected: name === (session.store || me.store.name) }, name))));
   return [h('header.top', {},
-    h('a.brand', { href: '#/overview' }, h('img', { src: 'icon.svg', alt: '', width: 22, height: 22 }), 'Outbox'),
-    h('nav', { 'aria-label': 'Screens' }, menu),
+    h('a.brand', { href: `#/${menu()[0]}` }, h('img', { src: 'icon.svg', alt: '', width: 22, height: 22 }), 'Outbox'),
+    h('nav', { 'aria-label': 'Screens' }, links),
     h('div.who', {}, live.indicator, stores,
       h('span.me', { title: `${me.tenant ? `tenant ${me.tenant}, ` : ''}version ${me.version}` }, badge(me.role, `${me.name} · ${me.role}`)),
       h('button.plain', { type: 'button', onclick: switchTheme, 'aria-label': 'Switch between dark and light' }, '◑'),
@@ -111,8 +115,8 @@ function logout() {
   login();
 }
 
+/* Without a token too: `outbox dev` needs none. */
 async function start() {
-  if (!token()) return login();
   const app = document.getElementById('app');
   try {
     session.me = await get('me');

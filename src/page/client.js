@@ -56,7 +56,10 @@ export const query = (params) => {
 export const address = (path, params) =>
   `api/v1/${path}${query({ ...params, store: session.store })}`;
 
-async function request(method, path, { params, body, signal, accept } = {}) {
+const RETRIES = 3;
+
+/* One request. A relay that is busy says when to ask again: a question is repeated then, an act never. */
+async function request(method, path, { params, body, signal, accept } = {}, tries = 0) {
   const headers = { Accept: accept || 'application/json' };
   if (token()) headers.Authorization = `Bearer ${token()}`;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
@@ -69,6 +72,10 @@ async function request(method, path, { params, body, signal, accept } = {}) {
     throw new Problem(0, { title: 'The relay does not answer.', next: 'Is it running, and is this address still right?' });
   }
   if (answer.ok) return answer;
+  if (answer.status === 503 && method === 'GET' && tries < RETRIES) {
+    await new Promise((resolve) => { setTimeout(resolve, Math.min(5, Number(answer.headers.get('Retry-After')) || 1) * 1000); });
+    return request(method, path, { params, body, signal, accept }, tries + 1);
+  }
   let problem = {};
   try { problem = await answer.json(); } catch { /* no JSON: the status says it */ }
   throw new Problem(answer.status, problem);

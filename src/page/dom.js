@@ -41,6 +41,17 @@ export function fill(node, ...children) {
   return node;
 }
 
+/* The same for what is drawn again by itself: focus and opened details stay where they are, and what is being selected stays as it is. */
+export function refill(node, ...children) {
+  const selection = getSelection();
+  if (selection && !selection.isCollapsed && node.contains(selection.anchorNode)) return;
+  const all = () => [...node.querySelectorAll('a, button, input, summary, [tabindex]')], details = () => [...node.querySelectorAll('details')];
+  const at = all().indexOf(document.activeElement), opened = details().map((one) => one.open);
+  fill(node, ...children);
+  details().forEach((one, index) => { one.open = Boolean(opened[index]); });
+  if (at >= 0 && all()[at]) all()[at].focus({ preventScroll: true });
+}
+
 let unique = 0;
 export const uid = (prefix) => `${prefix}-${++unique}`;
 

@@ -2,29 +2,20 @@
 
 import { h, fill, num, short, when, empty, badge, link, panel } from './dom.js';
 import { get } from './client.js';
-import { TERMS } from './terms.js';
 import { askAct, actButton, readOnlyNote, copyAsButton, curlGet } from './acts.js';
-import { term } from './filter.js';
 import { messagesAt } from './messages.js';
 
 export const title = 'Failures';
 
-/* The messages of a group: by its fingerprint where filters know that, else by its code. */
-function filterOf(group) {
-  const name = ['group', 'fingerprint'].find((word) => TERMS.some((row) => row.name === word));
-  if (name) return `${name}:${group.fingerprint}`;
-  return group.code ? term('code', group.code) : `error:~${term('', group.sample.slice(0, 40)).slice(1)}`;
-}
-
 function card(group, again) {
-  const target = { fingerprint: String(group.fingerprint), label: [group.code, group.sample].filter(Boolean).join(': ').slice(0, 80) };
-  return h('li.group', {}, h('div.figure', {}, h('b', {}, short(group.count)), h('small', {}, 'failures')), h('div', {},
+  const filter = `group:${group.fingerprint}`;
+  return h('li.group', {}, h('div.figure', {}, h('b', {}, group.estimated && '≥ ', short(group.count)), h('small', {}, group.count === 1 ? 'message' : 'messages')), h('div', {},
     h('h3', {}, group.code && h('code', {}, group.code), ' ', group.sample),
     h('p', {}, group.dead ? badge('dead', `${num(group.dead)} dead`) : null, ' ', group.retrying ? badge('retry', `${num(group.retrying)} retrying`) : null,
-      h('small', {}, ' first ', when(group.first_seen), ', last ', when(group.last_seen), (group.sinks || []).length > 0 && ` · sinks ${group.sinks.join(', ')}`,
-        (group.topics || []).length > 0 && ` · topics ${group.topics.slice(0, 5).join(', ')}${group.topics.length > 5 ? ' …' : ''}`)),
-    h('div.acts', {}, link(messagesAt(filterOf(group)), 'Messages'), actButton('operator', 'Retry …', () => askAct('retry', target, again)),
-      actButton('operator', 'Discard …', () => askAct('discard', target, again), 'danger'))));
+      h('small', {}, ' first ', when(group.first_seen), ', last ', when(group.last_seen), group.sinks.length > 0 && ` · sinks ${group.sinks.join(', ')}`,
+        group.topics.length > 0 && ` · topics ${group.topics.slice(0, 5).join(', ')}${group.topics.length > 5 ? ' …' : ''}`)),
+    h('div.acts', {}, link(messagesAt(filter), 'Messages'), actButton('operator', 'Retry …', () => askAct('retry', { filter }, again)),
+      actButton('operator', 'Discard …', () => askAct('discard', { filter: `status:dead ${filter}` }, again), 'danger'))));
 }
 
 export async function show({ body, signal, guarded }) {
@@ -34,7 +25,7 @@ export async function show({ body, signal, guarded }) {
     fill(list, groups.length ? h('ul.groups', {}, groups.map((group) => card(group, () => guarded(load)))) : empty('Nothing fails: no dead letters, no retries.'));
   };
   await load();
-  fill(body, readOnlyNote(), panel('Error groups, most failures first', list),
-    h('p', {}, copyAsButton(() => [['Command line', 'outbox list status:dead'], ['curl', curlGet('groups')]])));
+  fill(body, readOnlyNote(), panel('Error groups, most messages first', list),
+    h('p', {}, copyAsButton(() => [['Command line', 'outbox errors'], ['curl', curlGet('groups')]])));
   return load;
 }

@@ -1,6 +1,6 @@
 // jobs.js - bulk acts: begin one, watch and cancel those under way; and the record of what operators did.
 
-import { h, fill, when, panel, table, empty, badge, link, shortId } from './dom.js';
+import { h, fill, refill, when, panel, table, empty, badge, link, shortId } from './dom.js';
 import { get } from './client.js';
 import { ACTS, askAct, actButton, readOnlyNote, jobText, jobProgress, cancelJob, copyAsButton, curlGet } from './acts.js';
 import { filterBox } from './filter.js';
@@ -32,11 +32,11 @@ export async function show({ body, signal, guarded }) {
   const loadJobs = async () => {
     last = Date.now();
     const { jobs } = await get('jobs', {}, signal);
-    fill(running, jobTable(jobs, load));
+    refill(running, jobTable(jobs, load));
   };
   const load = async () => {
     await loadJobs();
-    fill(record, actTable((await get('acts', {}, signal)).acts));
+    refill(record, actTable((await get('acts', {}, signal)).acts));
   };
   await load();
   fill(body, readOnlyNote(), panel('Begin', h('p.note', {}, 'Shows how many and which messages before anything is done.'), begin(() => guarded(load))), panel('Jobs', running),

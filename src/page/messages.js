@@ -1,9 +1,9 @@
 // messages.js - the list: a filter, a page of what it finds, and acts on all of it or on the chosen ones.
 
-import { h, fill, num, plural, when, table, empty, badge, link, shortId } from './dom.js';
+import { h, fill, num, when, table, empty, badge, link, shortId } from './dom.js';
 import { get } from './client.js';
 import { filterBox } from './filter.js';
-import { ACTS, askAct, actButton, copyAsButton, listWays, showProblem, readOnlyNote } from './acts.js';
+import { ACTS, askAct, actButton, copyAsButton, listWays, howMany, showProblem, readOnlyNote } from './acts.js';
 
 export const title = 'Messages';
 
@@ -35,7 +35,7 @@ async function showCount(node, filter, signal) {
   fill(node, 'counting …');
   try {
     const found = await get('count', { filter }, signal);
-    fill(node, found.exact ? plural(found.count, 'message') : `about ${plural(found.count, 'message')}`);
+    fill(node, howMany(found));
   } catch (problem) {
     if (problem.name !== 'AbortError') fill(node, '');
   }

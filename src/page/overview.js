@@ -1,6 +1,6 @@
 // overview.js - the first screen: what is wrong, then how much flows, then the parts.
 
-import { h, fill, num, short, span, ms, when, lasting, clock, panel, table, empty, badge, link, shortId } from './dom.js';
+import { h, fill, refill, num, short, span, ms, when, lasting, clock, panel, table, empty, badge, link, shortId } from './dom.js';
 import { get } from './client.js';
 import { chart } from './chart.js';
 import { live } from './live.js';
@@ -96,22 +96,21 @@ export async function show({ body, signal, guarded }) {
   const feed = h('ol.feed', {});
   let status = null, now = null, series = { points: [] }, asked = 0, askedSeries = 0;
 
-  const drawTiles = () => fill(parts.tiles, tiles(status, now, series.points.at(-1)));
+  const drawTiles = () => refill(parts.tiles, tiles(status, now, series.points.at(-1)));
   const load = async () => {
     asked = Date.now();
     status = await get('status', {}, signal);
     if (Date.now() - askedSeries > SERIES) {
       askedSeries = Date.now();
       try { series = await get('series', { minutes: 60 }, signal); } catch (problem) { if (problem.name === 'AbortError' || problem.status === 401) throw problem; }
-      fill(parts.charts, charts(series));
+      refill(parts.charts, charts(series));
     }
     drawTiles();
-    fill(parts.verdict, verdict(status));
-    if (body.contains(document.activeElement) && parts.topics.contains(document.activeElement)) return;
-    fill(parts.sinks, sinkTable(status, load));
-    fill(parts.topics, topics(status, load));
-    fill(parts.pauses, pauseTable(status, load), tuningTable(status, load));
-    fill(parts.relays, relayTable(status.relays));
+    refill(parts.verdict, verdict(status));
+    refill(parts.sinks, sinkTable(status, load));
+    refill(parts.topics, topics(status, load));
+    refill(parts.pauses, pauseTable(status, load), tuningTable(status, load));
+    refill(parts.relays, relayTable(status.relays));
   };
   await load();
   fill(body, parts.verdict, parts.tiles, panel('The last hour', parts.charts), panel('Sinks', parts.sinks), panel('Topics', parts.topics),

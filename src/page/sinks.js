@@ -1,6 +1,6 @@
 // sinks.js - where messages go: breaker, errors, limits; pause, resume and tune. The overview shows the same tables.
 
-import { h, fill, num, short, when, lasting, panel, table, empty, badge, toast } from './dom.js';
+import { h, fill, refill, num, short, when, lasting, panel, table, empty, badge, toast } from './dom.js';
 import { get, post } from './client.js';
 import { actButton, askForm, readOnlyNote, copyAsButton, curlGet } from './acts.js';
 import { scopeOf } from './trouble.js';
@@ -112,9 +112,9 @@ export async function show({ body, signal, guarded }) {
   const load = async () => {
     asked = Date.now();
     const status = await get('status', {}, signal);
-    fill(parts[0], sinkTable(status, load));
-    fill(parts[1], pauseTable(status, load));
-    fill(parts[2], tuningTable(status, load));
+    refill(parts[0], sinkTable(status, load));
+    refill(parts[1], pauseTable(status, load));
+    refill(parts[2], tuningTable(status, load));
   };
   await load();
   fill(body, readOnlyNote(), panel('Sinks of the relays that are alive', parts[0]),
@@ -122,7 +122,7 @@ export async function show({ body, signal, guarded }) {
     panel('Tuning', parts[2], actButton('operator', 'Tune a setting …', () => tuneAny(load))),
     h('p', {}, copyAsButton(() => [['Command line', 'outbox status'], ['curl', curlGet('status')]])));
   live.listen((name) => {
-    if (name !== 'message' && Date.now() - asked > 5000 && !body.querySelector(':focus')) guarded(load);
+    if (name !== 'message' && Date.now() - asked > 5000) guarded(load);
   }, signal);
   return load;
 }

@@ -29,10 +29,10 @@ export async function show({ body, signal }) {
   if (!may('admin')) return fill(body, readOnlyNote('admin')) && null;
   const list = h('div', {});
   const load = async () => {
-    const answer = await get('tokens', {}, signal), rows = answer.tokens || answer;
-    fill(list, rows.length ? table('Tokens', [['name', (t) => h('b', {}, t.name)], ['role', (t) => badge(t.role)], ['tenant', (t) => t.tenant || t.tenant_id || 'all'],
+    const { tokens: rows } = await get('tokens', {}, signal);
+    fill(list, rows.length ? table('Tokens', [['name', (t) => h('b', {}, t.name)], ['role', (t) => badge(t.role)], ['tenant', (t) => t.tenant_id || 'all'],
       ['created', (t) => [when(t.created_at), t.created_by && ` by ${t.created_by}`]], ['expires', (t) => (t.expires_at ? when(t.expires_at) : 'never')],
-      ['last used', (t) => (t.last_used_at || t.last_used ? when(t.last_used_at || t.last_used) : 'never')], ['state', (t) => (t.revoked_at ? badge('dead', 'revoked') : badge('running', 'valid'))],
+      ['last used', (t) => (t.used_at ? when(t.used_at) : 'never')], ['state', (t) => (t.revoked_at ? badge('discarded', 'revoked') : badge('running', 'valid'))],
       ['', (t) => !t.revoked_at && actButton('admin', 'Revoke …', () => revoke(t, load), 'danger')]], rows) : empty('No token.'));
   };
   await load();

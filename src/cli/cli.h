@@ -153,4 +153,8 @@ enum ob_color ob_status_color(enum ob_status status);
 /* One message as a JSON object. */
 void ob_json_message(struct ob_json *json, const struct ob_message_row *row, bool with_payload);
 
+/* transition.c: something that happened, as a JSON object and as a line of stdout. */
+void ob_json_transition(struct ob_json *json, const struct ob_transition_row *row);
+void ob_say_transition(struct ob_cli *cli, const struct ob_transition_row *row);
+
 #endif

@@ -24,7 +24,7 @@ FRAME = bytes.fromhex("28b52ffd200f790000226465617220637573746f6d657222")  # "de
 # Words that take more than this to be printed; tests of the doctor and of configurations have them.
 ELSEWHERE = {"/findings/*/what as rights", "/findings/*/what as retention", "/findings/*/what as log", "/findings/*/what as relay",
              "/findings/*/what as dead", "/problems/*/source as default"}
-MANY = {"list", "tune", "configure"}  # commands that print a document a line
+MANY = {"list", "tail", "tune", "configure"}  # commands that print a document a line
 WITHOUT = {"run", "help"}  # commands that print none
 
 
@@ -176,6 +176,7 @@ def live(witness, box, raw):
     witness.run("status", "status", *on)
     for words in (["resume", "--sink", "quiet"], ["tune", "enabled", "--reset"], ["tune", "poll", "--reset"]):
         box.cli(*words)
+    witness.run("tail", "tail", "--since", "-1h", "--once", *on)
     witness.run("purge", "purge", *on)
 
 

@@ -168,7 +168,8 @@ create table @schema@.queue (
     held         boolean not null default false, -- dead, and its key waits for an operator
     redriven     boolean not null default false,
     by_sink      boolean not null default false, -- max_attempts is what a route or sink said
-    holder       text
+    holder       text,
+    fingerprint  bigint -- of its last failure: see 014_groups.sql; null: it has not failed
 ) with (fillfactor = 35, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0.1, vacuum_truncate = off);
 create index queue_due on @schema@.queue (lane, prio, shard, due) where not parked;
@@ -178,6 +179,7 @@ create index queue_tenant on @schema@.queue (tenant_id, lane, prio, shard, due) 
 create unique index queue_key on @schema@.queue (sid, seq) where sid is not null;
 -- The rows that a settle has to wake: nearly always none, and then the lookup is cheap.
 create index queue_parked on @schema@.queue (sid, seq) where parked;
+create index queue_group on @schema@.queue (fingerprint, id) where fingerprint is not null;
 
 create table @schema@.attempt (
     message_id   uuid not null,
@@ -232,9 +234,12 @@ create table @schema@.dead (
     held       boolean not null default false,
     budget     smallint not null,              -- what it might spend, and
     by_sink    boolean not null default false, -- whether a route or sink said so
+    fingerprint bigint,                        -- of its failure: see 014_groups.sql
     primary key (id)
 );
 create index dead_topic on @schema@.dead (namespace, topic, died_at);
+create index dead_group on @schema@.dead (fingerprint, id) include (died_at);
+create index dead_died on @schema@.dead (died_at);
 create index dead_tenant on @schema@.dead (tenant_id, id) where tenant_id is not null;
 
 create table @schema@.dedupe (

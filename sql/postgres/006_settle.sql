@@ -41,18 +41,19 @@ as $$
 #variable_conflict use_column
 declare
     v_spans constant record := @schema@.spans_of(array(select i from unnest(ids) i order by i));
+    v_prints constant bigint[] := @schema@.fingerprints(codes, errors);
 begin
     insert into @schema@.dead (
         id, created_at, ord, pos, lane, seq, sid, xid, due, expires_at, tenant_id, bytes, shard, priority, max_attempts,
         namespace, topic, key, dedupe_key, subject, recipient, correlation_id, content_type, headers, payload, body,
-        encoding, attempts, spent, reason, code, error, died_at, held, budget, by_sink)
+        encoding, attempts, spent, reason, code, error, died_at, held, budget, by_sink, fingerprint)
     select
         m.id, m.created_at, m.ord, m.pos, m.lane, m.seq, m.sid, m.xid, m.due, m.expires_at, m.tenant_id, m.bytes, m.shard,
         m.priority, m.max_attempts, m.namespace, m.topic, m.key, m.dedupe_key, m.subject, m.recipient, m.correlation_id,
         m.content_type, m.headers, m.payload, m.body, m.encoding,
         q.attempts, q.spent, t.reason, t.code, t.error, v_now, q.sid is not null and coalesce(n.on_dead, s.on_dead) = 'hold',
-        q.max_attempts, q.by_sink
-      from unnest(ids, reasons, codes, errors) t(id, reason, code, error)
+        q.max_attempts, q.by_sink, t.print
+      from unnest(ids, reasons, codes, errors, v_prints) t(id, reason, code, error, print)
       join @schema@.queue q on q.id = t.id
      cross join lateral (select * from @schema@.stored x
                           where x.id = t.id and @schema@.within(x.id, v_spans.low, v_spans.high) offset 0) m
@@ -206,16 +207,17 @@ as $$
 #variable_conflict use_column
 declare
     v_again constant uuid[] := case when outcomes && '{5,6}' then @schema@.put_off_again(ids, outcomes, codes) end;
+    v_prints constant bigint[] := case when outcomes && '{2,5,6,7,10}' then @schema@.fingerprints(codes, errors) end;
 begin
     with t as (
-        select * from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies, budgets)
-                   t(id, token, outcome, code, error, ref, delay, latency, budget)
+        select * from unnest(ids, tokens, outcomes, codes, errors, refs, delays, latencies, budgets, v_prints)
+                   t(id, token, outcome, code, error, ref, delay, latency, budget, print)
     ), mine as (
         select q.ctid as tid, q.id, q.attempts, q.spent, q.since, q.tenant_id, q.holder, t.code, t.error, t.ref,
                t.latency, case when t.outcome = 10 then 7 else t.outcome end as outcome, t.outcome = 3 or (t.outcome in (2, 7) and (q.spent >= coalesce(t.budget, q.ceiling)
                    or coalesce(t.delay = '-9223372036854775808', false))) as dying,
                t.outcome in (5, 6, 8, 9, 10) as unspent, t.outcome in (5, 6, 10) as put_off,
-               t.id in (select unnest(v_again)) as again, t.budget,
+               t.id in (select unnest(v_again)) as again, t.budget, t.print,
                coalesce(case when t.delay >= 0 then t.delay * interval '1 microsecond' end,
                         case when t.outcome in (8, 9) then interval '0' end,
                         (0.5 + random() / 2) * least(q.retry_base * 2.0 ^ least(case when t.outcome in (5, 6, 10)
@@ -234,6 +236,7 @@ begin
         update @schema@.queue q
            set due = case when m.delay > interval '0' or m.outcome not in (8, 9) then least(v_now + m.delay, q.expires_at) else q.due end,
                until = null, holder = null, since = v_now, ceiling = null,
+               fingerprint = case when m.outcome in (8, 9) then q.fingerprint else m.print end,
                max_attempts = coalesce(m.budget, q.max_attempts), by_sink = q.by_sink or m.budget is not null,
                retry_base = null, retry_cap = null, spent = q.spent - m.unspent::int,
                deferred = case when m.put_off then least(q.deferred + 1, 32767) when m.outcome in (8, 9) then q.deferred else 0 end

@@ -207,7 +207,7 @@ union all
 select m.id, m.namespace, m.topic, m.tenant_id, m.key, m.subject, m.recipient, m.correlation_id from @schema@.message_kept m;
 
 create view @schema@.listing_queue as
-select q.id, q.until is null as pending, q.attempts > 0 as failed from @schema@.queue q where not q.held;
+select q.id, q.until is null as pending, q.attempts > 0 as failed, q.fingerprint, q.since from @schema@.queue q where not q.held;
 
 create view @schema@.listing_log as
 select l.id from @schema@.log_waiting l;
@@ -216,7 +216,8 @@ create view @schema@.listing_window as
 select t.id from @schema@.log_taken t;
 
 create view @schema@.listing_dead as
-select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.subject, d.recipient, d.correlation_id, d.code, d.error, d.attempts
+select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.subject, d.recipient, d.correlation_id, d.code, d.error, d.attempts,
+       d.fingerprint, d.died_at
   from @schema@.dead d;
 
 create view @schema@.listing_discarded as
@@ -252,7 +253,7 @@ select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.seq, d.dedupe_key, d.su
        d.reason, d.code, d.error, d.attempts, d.spent::int as spent,
        coalesce(d.max_attempts, case d.reason when 'attempts' then d.spent end, d.budget)::int as max_attempts,
        d.priority::int as priority, d.held, d.created_at, d.died_at, d.expires_at, d.headers, d.content_type, d.payload, d.body,
-       d.encoding
+       d.encoding, lpad(to_hex(d.fingerprint), 16, '0') as fingerprint
   from @schema@.dead d;
 
 create view @schema@.acts as
@@ -496,6 +497,7 @@ begin
         ('dead_letters', 'payload', 'The message''s.'),
         ('dead_letters', 'body', 'The message''s.'),
         ('dead_letters', 'encoding', 'The message''s.'),
+        ('dead_letters', 'fingerprint', 'The group of its failure, as in error_groups: code and text without ids, numbers and quoted texts.'),
         ('status', null, 'One row per topic: pending, processing and dead messages, the oldest of them and the last error. Its cost does not grow with the queue: beyond tens of thousands of messages the counts are estimates.'),
         ('status', 'namespace', 'Whose topic it is.'),
         ('status', 'topic', 'The topic.'),

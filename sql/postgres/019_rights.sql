@@ -38,8 +38,9 @@ as $$
             'EXECUTE'),
         ('function', 'gauges topics wrong_log wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
         ('function', 'current_tenant sees_all uuid_at ten_seconds_of like_of explain explain_missing obstacles head_of relay_alive', 'relay operator auditor tenant', 'EXECUTE'),
+        ('function', 'groups group_candidates sinks_of', 'relay operator auditor tenant', 'EXECUTE'),
 
-        ('relation', 'messages queued attempts dead_letters acts log_depth', 'relay operator auditor tenant', 'SELECT'),
+        ('relation', 'messages queued attempts dead_letters acts log_depth error_groups', 'relay operator auditor tenant', 'SELECT'),
         ('relation', 'listing_message listing_queue listing_log listing_window listing_dead listing_discarded',
             'relay operator auditor tenant', 'SELECT'),
         ('relation', 'tail_message tail_facts tail_attempt tail_dead tail_act', 'relay operator auditor tenant', 'SELECT'),

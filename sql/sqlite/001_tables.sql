@@ -122,13 +122,15 @@ CREATE TABLE outbox_queue (
     retry_base   INTEGER,
     retry_cap    INTEGER,
     prefetch     INTEGER NOT NULL DEFAULT 0, -- its holder may take what follows in its key
-    holder       TEXT
+    holder       TEXT,
+    fingerprint  INTEGER                     -- of its last failure: see 006_groups.sql; null: it has not failed
 ) STRICT;
 CREATE INDEX outbox_queue_ready ON outbox_queue (lane, prio, due) WHERE state = 0;
 -- For claims where there are many lanes: see due_scan.c. Empty where there are not: OB_SQLITE_LANES_FEW.
 CREATE INDEX outbox_queue_next ON outbox_queue (prio, due) WHERE state = 0 AND lane > 32;
 CREATE INDEX outbox_queue_tenant ON outbox_queue (tenant_id, lane, prio, due) WHERE state = 0 AND tenant_id IS NOT NULL;
 CREATE INDEX outbox_queue_lease ON outbox_queue (until) WHERE state = 1;
+CREATE INDEX outbox_queue_group ON outbox_queue (fingerprint) WHERE fingerprint IS NOT NULL;
 CREATE UNIQUE INDEX outbox_queue_key ON outbox_queue (sid, seq) WHERE sid IS NOT NULL;
 
 -- An ordinary message (no key, no delay, no expiry, priority 4, not compressed) is only written to outbox_message: it is in
@@ -190,8 +192,11 @@ CREATE TABLE outbox_dead (
     died_at      INTEGER NOT NULL,
     budget       INTEGER NOT NULL, -- what it might spend, and
     by_sink      INTEGER NOT NULL, -- whether a route or sink said so
-    discarded_at INTEGER           -- an operator gave it up
+    discarded_at INTEGER,          -- an operator gave it up
+    fingerprint  INTEGER           -- of its failure: see 006_groups.sql
 ) STRICT;
+CREATE INDEX outbox_dead_group ON outbox_dead (fingerprint, n, died_at) WHERE discarded_at IS NULL;
+CREATE INDEX outbox_dead_died ON outbox_dead (died_at) WHERE discarded_at IS NULL;
 CREATE INDEX outbox_dead_lane ON outbox_dead (lane, died_at) WHERE discarded_at IS NULL;
 
 CREATE TABLE outbox_dedupe (

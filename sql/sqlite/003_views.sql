@@ -97,7 +97,7 @@ CREATE VIEW outbox_dead_letters AS
            m.headers, m.content_type,
            CASE WHEN coalesce(m.content_type, m.encoding) IS NULL THEN m.payload END AS payload,
            CASE WHEN coalesce(m.content_type, m.encoding) IS NOT NULL THEN m.payload END AS body,
-           m.encoding
+           m.encoding, printf('%016x', d.fingerprint) AS fingerprint
       FROM outbox_dead d
       JOIN outbox_message m ON m.n = d.n
       JOIN outbox_lane l ON l.n = m.lane

@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "base/utf8.h"
 #include "base/value.h"
+#include "core/fingerprint.h"
 #include "core/names.h"
 
 #include <limits.h>
@@ -227,6 +228,16 @@ static ob_code set_ID(struct term *term)
     return OUTBOX_OK;
 }
 
+static ob_code set_GROUP(struct term *term)
+{
+    size_t digits = 0;
+    while (digits < OB_FINGERPRINT_DIGITS && digit_of(term->value[digits]) >= 0)
+        digits++;
+    if (digits != OB_FINGERPRINT_DIGITS || term->value[digits])
+        return refuse(term, "a group has 16 digits, 0 to 9 and a to f; outbox errors lists the groups");
+    return put(term);
+}
+
 /* ---- terms ------------------------------------------------------------------------------------------------------- */
 
 static const struct known_term known_terms[] = {
@@ -257,7 +268,7 @@ static ob_code refuse_name(size_t at, const char *name, const char *value, struc
     return ob_error_set(
         err, OUTBOX_INVALID,
         "filter, character %zu: \"%.40s:%.40s\": there is no term \"%.40s\"; the terms are status, topic, "
-        "namespace, tenant, key, subject, recipient, correlation, code, error, attempts, age and id",
+        "namespace, tenant, key, subject, recipient, correlation, code, error, group, attempts, age and id",
         at, name, value, name);
 }
 
@@ -376,7 +387,7 @@ bool ob_filter_selects(const struct ob_filter *filter)
     return filter->ids || filter->name_space || filter->topic || filter->tenant_id || filter->key || filter->subject ||
            filter->recipient || filter->correlation_id || filter->code || filter->error || filter->status_plus_1 ||
            filter->before_us || filter->since_us || filter->attempts_least || filter->attempts_below ||
-           filter->id_range;
+           filter->id_range || filter->group;
 }
 
 /* ---- where ------------------------------------------------------------------------------------------------------- */
@@ -385,6 +396,8 @@ enum { LOOK_FAR = 50000, LOOK_NEAR = 5000, PAGE = 100 }; /* near: where each mes
 
 enum ob_part ob_filter_part(const struct ob_filter *filter)
 {
+    if (filter->group)
+        return OB_PART_GROUP;
     if (filter->ids || filter->id_range || filter->subject)
         return OB_PART_MESSAGE;
     switch (filter->status_plus_1 - 1) {
@@ -409,6 +422,8 @@ int ob_filter_look(const struct ob_filter *filter, enum ob_part part)
         look = LOOK_NEAR;
     else if (part == OB_PART_MESSAGE || part == OB_PART_DEAD)
         look = content || outcome || (part == OB_PART_DEAD && filter->tenant_id) ? LOOK_FAR : limit;
+    else if (part == OB_PART_GROUP)
+        look = content || outcome || filter->tenant_id || filter->status_plus_1 ? LOOK_FAR : limit;
     else if (part == OB_PART_TAKEN)
         look = LOOK_FAR;
     else if (part == OB_PART_FAILED || content || outcome || filter->tenant_id)

@@ -30,6 +30,7 @@ enum ob_part {
     OB_PART_DEAD,
     OB_PART_FAILED, /* dead, or waiting after a failure: the only ones that have a last failure */
     OB_PART_DISCARDED,
+    OB_PART_GROUP, /* failures of one fingerprint */
 };
 enum ob_part ob_filter_part(const struct ob_filter *filter);
 /* How many messages of the part a page looks at; the page is found among them, or the list is capped. 0: no bound is needed. */

@@ -143,6 +143,7 @@ struct ob_filter {
     struct outbox_uuid id_first, id_last;  /* where id_range: both are in it */
     const char *name_space, *topic, *code; /* may be patterns with * and ? */
     const char *tenant_id, *key, *subject, *recipient, *correlation_id;
+    const char *group;                  /* 16 hex digits: the fingerprint of the last failure, see core/fingerprint.h */
     const char *error;                  /* a part of the text of the last failure, in any case of letters */
     int status_plus_1;                  /* an ob_status + 1 */
     int64_t before_us, since_us;        /* created before; created at or after */
@@ -171,6 +172,16 @@ struct ob_explain_row {
     const char *command; /* what changes it; NULL: nothing needs to be done */
 };
 typedef bool ob_explain_fn(void *ctx, const struct ob_explain_row *row);
+/* Failures that are alike: dead letters, and messages that wait for another attempt. */
+struct ob_group_row {
+    const char *fingerprint;                /* 16 hex digits, for the filter term group: */
+    const char *code, *sample, *message_id; /* of its newest message */
+    const char *topics, *sinks;             /* JSON arrays; NULL: not known */
+    int64_t count, dead, retrying;          /* messages that are in this state now */
+    int64_t first_seen_us, last_seen_us;
+    bool estimated; /* there are more than were counted */
+};
+typedef bool ob_group_fn(void *ctx, const struct ob_group_row *row);
 typedef bool ob_id_fn(void *ctx, const char *id);
 typedef bool ob_relay_fn(void *ctx, const struct ob_relay_row *row);
 typedef void ob_problem_fn(void *ctx, const char *problem, const char *fix);
@@ -244,6 +255,8 @@ struct ob_store_ops {
     /* There is always a row: also for an id that no message has. */
     ob_code (*explain)(struct ob_store *, const struct outbox_uuid *id, ob_explain_fn *, void *ctx,
                        struct outbox_error *);
+    /* Failures by fingerprint, the largest groups first. limit 0: 100. */
+    ob_code (*groups)(struct ob_store *, int limit, ob_group_fn *, void *ctx, struct outbox_error *);
     /* The first ids from one to another, at most three: to find a message by the beginning of its id. */
     ob_code (*ids_between)(struct ob_store *, const struct outbox_uuid *from, const struct outbox_uuid *to, ob_id_fn *,
                            void *ctx, struct outbox_error *);

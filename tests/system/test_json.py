@@ -24,7 +24,7 @@ FRAME = bytes.fromhex("28b52ffd200f790000226465617220637573746f6d657222")  # "de
 # Words that take more than this to be printed; tests of the doctor and of configurations have them.
 ELSEWHERE = {"/findings/*/what as rights", "/findings/*/what as retention", "/findings/*/what as log", "/findings/*/what as relay",
              "/findings/*/what as dead", "/problems/*/source as default"}
-MANY = {"list", "tail", "tune", "configure"}  # commands that print a document a line
+MANY = {"list", "errors", "tail", "tune", "configure"}  # commands that print a document a line
 WITHOUT = {"run", "help"}  # commands that print none
 
 
@@ -134,6 +134,7 @@ def look(witness, box):
     """What there is to see of every message."""
     witness.run("status", "status", "--store", box.url)
     witness.run("list", "list", "--store", box.url)
+    witness.run("errors", "errors", "--store", box.url)
     for row in witness.run("list", "list", "--payload", "--store", box.url):
         witness.run("show", "show", row["id"], "--store", box.url)
         witness.run("explain", "explain", row["id"], "--store", box.url)
@@ -147,6 +148,8 @@ def live(witness, box, raw):
     look(witness, box)
     for outcome in (RETRY, LIMITED, BLOCKED, UNCLEAR, RELEASED, INTERRUPTED):
         box.settle(outcome, code="http_503", error="not now")
+    box.worker("settle", RETRY, "", "")
+    witness.run("errors", "errors", *on)
     box.worker("settle", "1", "", "")
     box.send("spent", "1", "--max-attempts", "1")
     box.send("late", "1", "--expires-at", "-1s")

@@ -15,7 +15,7 @@ from support.roles import GROUPS, attempt, login_name, people, refused
 
 LISTING = {"log_depth"} | {"listing_" + part for part in ("message", "queue", "log", "window", "dead", "discarded")}  # what a list begins with
 TAIL = {"tail_" + part for part in ("message", "facts", "attempt", "dead", "act")}  # what happens
-VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts"} | LISTING | TAIL
+VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts", "error_groups"} | LISTING | TAIL
 SETTINGS = {"pause", "pauses", "namespace", "lane", "relay", "tuning", "relays", "sinks", "tunings"}
 RECORD = {"message", "queue", "attempt", "dead", "dedupe", "act", "hook", "hook_failure", "period", "log_window"}
 
@@ -27,7 +27,7 @@ MAY_READ = {
     "tenant": VIEWS,
     "outsider": set(),
 }
-EXPLAIN = {"explain", "explain_missing", "obstacles", "head_of", "relay_alive"}
+EXPLAIN = {"explain", "explain_missing", "obstacles", "head_of", "relay_alive", "groups", "group_candidates", "sinks_of"}
 REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_out", "cluster_id", "topics"} | EXPLAIN
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},

@@ -27,8 +27,8 @@ static void settle(struct ob_store *store, const struct outbox_delivery *msg, ch
     struct outbox_settle item = {.id = msg->id,
                                  .token = msg->token,
                                  .outcome = (enum outbox_outcome)strtol(words[0], NULL, 10),
-                                 .code = words[1],
-                                 .error = words[2],
+                                 .code = words[1][0] ? words[1] : NULL,
+                                 .error = words[2][0] ? words[2] : NULL,
                                  .latency_us = 12000};
     if (item.outcome == OUTBOX_DELIVERED)
         item.reference = "theirs-1";

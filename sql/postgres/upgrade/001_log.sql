@@ -47,6 +47,11 @@ alter table @schema@.attempt alter ids set storage external, alter latencies set
 create index attempt_batch on @schema@.attempt (message_id, last_id) where ids is not null;
 create index attempt_kept_batch on @schema@.attempt_kept (message_id, last_id) where ids is not null;
 create index dead_topic on @schema@.dead (namespace, topic, died_at);
+alter table @schema@.queue add column fingerprint bigint;
+alter table @schema@.dead add column fingerprint bigint;
+create index queue_group on @schema@.queue (fingerprint, id) where fingerprint is not null;
+create index dead_group on @schema@.dead (fingerprint, id) include (died_at);
+create index dead_died on @schema@.dead (died_at);
 alter table @schema@.stream add column ord xid8;
 do $$
 declare

@@ -18,6 +18,7 @@ static const struct {
     [OB_PART_DEAD] = {OB_PG_list_dead, OB_PG_list_edge_dead},
     [OB_PART_FAILED] = {OB_PG_list_failed, OB_PG_list_edge_failed},
     [OB_PART_DISCARDED] = {OB_PG_list_discarded, OB_PG_list_edge_discarded},
+    [OB_PART_GROUP] = {OB_PG_list_group, OB_PG_list_edge_group},
 };
 
 /* What both statements need, with the ids as text. */
@@ -175,6 +176,8 @@ static ob_code find_edge(struct ob_pg_store *store, struct page *page, struct ou
         ob_pg_put_text(&params, page->part == OB_PART_DEAD || !filter->subject ? filter->tenant_id : NULL);
     if (page->part == OB_PART_MESSAGE)
         ob_pg_put_text(&params, filter->subject);
+    if (page->part == OB_PART_GROUP)
+        ob_pg_put_text(&params, filter->group);
     ob_code code = ask(store, parts[page->part].edge, &params, &res, err);
     page->edged = !code && PQntuples(res) > 0;
     if (page->edged) {
@@ -219,6 +222,8 @@ static void put_filter(struct ob_pg_params *params, struct page *page)
     ob_pg_put_text(params, page->edged ? page->edge : NULL);
     ob_pg_put_int4(params, filter->limit ? filter->limit : 100);
     ob_pg_put_bool(params, filter->with_payload);
+    if (page->part == OB_PART_GROUP)
+        ob_pg_put_text(params, filter->group);
 }
 
 ob_code ob_pg_list(struct ob_store *base, const struct ob_filter *filter, ob_message_fn *fn, void *ctx,

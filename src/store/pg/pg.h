@@ -51,12 +51,15 @@
     X(list_dead, "auditor") \
     X(list_failed, "auditor") \
     X(list_discarded, "auditor") \
+    X(list_group, "auditor") \
     X(list_edge, "auditor") \
     X(list_edge_queue, "auditor") \
     X(list_edge_taken, "auditor") \
     X(list_edge_dead, "auditor") \
     X(list_edge_failed, "auditor") \
     X(list_edge_discarded, "auditor") \
+    X(list_edge_group, "auditor") \
+    X(groups, "auditor") \
     X(log_depth, "auditor") \
     X(attempts, "auditor") \
     X(acts, "auditor") \
@@ -211,6 +214,7 @@ ob_code ob_pg_run_hooks(struct ob_store *, int64_t *, struct outbox_error *);
 ob_code ob_pg_erase_tenant(struct ob_store *, const char *, const struct ob_actor *, int64_t *, struct outbox_error *);
 ob_code ob_pg_list(struct ob_store *, const struct ob_filter *, ob_message_fn *, void *, struct outbox_error *);
 ob_code ob_pg_attempts(struct ob_store *, const struct outbox_uuid *, ob_attempt_fn *, void *, struct outbox_error *);
+ob_code ob_pg_groups(struct ob_store *, int limit, ob_group_fn *, void *, struct outbox_error *);
 ob_code ob_pg_explain(struct ob_store *, const struct outbox_uuid *, ob_explain_fn *, void *, struct outbox_error *);
 ob_code ob_pg_ids_between(struct ob_store *, const struct outbox_uuid *, const struct outbox_uuid *, ob_id_fn *, void *,
                           struct outbox_error *);

@@ -136,6 +136,7 @@ static const struct ob_store_ops ops = {
     .tail_begin = ob_pg_tail_begin,
     .tail = ob_pg_tail,
     .explain = ob_pg_explain,
+    .groups = ob_pg_groups,
     .ids_between = ob_pg_ids_between,
     .status = ob_pg_status,
     .tune = ob_pg_tune,

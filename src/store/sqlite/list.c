@@ -6,6 +6,7 @@
 
 #include "core/codec.h"
 #include "core/filter.h"
+#include "core/fingerprint.h"
 
 #include <string.h>
 
@@ -119,7 +120,10 @@ static void choose(struct page *page)
     page->look = ob_filter_look(filter, part);
     page->list = OB_SQLITE_list;
     page->edge = OB_SQLITE_list_edge;
-    if (filter->ids || filter->id_range) {
+    if (filter->group) {
+        page->list = OB_SQLITE_list_group;
+        page->edge = OB_SQLITE_list_edge_group;
+    } else if (filter->ids || filter->id_range) {
         page->list = filter->ids ? OB_SQLITE_list_ids : OB_SQLITE_list_range;
         page->look = 0;
     } else if (filter->subject) {
@@ -158,6 +162,11 @@ static ob_code check_range(struct ob_sqlite_store *store, struct page *page, str
     return code;
 }
 
+static struct ob_sqlite_arg group_arg(const struct ob_filter *filter)
+{
+    return OB_NUM(ob_fingerprint_of(filter->group));
+}
+
 static ob_code find_edge(struct ob_sqlite_store *store, struct page *page, struct outbox_error *err)
 {
     const struct ob_filter *filter = page->filter;
@@ -172,8 +181,9 @@ static ob_code find_edge(struct ob_sqlite_store *store, struct page *page, struc
         code = check_range(store, page, err);
     if (code || !page->look)
         return code;
-    const struct ob_sqlite_arg args[] = {OB_NUM(page->look), OB_NUM(page->below), OB_TEXT(page->value)};
-    return ob_sqlite_number(store, page->edge, args, page->value ? 3 : 2, 0, &page->from, err);
+    const struct ob_sqlite_arg args[] = {OB_NUM(page->look), OB_NUM(page->below),
+                                         filter->group ? group_arg(filter) : OB_TEXT(page->value)};
+    return ob_sqlite_number(store, page->edge, args, page->value || filter->group ? 3 : 2, 0, &page->from, err);
 }
 
 static ob_code tell_edge(struct ob_sqlite_store *store, const struct page *page, int count, struct outbox_error *err)
@@ -202,17 +212,30 @@ static ob_code start(struct ob_sqlite_store *store, struct page *page, sqlite3_s
 {
     const struct ob_filter *filter = page->filter;
     const char *status = filter->status_plus_1 ? ob_status_name((enum ob_status)(filter->status_plus_1 - 1)) : NULL;
-    return ob_sqlite_start(
-        store, page->list,
-        OB_ARGS(OB_TEXT(filter->ids ? ob_buf_text(&page->ids) : NULL), OB_TEXT(filter->name_space),
-                OB_TEXT(filter->topic), OB_TEXT(page->tenant), OB_TEXT(filter->key), OB_TEXT(filter->subject),
-                OB_TEXT(filter->recipient), OB_TEXT(filter->correlation_id), OB_TEXT(filter->code),
-                OB_TEXT(filter->error), OB_TEXT(status), OB_NUM_OR_NULL(filter->before_us),
-                OB_NUM_OR_NULL(filter->since_us), OB_NUM_OR_NULL(filter->attempts_least),
-                OB_NUM_OR_NULL(filter->attempts_below), OB_TEXT(filter->id_range ? page->first : NULL),
-                OB_TEXT(filter->id_range ? page->last : NULL), OB_NUM(page->below), OB_NUM(page->from),
-                OB_NUM(filter->limit ? filter->limit : 100), OB_NUM(filter->with_payload)),
-        stmt, err);
+    const struct ob_sqlite_arg args[] = {OB_TEXT(filter->ids ? ob_buf_text(&page->ids) : NULL),
+                                         OB_TEXT(filter->name_space),
+                                         OB_TEXT(filter->topic),
+                                         OB_TEXT(page->tenant),
+                                         OB_TEXT(filter->key),
+                                         OB_TEXT(filter->subject),
+                                         OB_TEXT(filter->recipient),
+                                         OB_TEXT(filter->correlation_id),
+                                         OB_TEXT(filter->code),
+                                         OB_TEXT(filter->error),
+                                         OB_TEXT(status),
+                                         OB_NUM_OR_NULL(filter->before_us),
+                                         OB_NUM_OR_NULL(filter->since_us),
+                                         OB_NUM_OR_NULL(filter->attempts_least),
+                                         OB_NUM_OR_NULL(filter->attempts_below),
+                                         OB_TEXT(filter->id_range ? page->first : NULL),
+                                         OB_TEXT(filter->id_range ? page->last : NULL),
+                                         OB_NUM(page->below),
+                                         OB_NUM(page->from),
+                                         OB_NUM(filter->limit ? filter->limit : 100),
+                                         OB_NUM(filter->with_payload),
+                                         filter->group ? group_arg(filter) : OB_NULL};
+    size_t count = sizeof args / sizeof args[0];
+    return ob_sqlite_start(store, page->list, args, filter->group ? count : count - 1, stmt, err);
 }
 
 ob_code ob_sqlite_list(struct ob_store *base, const struct ob_filter *filter, ob_message_fn *fn, void *ctx,

@@ -3,6 +3,7 @@
 #include "store/sqlite/sqlite.h"
 
 #include "base/clock.h"
+#include "core/fingerprint.h"
 
 #include <pwd.h>
 #include <unistd.h>
@@ -12,9 +13,10 @@ ob_code ob_sqlite_bury(struct ob_sqlite_store *store, int64_t n, int64_t sid, in
                        struct outbox_error *err)
 {
     int64_t held = 0, died = 0;
-    ob_code code =
-        ob_sqlite_run(store, OB_SQLITE_bury,
-                      OB_ARGS(OB_NUM(n), OB_TEXT(reason), OB_TEXT(code_text), OB_TEXT(error), OB_NUM(now)), &died, err);
+    ob_code code = ob_sqlite_run(store, OB_SQLITE_bury,
+                                 OB_ARGS(OB_NUM(n), OB_TEXT(reason), OB_TEXT(code_text), OB_TEXT(error), OB_NUM(now),
+                                         OB_NUM(ob_fingerprint(code_text, error))),
+                                 &died, err);
     if (code || !died) /* a claim may find it twice: as the successor in a key, and among rows read ahead */
         return code;
     if (!code && sid)

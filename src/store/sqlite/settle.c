@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "core/fingerprint.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,10 @@ struct settle {
     int64_t *sids; /* keys to fix up */
     size_t sid_count;
     int64_t now, lease_us;
-    struct ob_arena arena; /* of texts */
+    struct ob_arena arena;                /* of texts */
+    const char *print_code, *print_error; /* the last failure, and its fingerprint */
+    int64_t print;
+    bool printed;
 };
 
 /* ---- before the transaction -------------------------------------------------------------------------------------- */
@@ -173,6 +177,11 @@ static ob_code read_leases(struct ob_sqlite_store *store, struct settle *settle,
 
 /* ---- one item ---------------------------------------------------------------------------------------------------- */
 
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
 /* A deferred attempt spends nothing, so deferrals are counted separately. */
 static bool puts_off(enum outbox_outcome outcome)
 {
@@ -292,6 +301,21 @@ static int deferred_after(const struct held *held, enum outbox_outcome outcome)
     return outcome == OUTBOX_RELEASED || outcome == OUTBOX_INTERRUPTED ? held->deferred : 0;
 }
 
+/* What was only given back has not failed. Most failures of a batch are alike, so the last one is remembered. */
+static struct ob_sqlite_arg print_of(struct settle *settle, const struct outbox_settle *item)
+{
+    if (item->outcome == OUTBOX_RELEASED || item->outcome == OUTBOX_INTERRUPTED)
+        return OB_NULL;
+    if (!settle->printed || !same_text(settle->print_code, item->code) ||
+        !same_text(settle->print_error, item->error)) {
+        settle->print = ob_fingerprint(item->code, item->error);
+        settle->print_code = item->code;
+        settle->print_error = item->error;
+        settle->printed = true;
+    }
+    return OB_NUM(settle->print);
+}
+
 static ob_code back(struct ob_sqlite_store *store, struct settle *settle, const struct held *held,
                     const struct outbox_settle *item, struct outbox_error *err)
 {
@@ -307,7 +331,8 @@ static ob_code back(struct ob_sqlite_store *store, struct settle *settle, const 
         code = ob_sqlite_run(store, OB_SQLITE_back,
                              OB_ARGS(OB_NUM(held->n), OB_NUM(held->sid ? OB_SQLITE_PARKED : OB_SQLITE_READY),
                                      OB_NUM(due_of(settle, held, item)), OB_NUM(spent), OB_NUM(settle->now),
-                                     OB_NUM(deferred_after(held, item->outcome)), OB_NUM_OR_NULL(item->max_attempts)),
+                                     OB_NUM(deferred_after(held, item->outcome)), OB_NUM_OR_NULL(item->max_attempts),
+                                     print_of(settle, item)),
                              NULL, err);
     if (code || (item->outcome != OUTBOX_RETRY && item->outcome != OUTBOX_UNKNOWN))
         return code;

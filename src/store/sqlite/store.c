@@ -60,6 +60,7 @@ static const struct ob_store_ops ops = {
     .tail_begin = ob_sqlite_tail_begin,
     .tail = ob_sqlite_tail,
     .explain = ob_sqlite_explain,
+    .groups = ob_sqlite_groups,
     .ids_between = ob_sqlite_ids_between,
     .status = ob_sqlite_status,
     .tune = ob_sqlite_tune,

@@ -11,6 +11,7 @@ export const TERMS = [
   {"name": "correlation", "kind": "TEXT", "example": "correlation:req-9f2", "what": "correlation id"},
   {"name": "code", "kind": "PATTERN", "example": "code:http_5*", "what": "code of the last failure"},
   {"name": "error", "kind": "CONTAINS", "example": "error:~timeout", "what": "text of the last failure, in any case of letters"},
+  {"name": "group", "kind": "GROUP", "example": "group:9f2c01ab34cd56ef", "what": "group of the last failure, as outbox errors shows it"},
   {"name": "attempts", "kind": "COUNT", "example": "attempts:>3", "what": "number of the last attempt started"},
   {"name": "age", "kind": "AGE", "example": "age:>1h", "what": "time since it was enqueued: 30s, 5m, 2h, 1d, 1h30m"},
   {"name": "id", "kind": "ID", "example": "id:0190d7c4", "what": "id, or its first digits, at least 4"},

@@ -155,7 +155,7 @@ begin
         ('error_groups', 'fingerprint', 'The group: 16 digits.'),
         ('error_groups', 'code', 'The code of the failure.'),
         ('error_groups', 'sample', 'The text of the failure of its newest message.'),
-        ('error_groups', 'count', 'How many messages have failed like this and are not delivered, discarded or tried anew.'),
+        ('error_groups', 'count', 'How many messages have failed like this and are not delivered, discarded or retried.'),
         ('error_groups', 'dead', 'Of those: dead letters.'),
         ('error_groups', 'retrying', 'Of those: they wait for another attempt, or are in one.'),
         ('error_groups', 'estimated', 'There are more than were counted.'),

@@ -3,9 +3,7 @@
 
 #include "base/utf8.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,7 +120,9 @@ int64_t ob_fingerprint(const char *code, const char *error)
 
 void ob_fingerprint_text(int64_t fingerprint, char text[OB_FINGERPRINT_DIGITS + 1])
 {
-    snprintf(text, OB_FINGERPRINT_DIGITS + 1, "%016" PRIx64, (uint64_t)fingerprint);
+    for (int i = 0; i < OB_FINGERPRINT_DIGITS; i++)
+        text[i] = "0123456789abcdef"[(uint64_t)fingerprint >> (60 - 4 * i) & 15];
+    text[OB_FINGERPRINT_DIGITS] = '\0';
 }
 
 int64_t ob_fingerprint_of(const char *digits)

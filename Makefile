@@ -99,10 +99,10 @@ prove: build-gcc ## the long proof: thousands of kills, a ledger of every messag
 	@tests/prove/run --kills $(KILLS) --crashes $(call percent,$(KILLS),3) --seconds $(SECONDS)
 	@tests/prove/log --orders $(call percent,$(KILLS),15) --seconds $(call percent,$(SECONDS),50)
 
-demo: ## the first minute: a story told by a real outbox
+demo: ## the first minute: outbox dev, a message delivered, explained, retried; KEEP=1 leaves it running
 	@tools/deps demo
 	@$(MAKE) --no-print-directory build-gcc
-	@tools/demo
+	@KEEP=$(KEEP) tools/demo
 
 matrix: ## the table of sinks, what can come of a delivery, and the test of each
 	@/usr/bin/python3 -B tests/support/matrix.py

@@ -35,6 +35,10 @@ static struct ob_node *read_file(struct ob_loader *ld)
     const char *wrong;
     size_t len;
     struct stat stat;
+    if (ld->in->text) {
+        ld->config->file = ld->file = "(built in)";
+        return ob_config_yaml(ld, ob_loader_dup(ld, ld->in->text), strlen(ld->in->text));
+    }
     if (!ld->in->path)
         return NULL;
     ld->config->file = ld->file = ob_loader_dup(ld, ld->in->path);

@@ -127,6 +127,7 @@ void ob_config_place_text(const struct ob_config_place *place, struct ob_buf *bu
 
 struct ob_config_input {
     const char *path; /* the file; NULL: none */
+    const char *text; /* the content, instead of a file; NULL: none */
     bool found_here; /* found in the current folder, not named by the user: no code is loaded if another user owns it */
     char *const *env;        /* as environ; NULL: none */
     const char *const *sets; /* flags: "relay.poll=250ms" */

@@ -204,7 +204,7 @@ struct ob_store_ops {
     ob_code (*begin)(struct ob_store *, struct outbox_error *);
     ob_code (*commit)(struct ob_store *, struct outbox_error *);
     ob_code (*rollback)(struct ob_store *, struct outbox_error *);
-    /* Runs SQL of the application itself, for tests, the demo and the examples. */
+    /* Runs SQL of the application itself, for tests and the examples. */
     ob_code (*exec)(struct ob_store *, const char *sql, struct outbox_error *);
 
     ob_code (*enqueue)(struct ob_store *, const struct outbox_message *, struct outbox_receipt *,

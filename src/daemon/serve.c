@@ -541,6 +541,8 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
         ob_log(log_of(&serve), OB_LOG_INFO, "relay started", OB_STR("worker", serve.worker),
                OB_INT("stores", (int64_t)serve.config->store_count),
                OB_INT("sinks", (int64_t)serve.config->sink_count));
+        if (options->started)
+            options->started(options->ctx, serve.admin ? ob_admin_port(serve.admin) : 0);
         run(&serve);
         ob_log(log_of(&serve), OB_LOG_INFO, "relay stopped");
     }

@@ -17,9 +17,10 @@ struct ob_serve_options {
     struct ob_config *(*reload)(void *ctx); /* a new configuration, or NULL after it reported the error */
     void (*unload)(struct ob_config *config);
     void *ctx;
-    struct ob_log *log;     /* its level and format follow the configuration */
-    struct ob_log_out *out; /* the output of log; NULL: log writes elsewhere */
-    bool until_empty;       /* stop when nothing is left to deliver */
+    struct ob_log *log;                         /* its level and format follow the configuration */
+    struct ob_log_out *out;                     /* the output of log; NULL: log writes elsewhere */
+    bool until_empty;                           /* stop when nothing is left to deliver */
+    void (*started)(void *ctx, int admin_port); /* before the first claim; NULL: nobody is told */
 };
 
 /* Blocks the signals above until the relay runs, which handles them before its first claim. Call it before other threads

@@ -25,7 +25,7 @@ FRAME = bytes.fromhex("28b52ffd200f790000226465617220637573746f6d657222")  # "de
 ELSEWHERE = {"/findings/*/what as rights", "/findings/*/what as retention", "/findings/*/what as log", "/findings/*/what as relay",
              "/findings/*/what as dead", "/problems/*/source as default"}
 MANY = {"list", "errors", "tail", "tune", "configure"}  # commands that print a document a line
-WITHOUT = {"run", "help"}  # commands that print none
+WITHOUT = {"run", "dev", "help"}  # commands that print none
 
 
 def schema_of(name):

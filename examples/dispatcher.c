@@ -1,6 +1,6 @@
-/* demo.c - the first minute: a shop, its orders, and a receiver that is not always well. Told as it happens.
+/* dispatcher.c - a shop, its orders, and a receiver that is not always well: liboutbox delivers inside the program itself.
  *
- *     outbox init --store sqlite:shop.db && ./demo shop.db
+ *     outbox init --store sqlite:shop.db && ./dispatcher shop.db
  *
  * The shop writes its orders and its messages with plain SQL in its own transactions; the dispatcher of
  * liboutbox delivers them to the receiver below, with the core of the relay: leases, order, retries. Nothing here is staged
@@ -33,7 +33,7 @@ static void heading(const char *text)
 
 static void die(const char *what, const char *why)
 {
-    fprintf(stderr, "demo: %s: %s\n", what, why);
+    fprintf(stderr, "dispatcher: %s: %s\n", what, why);
     exit(1);
 }
 
@@ -147,10 +147,10 @@ static void dispatch(const char *url, sqlite3 *db)
     struct outbox_dispatch options = OUTBOX_DISPATCH_INIT;
     outbox_dispatcher *dispatcher;
     options.url = url;
-    options.worker = "demo";
+    options.worker = "shop";
     options.deliver = deliver;
     options.ctx = &start;
-    options.retry_base_us = 400000; /* a second would be the default; nobody likes to wait in a demo */
+    options.retry_base_us = 400000; /* a second would be the default; nobody likes to wait in an example */
     heading("A dispatcher delivers them");
     clock_gettime(CLOCK_MONOTONIC, &start);
     if (outbox_dispatcher_new(&options, &dispatcher, &err))

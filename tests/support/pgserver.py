@@ -156,6 +156,11 @@ class PgServer:
         self.stop("immediate")
         raise PgError("the server did not start in %d s:\n%s" % (START_TIMEOUT, self.read_log()))
 
+    def check_alive(self):
+        """A server that ended by itself is an error, not one more failure that clients must bear."""
+        if self.process and self.process.poll() is not None:
+            raise PgError("the server ended with %s:\n%s" % (self.process.returncode, self.read_log()[-8000:]))
+
     def wait_recovered(self):
         """After a backend was killed with SIGKILL the server restarts itself: returns when it lets clients in again."""
         deadline = time.monotonic() + START_TIMEOUT

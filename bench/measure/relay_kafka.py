@@ -1,6 +1,6 @@
 """A backlog with keys delivered to a real Kafka broker, beside the null sink and beside librdkafka on its own.
 
-The library waits for metadata about a second before its first record. What each side takes for a single message is taken off."""
+What each side takes for a single message is taken off."""
 import json
 import os
 import subprocess
@@ -19,7 +19,7 @@ TITLE = "PostgreSQL to a Kafka broker, order of keys kept, beside the null sink 
 BAR, MEMORY_BAR_MB = 0.8, 64
 KEYS, PARTITIONS = 1000, 6
 FIRST = b"first0"  # the key of the single message
-SINK = {"concurrency": 4000, "batch": 500}  # out at once, and handed over at once
+SINK = {"concurrency": 4000, "batch": 500, "run": 16}  # out at once, handed over at once, and of one key
 RELAY = {"max_messages": 8000, "batch": 1000, "concurrency": 8000}
 
 

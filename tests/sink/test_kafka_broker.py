@@ -51,6 +51,17 @@ def test_nothing_is_lost_and_keys_keep_their_order(broker):  # T2, N2, M19
     assert len({r.headers["outbox-id"] for r in records}) == 1000
 
 
+def test_a_new_topic_is_asked_for_at_once(broker):  # S9
+    """librdkafka itself asks for topics that it learns of by a record once in a second."""
+    broker.create("early")
+    broker.create("late")
+    with Drive("kafka", options(broker, kafka__debug="metadata"), deadline=30) as sink:
+        for topic in ("early", "late"):
+            sink.send({"topic": topic})
+            assert sink.verdict()["outcome"] == "accepted"
+    assert any("topics: leader query" in line for line in sink.log), sink.log
+
+
 def test_keys_go_where_java_clients_send_them(broker):  # T2
     broker.create("java", 8)
     drive("kafka", options(broker), [{"topic": "java", "key": key} for key in ("a", "kafka", "order-1")], deadline=30)

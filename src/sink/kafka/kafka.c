@@ -116,9 +116,12 @@ static rd_kafka_headers_t *make_headers(const struct ob_headers *from)
 
 /* Headers are handed over as a list: built up by librdkafka itself they are freed twice, in this version, when it refuses
  * the topic. What it refuses stays ours. */
-static rd_kafka_resp_err_t submit(const struct ob_kafka_producer *producer, const struct ob_kafka_record *record,
+static rd_kafka_resp_err_t submit(struct ob_kafka_producer *producer, const struct ob_kafka_record *record,
                                   struct ob_kafka_entry *entry)
 {
+    rd_kafka_topic_t *topic = ob_kafka_producer_topic(producer, entry->topic, record->name);
+    if (!topic)
+        return rd_kafka_last_error();
     rd_kafka_headers_t *headers = make_headers(&record->headers);
     const char *key = entry->msg->key;
     if (!headers) {
@@ -126,8 +129,8 @@ static rd_kafka_resp_err_t submit(const struct ob_kafka_producer *producer, cons
         return RD_KAFKA_RESP_ERR__QUEUE_FULL;
     }
     rd_kafka_vu_t args[6];
-    args[0].vtype = RD_KAFKA_VTYPE_TOPIC;
-    args[0].u.cstr = record->name;
+    args[0].vtype = RD_KAFKA_VTYPE_RKT;
+    args[0].u.rkt = topic;
     args[1].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
     args[1].u.i = RD_KAFKA_MSG_F_COPY;
     args[2].vtype = RD_KAFKA_VTYPE_OPAQUE;

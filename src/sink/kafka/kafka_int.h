@@ -98,7 +98,7 @@ enum ob_kafka_batching {
     OB_KAFKA_PRODUCERS
 };
 
-enum { OB_KAFKA_WARM = 1024 };
+enum { OB_KAFKA_WARM = 1024, OB_KAFKA_TOPICS = 256 };
 
 /* A librdkafka producer on the loop. It is not reused: a replacement creates a new one. */
 struct ob_kafka_producer {
@@ -118,6 +118,7 @@ struct ob_kafka_producer {
         uint64_t place; /* topic and partition, hashed */
         int64_t at_us;
     } warm[OB_KAFKA_WARM]; /* partitions where the broker acknowledged this producer */
+    rd_kafka_topic_t *topics[OB_KAFKA_TOPICS];
 };
 
 struct ob_kafka_producer *ob_kafka_producer_new(outbox_sink *sink, enum ob_kafka_batching batching,
@@ -127,6 +128,9 @@ void ob_kafka_producer_serve(struct ob_kafka_producer *producer);
 void ob_kafka_producer_retire(struct ob_kafka_producer *producer);
 void ob_kafka_producer_use(struct ob_kafka_producer *producer);
 void ob_kafka_producer_unuse(struct ob_kafka_producer *producer);
+/* The topic, of this hash. librdkafka asks for its leaders as soon as it is known here; a topic that it learns of by a record
+ * waits up to a second. NULL: rd_kafka_last_error says why. */
+rd_kafka_topic_t *ob_kafka_producer_topic(struct ob_kafka_producer *producer, uint64_t hash, const char *name);
 void ob_kafka_producer_warm(struct ob_kafka_producer *producer, uint64_t topic, int32_t partition, int64_t now_us);
 bool ob_kafka_producer_is_warm(const struct ob_kafka_producer *producer, uint64_t topic, int32_t partition,
                                int64_t now_us);

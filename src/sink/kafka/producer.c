@@ -134,6 +134,21 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     ob_kafka_producer_serve(poll->data);
 }
 
+/* ---- topics ------------------------------------------------------------------------------------------------------- */
+
+rd_kafka_topic_t *ob_kafka_producer_topic(struct ob_kafka_producer *producer, uint64_t hash, const char *name)
+{
+    rd_kafka_topic_t **place = &producer->topics[hash % OB_KAFKA_TOPICS];
+    if (*place && strcmp(rd_kafka_topic_name(*place), name) == 0)
+        return *place;
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(producer->rk, name, NULL);
+    if (topic && *place)
+        rd_kafka_topic_destroy(*place);
+    if (topic)
+        *place = topic;
+    return topic;
+}
+
 /* ---- where the broker heard it ----------------------------------------------------------------------------------- */
 
 static uint64_t place_of(uint64_t topic, int32_t partition)
@@ -176,6 +191,9 @@ static void end_work(uv_work_t *work)
     struct ob_kafka_producer *producer = work->data;
     rd_kafka_queue_io_event_enable(producer->queue, -1, NULL, 0);
     rd_kafka_queue_destroy(producer->queue);
+    for (int i = 0; i < OB_KAFKA_TOPICS; i++)
+        if (producer->topics[i])
+            rd_kafka_topic_destroy(producer->topics[i]);
     rd_kafka_destroy(producer->rk);
 }
 

@@ -7,11 +7,18 @@
 
 enum { TOPIC_MOST = 249 };
 
+static bool is_of_topic(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+}
+
 bool ob_kafka_topic_ok(const char *name)
 {
-    size_t len = strlen(name);
-    return len >= 1 && len <= TOPIC_MOST && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == len;
+    size_t len = 0;
+    while (is_of_topic(name[len]))
+        len++;
+    return !name[len] && len >= 1 && len <= TOPIC_MOST && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
 void ob_kafka_record_init(struct ob_kafka_record *record)

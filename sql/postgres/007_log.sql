@@ -742,10 +742,12 @@ begin
     if cardinality(v_sorted) <> cardinality(ids) then -- a row for each would be refused too
         raise exception 'a message is settled twice in one call' using errcode = 'OB001', hint = 'Name each message once.';
     end if;
-    if codes is null and refs is null and @schema@.ten_seconds_of(v_sorted[1]) = @schema@.ten_seconds_of(v_sorted[cardinality(ids)]) then
-        insert into @schema@.attempt (message_id, attempt_no, outcome, spent, claimed_at, completed_at, worker, last_id, ids, latencies)
+    if @schema@.ten_seconds_of(v_sorted[1]) = @schema@.ten_seconds_of(v_sorted[cardinality(ids)]) then
+        insert into @schema@.attempt (message_id, attempt_no, outcome, spent, claimed_at, completed_at, worker, last_id, ids, latencies, codes, refs)
         values (v_sorted[1], 0, 1, 1, v_since, v_now, worker, v_sorted[cardinality(ids)], ids,
-            array(select case when x.l is not null then least(x.l / 1000, 2147483647) end from (select unnest(latencies) as l) x));
+            array(select case when x.l is not null then least(x.l / 1000, 2147483647) end from (select unnest(latencies) as l) x),
+            case when codes is not null then array(select left(x.c, @code_max@) from (select unnest(codes) as c) x) end,
+            case when refs is not null then array(select left(x.r, @reference_max@) from (select unnest(refs) as r) x) end);
         return true;
     end if;
     insert into @schema@.attempt (message_id, attempt_no, outcome, spent, claimed_at, completed_at, worker, last_id, ids, latencies, codes, refs)
@@ -756,6 +758,40 @@ begin
       from unnest(ids, latencies, codes, refs) u(id, latency, code, ref)
      group by @schema@.ten_seconds_of(u.id);
     return true;
+end
+$$;
+
+create function @schema@.check_remaining(remaining int, missing int) returns boolean
+    language plpgsql immutable
+as $$
+begin
+    if remaining < missing then
+        raise exception 'a window has fewer messages than were settled' using errcode = 'OB001',
+            hint = 'Settle each message once; give again => true after a call whose outcome is unknown.';
+    end if;
+    return true;
+end
+$$;
+
+-- Where the items of each window end, if they are side by side and the windows in the order in which they are locked; else null.
+create function @schema@.ends_of(shards int[], windows bigint[], item_windows int[]) returns int[]
+    language plpgsql immutable
+as $$
+declare
+    v_ends int[];
+    v_next int := 1;
+begin
+    for i in 1 .. cardinality(shards) loop
+        if i > 1 and (shards[i - 1], windows[i - 1]) >= (shards[i], windows[i]) then
+            return null;
+        end if;
+        v_ends[i] := coalesce(array_position(item_windows, i + 1, v_next) - 1, cardinality(item_windows));
+        if (i = all (item_windows[v_next : v_ends[i]])) is not true then
+            return null;
+        end if;
+        v_next := v_ends[i] + 1;
+    end loop;
+    return case when v_next > cardinality(item_windows) then v_ends end;
 end
 $$;
 
@@ -783,6 +819,9 @@ declare
     v_now constant timestamptz := clock_timestamp();
     v_count constant int := cardinality(ids);
     v_fine boolean;
+    v_ends int[];
+    v_first int;
+    v_last int;
     v_settled uuid[];
     v_queued uuid[]; -- of those: went on under a lease, and wait for their outcome there
     v_since timestamptz[];
@@ -805,16 +844,28 @@ begin
         raise exception 'the arrays have different lengths, or more than @settle_max@ elements' using errcode = 'OB001',
             hint = 'Give one window, id and outcome per message; optional arrays are as long, or null.';
     end if;
-    -- Nearly always: of one window, and all delivered.
-    if cardinality(shards) = 1 and not again and 1 = all (outcomes) then
-        update @schema@.log_window k set remaining = k.remaining - v_count, open = k.remaining - v_count > missing[1]
-         where k.shard = shards[1] and k.id = windows[1] and k.nonce = nonces[1] and k.open
-           and k.remaining - v_count >= missing[1] and (worker is null or starts_with(k.holder, worker))
-        returning k.taken_at, k.holder into r;
-        if found then
-            v_fine := @schema@.record_delivered(ids, latencies, codes, refs, tenants, outputs, r.taken_at, r.holder, v_now);
-            return;
-        end if;
+    -- Nearly always: all delivered, and those of a window side by side.
+    if not again and 1 = all (outcomes) then
+        v_ends := @schema@.ends_of(shards, windows, item_windows);
+    end if;
+    if v_ends is not null then
+        for i in 1 .. cardinality(v_ends) loop
+            v_first := coalesce(v_ends[i - 1], 0) + 1;
+            v_last := v_ends[i];
+            update @schema@.log_window k set remaining = k.remaining - (v_last - v_first + 1),
+                   open = k.remaining - (v_last - v_first + 1) > missing[i]
+             where k.shard = shards[i] and k.id = windows[i] and k.nonce = nonces[i] and k.open
+               and (worker is null or starts_with(k.holder, worker))
+            returning k.taken_at, k.holder, k.remaining into r;
+            if not found then
+                return query select g, 'lost', false from generate_series(v_first, v_last) g;
+                continue;
+            end if;
+            v_fine := @schema@.check_remaining(r.remaining, missing[i]) and @schema@.record_delivered(ids[v_first : v_last],
+                latencies[v_first : v_last], codes[v_first : v_last], refs[v_first : v_last], tenants[v_first : v_last],
+                outputs[v_first : v_last], r.taken_at, r.holder, v_now);
+        end loop;
+        return;
     end if;
     if again then -- the earlier call may still run
         perform from @schema@.log_window k, generate_series(1, cardinality(shards)) n(n)
@@ -837,10 +888,7 @@ begin
            and (worker is null or starts_with(k.holder, worker))
         returning w.n, k.taken_at, k.holder, k.remaining, w.missing
     loop
-        if r.remaining < r.missing then
-            raise exception 'a window has fewer messages than were settled' using errcode = 'OB001',
-                hint = 'Settle each message once; give again => true after a call whose outcome is unknown.';
-        end if;
+        v_fine := @schema@.check_remaining(r.remaining, r.missing);
         v_since[r.n] := r.taken_at;
         v_holders[r.n] := r.holder;
     end loop;

@@ -104,6 +104,33 @@ def test_y4_a_hook_hears_of_a_window(db, conn):
     assert told == [("delivered", 19), ("retry", 1)]
 
 
+@pytest.mark.parametrize("order", ["side by side", "mixed", "windows turned round"])
+def test_v8_several_windows_in_one_settle(conn, order):
+    """V8 S2: each message is on record once, with its own reference; what is of a window of somebody else is lost, and only that."""
+    for i in range(60):
+        conn.execute("select outbox.enqueue('t', '1')")
+    windows = [take(conn, nonce, 20) for nonce in (1, 2, 3)]
+    (shards, idents, nonces), ids = zip(*(window for window, _ in windows)), [ids for _, ids in windows]
+    items = [(n + 1, i, "ref-%s" % i) for n in range(3) for i in ids[n][:18]]
+    nonces = (1, 99, 3)
+    if order == "mixed":
+        items.sort(key=lambda item: item[1].bytes[::-1])
+    elif order == "windows turned round":
+        shards, idents, nonces = shards[::-1], idents[::-1], nonces[::-1]
+        items = [(4 - w, i, ref) for w, i, ref in items]
+    bad = conn.execute("select ord, result from outbox.settle_window(%s::int[], %s::bigint[], %s::bigint[], '{0,0,0}', %s::int[], %s::uuid[], %s::int[], "
+                       "refs => %s::text[])", (list(shards), list(idents), list(nonces), [w for w, _, _ in items], [i for _, i, _ in items],
+                                               [1] * 54, [ref for _, _, ref in items])).fetchall()
+    assert bad == [(n + 1, "lost") for n, (w, i, _) in enumerate(items) if w == 2]
+    kept = dict(conn.execute("select message_id, reference from outbox.attempts where outcome = 'delivered'").fetchall())
+    assert kept == {i: ref for w, i, ref in items if w != 2}
+    assert conn.execute("select remaining, open from outbox.log_window where size > 0 order by id").fetchall() == [(2, True), (20, True), (2, True)]
+    with pytest.raises(psycopg.Error, match="fewer messages than were settled"):
+        settle(conn, windows[0][0], ids[0][:3], [1] * 3)
+    assert settle(conn, windows[0][0], ids[0][18:], [1] * 2) == []
+    assert conn.execute("select count(*) from outbox.log_window where open").fetchone() == (2,)
+
+
 def test_v8_a_message_named_twice_is_refused(conn):
     """V8: otherwise the window would be closed while another of its messages is not settled."""
     conn.execute("select count(outbox.enqueue('t', '1')) from generate_series(1, 20)")

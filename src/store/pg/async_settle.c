@@ -47,6 +47,7 @@ static void collect(struct ob_pg_async *async)
         else
             ob_pg_bundle_put(bundle, &settling->items[i], i);
     }
+    ob_pg_bundle_group(bundle);
 }
 
 /* Whether a window must be ejected before this can be settled; if so, it will be. */

@@ -196,7 +196,7 @@ CREATE TABLE outbox_dead (
     fingerprint  INTEGER           -- of its failure: see 006_groups.sql
 ) STRICT;
 CREATE INDEX outbox_dead_group ON outbox_dead (fingerprint, n, died_at) WHERE discarded_at IS NULL;
-CREATE INDEX outbox_dead_died ON outbox_dead (died_at) WHERE discarded_at IS NULL;
+CREATE INDEX outbox_dead_died ON outbox_dead (died_at);
 CREATE INDEX outbox_dead_lane ON outbox_dead (lane, died_at) WHERE discarded_at IS NULL;
 
 CREATE TABLE outbox_dedupe (

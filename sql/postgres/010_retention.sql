@@ -676,6 +676,7 @@ begin
     delete from @schema@.archived where tenant_id = tenant;
     delete from @schema@.hook_failure where tenant_id = tenant;
     delete from @schema@.act where tenant_id = tenant;
+    delete from @schema@.token where tenant_id = tenant;
     perform set_config('app.current_tenant_id', coalesce(v_before, ''), true);
     perform @schema@.record(actor, 'erase_tenant', reason, null, null, jsonb_build_object('tenant', tenant,
         'messages', v_messages, 'attempts', v_attempts, 'dead_letters', v_dead));

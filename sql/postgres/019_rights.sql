@@ -16,7 +16,7 @@ as $$
         -- api: what its functions need, and no more. It cannot rewrite an attempt or an act.
         ('relation', 'attempt attempt_kept act', 'api', 'SELECT INSERT'),
         ('relation', 'message archived', 'api', 'SELECT INSERT DELETE'),
-        ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning log_window log_shard log_quiet', 'api',
+        ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning log_window log_shard log_quiet token', 'api',
             'SELECT INSERT UPDATE DELETE'),
         ('relation', 'message_default', 'api', 'SELECT DELETE'),
         ('relation', 'attempt_default period attempt_single attempt_shared attempt_stored log_waiting log_sample log_taken', 'api', 'SELECT'),
@@ -30,6 +30,9 @@ as $$
         ('function', 'enqueue enqueue_bytes enqueue_many', 'producer', 'EXECUTE'),
         ('function', 'claim take confirm_window settle settle_window ack nack release extend as_json beat doorbell_class', 'relay', 'EXECUTE'),
         ('function', 'rebase', 'relay operator', 'EXECUTE'),
+        ('function', 'check_token', 'relay', 'EXECUTE'),
+        ('function', 'create_token revoke_token', 'operator', 'EXECUTE'),
+        ('relation', 'tokens', 'operator auditor', 'SELECT'),
         ('relation', 'window_messages', 'relay', 'SELECT'),
         ('function', 'log_range', 'relay', 'EXECUTE'),
         ('function', 'handed_out cluster_id', 'relay operator auditor tenant', 'EXECUTE'),

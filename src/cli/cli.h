@@ -12,6 +12,7 @@
 #include "cli/args.h"
 #include "config/config.h"
 #include "core/filter.h"
+#include "report/report.h"
 
 #include <stdio.h>
 
@@ -86,45 +87,7 @@ struct ob_actor ob_cli_actor(const struct ob_cli *cli);
 int ob_cli_known_topic(struct ob_cli *cli, const char *name_space, const char *topic, bool may_come);
 int ob_cli_known_sink(struct ob_cli *cli, const char *name);
 
-/* The pauses in force. Call fini in any case. */
-struct ob_pauses {
-    struct ob_pause_row *items;
-    size_t count, room;
-    struct ob_arena arena;
-    bool failed;
-};
-enum outbox_code ob_pauses_read(struct ob_store *store, struct ob_pauses *pauses,
-                                struct outbox_error *err) OUTBOX_MUST_CHECK;
-void ob_pauses_fini(struct ob_pauses *pauses);
-bool ob_pauses_have(const struct ob_pauses *pauses, const struct ob_pause_row *pause);
-void ob_pause_text(struct ob_buf *buf, const struct ob_pause_row *pause);
-/* "everything, default/orders, sink billing", except those in `without`; NULL: all. */
-void ob_pauses_text(struct ob_buf *buf, const struct ob_pauses *pauses, const struct ob_pauses *without);
-void ob_pauses_json(struct ob_json *json, const struct ob_pauses *pauses);
-/* " by ann since 2024-05-01T12:34:56Z (3 h): reason"; NULL and 0: not known. */
-void ob_by_text(struct ob_buf *buf, const char *actor, const char *reason, int64_t at_us);
-
-/* relays.c: the relays and their sinks, as they report themselves. */
-struct ob_relays;
-enum outbox_code ob_relays_read(struct ob_store *store, struct ob_relays **out,
-                                struct outbox_error *err) OUTBOX_MUST_CHECK;
-void ob_relays_free(struct ob_relays *relays);
 void ob_relays_say(struct ob_cli *cli, const struct ob_relays *relays);
-void ob_relays_json(struct ob_json *json, const struct ob_relays *relays); /* adds "relays" and "sinks" to an object */
-size_t ob_relays_alive(const struct ob_relays *relays);
-bool ob_relays_deliver(const struct ob_relays *relays); /* one of them is alive and not switched off */
-/* A sink of a relay that is alive. Texts are borrowed, NULL where there is none; times are those of the relay, as text. */
-struct ob_relay_sink {
-    const char *relay, *name, *kind, *breaker, *cause, *since, *next_probe, *code, *error, *error_at, *success_at,
-        *rate_limit, *limited_until;
-    int64_t failed, in_flight, concurrency;
-    double rate;
-    bool paused;
-};
-typedef void ob_relay_sink_fn(void *ctx, const struct ob_relay_sink *sink);
-void ob_relays_sinks(const struct ob_relays *relays, ob_relay_sink_fn *fn, void *ctx);
-/* Whether a relay that is alive and not switched off has a route for the topic; also true where that is not known. */
-bool ob_relays_serve(const struct ob_relays *relays, const char *name_space, const char *topic);
 
 void ob_help_all(FILE *file);
 void ob_help_command(FILE *file, const struct ob_command *command);
@@ -140,18 +103,10 @@ int ob_print_safe(FILE *file, const char *text, size_t len);
 void ob_say_text(const struct ob_cli *cli, const char *text, int width, enum ob_color color);
 /* Prints a JSON document or line and a newline. Frees the buffer. */
 void ob_say_json(struct ob_buf *buf);
-void ob_json_time(struct ob_json *json, const char *key, int64_t unix_us); /* 0: null */
-void ob_json_text(struct ob_json *json, const char *key, const char *text);
-void ob_json_count(struct ob_json *json, const char *key, int64_t value);
-/* "3 s", "12 min", "4 h", "9 days" */
-void ob_age_text(double seconds, char text[32]);
 /* Pretty-prints JSON, every line indented by `indent` spaces. Numbers and strings are not changed. */
 void ob_json_pretty(struct ob_buf *buf, const char *json, size_t len, int indent);
 
-const char *ob_outcome_name(enum outbox_outcome outcome);
 enum ob_color ob_status_color(enum ob_status status);
-/* One message as a JSON object. */
-void ob_json_message(struct ob_json *json, const struct ob_message_row *row, bool with_payload);
 
 /* transition.c: something that happened, as a JSON object and as a line of stdout. */
 void ob_json_transition(struct ob_json *json, const struct ob_transition_row *row);

@@ -7,7 +7,6 @@ enum { PREFIX_LEAST = 4 };
 
 struct answer {
     struct ob_cli *cli;
-    struct ob_json *json; /* NULL: text */
     int count;
 };
 
@@ -15,21 +14,6 @@ static bool say_row(void *ctx, const struct ob_explain_row *row)
 {
     struct answer *answer = ctx;
     struct ob_cli *cli = answer->cli;
-    if (answer->json) {
-        ob_json_object(answer->json);
-        ob_json_count(answer->json, "step", row->step);
-        ob_json_text(answer->json, "message_id", row->message_id);
-        ob_json_text(answer->json, "state", row->state);
-        ob_json_text(answer->json, "reason", row->reason);
-        ob_json_key(answer->json, "facts");
-        if (row->facts)
-            ob_json_raw_line(answer->json, row->facts, strlen(row->facts));
-        else
-            ob_json_null(answer->json);
-        ob_json_text(answer->json, "command", row->command);
-        ob_json_end(answer->json);
-        return true;
-    }
     bool well =
         strcmp(row->state, "delivered") == 0 || strcmp(row->state, "due") == 0 || strcmp(row->state, "leased") == 0;
     if (row->step > 1 && answer->count == 1)
@@ -103,31 +87,27 @@ static int find_message(struct ob_cli *cli, struct outbox_uuid *id)
     return ob_cli_fail(cli);
 }
 
-int cmd_explain(struct ob_cli *cli)
+static int explain_json(struct ob_cli *cli, const struct outbox_uuid *id)
 {
-    struct outbox_uuid id;
     struct ob_buf buf = OB_BUF_INIT;
     struct ob_json json;
-    char text[37];
-    int status = find_message(cli, &id);
-    if (status)
-        return status;
-    outbox_uuid_format(&id, text);
     ob_json_init(&json, &buf);
-    ob_json_object(&json);
-    ob_json_text(&json, "id", text);
-    ob_json_key(&json, "answers");
-    ob_json_array(&json);
-    struct answer answer = {.cli = cli, .json = cli->args.json ? &json : NULL};
-    if (cli->store->ops->explain(cli->store, &id, say_row, &answer, &cli->err)) {
+    if (ob_report_explain(cli->store, id, &json, &cli->err)) {
         ob_buf_fini(&buf);
         return ob_cli_fail(cli);
     }
-    ob_json_end(&json);
-    ob_json_end(&json);
-    if (cli->args.json)
-        ob_say_json(&buf);
-    else
-        ob_buf_fini(&buf);
+    ob_say_json(&buf);
     return OB_EXIT_OK;
+}
+
+int cmd_explain(struct ob_cli *cli)
+{
+    struct outbox_uuid id;
+    struct answer answer = {.cli = cli};
+    int status = find_message(cli, &id);
+    if (status)
+        return status;
+    if (cli->args.json)
+        return explain_json(cli, &id);
+    return cli->store->ops->explain(cli->store, &id, say_row, &answer, &cli->err) ? ob_cli_fail(cli) : OB_EXIT_OK;
 }

@@ -8,7 +8,6 @@
 
 struct shown {
     struct ob_cli *cli;
-    struct ob_json *json;
     size_t count;
 };
 
@@ -108,12 +107,7 @@ static bool show_message(void *ctx, const struct ob_message_row *row)
 {
     struct shown *shown = ctx;
     shown->count++;
-    if (shown->json) {
-        ob_json_key(shown->json, "message");
-        ob_json_message(shown->json, row, true);
-    } else {
-        show_table(shown->cli, row);
-    }
+    show_table(shown->cli, row);
     return false;
 }
 
@@ -121,24 +115,6 @@ static bool show_attempt(void *ctx, const struct ob_attempt_row *row)
 {
     struct shown *shown = ctx;
     struct ob_cli *cli = shown->cli;
-    if (shown->json) {
-        ob_json_object(shown->json);
-        ob_json_count(shown->json, "attempt_no", row->attempt);
-        ob_json_text(shown->json, "outcome", ob_outcome_name(row->outcome));
-        ob_json_text(shown->json, "worker", row->worker);
-        ob_json_time(shown->json, "claimed_at", row->claimed_at_us);
-        ob_json_time(shown->json, "completed_at", row->completed_at_us);
-        ob_json_key(shown->json, "latency_ms");
-        if (row->latency_us < 0)
-            ob_json_null(shown->json);
-        else
-            ob_json_double(shown->json, (double)row->latency_us / 1000);
-        ob_json_text(shown->json, "code", row->code);
-        ob_json_text(shown->json, "error", row->error);
-        ob_json_text(shown->json, "reference", row->reference);
-        ob_json_end(shown->json);
-        return true;
-    }
     char at[OB_CLOCK_TEXT];
     ob_clock_format(row->completed_at_us ? row->completed_at_us : row->claimed_at_us, at);
     if (shown->count++ == 0)
@@ -165,15 +141,6 @@ static bool show_attempt(void *ctx, const struct ob_attempt_row *row)
 static bool show_act(void *ctx, const struct ob_act_row *row)
 {
     struct shown *shown = ctx;
-    if (shown->json) {
-        ob_json_object(shown->json);
-        ob_json_time(shown->json, "at", row->at_us);
-        ob_json_text(shown->json, "actor", row->actor);
-        ob_json_text(shown->json, "action", row->action);
-        ob_json_text(shown->json, "reason", row->reason);
-        ob_json_end(shown->json);
-        return true;
-    }
     char at[OB_CLOCK_TEXT];
     ob_clock_format(row->at_us, at);
     if (shown->count++ == 0)
@@ -190,11 +157,11 @@ static bool show_act(void *ctx, const struct ob_act_row *row)
 }
 
 /* Shows message, attempts and acts of one id; false after it set cli->err. */
-static bool show_all(struct ob_cli *cli, const struct outbox_uuid *id, struct ob_json *json)
+static bool show_all(struct ob_cli *cli, const struct outbox_uuid *id)
 {
     const struct ob_store_ops *ops = cli->store->ops;
     struct ob_filter filter = {.ids = id, .id_count = 1, .with_payload = true, .limit = 1};
-    struct shown message = {cli, json, 0}, attempts = {cli, json, 0}, acts = {cli, json, 0};
+    struct shown message = {cli, 0}, attempts = {cli, 0}, acts = {cli, 0};
     if (ops->list(cli->store, &filter, show_message, &message, &cli->err))
         return false;
     if (message.count == 0) {
@@ -202,40 +169,28 @@ static bool show_all(struct ob_cli *cli, const struct outbox_uuid *id, struct ob
                      ob_code_todo(OUTBOX_UNKNOWN_MESSAGE));
         return false;
     }
-    if (json) {
-        ob_json_key(json, "attempts");
-        ob_json_array(json);
-    }
-    if (ops->attempts(cli->store, id, show_attempt, &attempts, &cli->err))
-        return false;
-    if (json) {
-        ob_json_end(json);
-        ob_json_key(json, "acts");
-        ob_json_array(json);
-    }
-    if (ops->acts(cli->store, id, show_act, &acts, &cli->err))
-        return false;
-    if (json)
-        ob_json_end(json);
-    return true;
+    return !ops->attempts(cli->store, id, show_attempt, &attempts, &cli->err) &&
+           !ops->acts(cli->store, id, show_act, &acts, &cli->err);
+}
+
+static bool show_json(struct ob_cli *cli, const struct outbox_uuid *id)
+{
+    struct ob_buf buf = OB_BUF_INIT;
+    struct ob_json json;
+    ob_json_init(&json, &buf);
+    bool shown = !ob_report_show(cli->store, id, &json, &cli->err);
+    if (shown)
+        ob_say_json(&buf);
+    ob_buf_fini(&buf);
+    return shown;
 }
 
 int cmd_show(struct ob_cli *cli)
 {
     struct outbox_uuid id;
-    struct ob_buf buf = OB_BUF_INIT;
-    struct ob_json json;
     if (!outbox_uuid_parse(cli->args.rest[0], &id))
         return ob_cli_usage(cli, "\"%s\" is not a message id; an id is a uuid", cli->args.rest[0]);
-    ob_json_init(&json, &buf);
-    ob_json_object(&json);
-    if (!ob_cli_open(cli) || !show_all(cli, &id, cli->args.json ? &json : NULL)) {
-        ob_buf_fini(&buf);
+    if (!ob_cli_open(cli) || !(cli->args.json ? show_json(cli, &id) : show_all(cli, &id)))
         return ob_cli_fail(cli);
-    }
-    ob_json_end(&json);
-    if (cli->args.json)
-        ob_say_json(&buf);
-    ob_buf_fini(&buf);
     return OB_EXIT_OK;
 }

@@ -4,7 +4,6 @@
 #include "base/utf8.h"
 #include "lib/open.h"
 
-#include <math.h>
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -202,20 +201,6 @@ void ob_say_json(struct ob_buf *buf)
     ob_buf_fini(buf);
 }
 
-void ob_age_text(double seconds, char text[32])
-{
-    static const struct {
-        double upto, unit;
-        const char *name;
-    } units[] = {{120, 1, "s"}, {7200, 60, "min"}, {172800, 3600, "h"}, {INFINITY, 86400, "days"}};
-    size_t i = 0;
-    if (seconds < 0)
-        seconds = 0;
-    while (seconds >= units[i].upto)
-        i++;
-    snprintf(text, 32, "%.0f %s", floor(seconds / units[i].unit), units[i].name);
-}
-
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
 enum ob_color ob_status_color(enum ob_status status)
@@ -227,11 +212,4 @@ enum ob_color ob_status_color(enum ob_status status)
     case OB_DISCARDED: return OB_COLOR_DIM;
     default: return OB_COLOR_NONE;
     }
-}
-
-const char *ob_outcome_name(enum outbox_outcome outcome)
-{
-    static const char *const names[] = {"processing", "delivered", "retry",   "failed",   "lost",
-                                        "limited",    "blocked",   "unknown", "released", "interrupted"};
-    return outcome <= OUTBOX_INTERRUPTED ? names[outcome] : "unknown";
 }

@@ -56,3 +56,18 @@ enum outbox_code ob_names_check(const char *name_space, const char *topic, const
                             sink);
     return code;
 }
+
+static const char *const role_names[] = {"none", "viewer", "operator", "admin"};
+
+const char *ob_role_name(enum ob_role role)
+{
+    return role_names[role];
+}
+
+enum ob_role ob_role_find(const char *name)
+{
+    for (int role = OB_ROLE_VIEWER; name && role <= OB_ROLE_ADMIN; role++)
+        if (strcmp(role_names[role], name) == 0)
+            return (enum ob_role)role;
+    return OB_ROLE_NONE;
+}

@@ -159,6 +159,32 @@ struct ob_actor {
     const char *actor, *reason;
 };
 
+/* What a token of the API may do; each role may do what those before it may. */
+enum ob_role { OB_ROLE_NONE, OB_ROLE_VIEWER, OB_ROLE_OPERATOR, OB_ROLE_ADMIN };
+enum { OB_TOKEN_NAME = 65, OB_TOKEN_HASH = 32 };
+/* A token to be made. */
+struct ob_token {
+    const char *name;
+    enum ob_role role;
+    const char *tenant_id; /* it reaches this tenant's rows only; NULL: all */
+    int64_t expires_at_us; /* 0: never */
+};
+/* Who sent a request: the token's name and rights. */
+struct ob_bearer {
+    enum ob_role role; /* OB_ROLE_NONE: nobody that is known */
+    char name[OB_TOKEN_NAME];
+    char tenant_id[37]; /* "": all tenants */
+};
+/* A token as it is listed. */
+struct ob_token_row {
+    const char *name, *role, *tenant_id, *created_by, *revoked_by;
+    int64_t created_at_us, expires_at_us, used_at_us, revoked_at_us; /* used: to the hour */
+};
+typedef bool ob_token_fn(void *ctx, const struct ob_token_row *row);
+
+/* What the calls between enter and leave may do. */
+enum ob_rights { OB_RIGHTS_READ, OB_RIGHTS_ACT, OB_RIGHTS_SEND };
+
 typedef bool ob_message_fn(void *ctx, const struct ob_message_row *row); /* false stops */
 typedef bool ob_attempt_fn(void *ctx, const struct ob_attempt_row *row);
 typedef bool ob_act_fn(void *ctx, const struct ob_act_row *row);
@@ -274,6 +300,20 @@ struct ob_store_ops {
     ob_code (*rights)(struct ob_store *, ob_problem_fn *, void *ctx, struct outbox_error *);
     /* Reports what is wrong with the log, each with what to do. NULL: the store has no log. */
     ob_code (*log_problems)(struct ob_store *, ob_problem_fn *, void *ctx, struct outbox_error *);
+
+    /* Calls between enter and leave have these rights only, and reach the rows of this tenant only (NULL: all), whatever they ask
+     * for: PostgreSQL's roles and row security see to that, or on SQLite views of the same names. With keep, what they changed
+     * stays; otherwise it may be undone. leave always leaves, even when it fails. */
+    ob_code (*enter)(struct ob_store *, enum ob_rights, const char *tenant_id, struct outbox_error *);
+    ob_code (*leave)(struct ob_store *, bool keep, struct outbox_error *);
+    /* Tokens of the API: see lib/token.h. hash: their SHA-256. */
+    ob_code (*token_create)(struct ob_store *, const struct ob_token *, const unsigned char hash[OB_TOKEN_HASH],
+                            const struct ob_actor *, struct outbox_error *);
+    /* OUTBOX_UNKNOWN_NAME: there is none of this name that is not revoked already. */
+    ob_code (*token_revoke)(struct ob_store *, const char *name, const struct ob_actor *, struct outbox_error *);
+    ob_code (*token_check)(struct ob_store *, const unsigned char hash[OB_TOKEN_HASH], struct ob_bearer *,
+                           struct outbox_error *);
+    ob_code (*tokens)(struct ob_store *, ob_token_fn *, void *ctx, struct outbox_error *);
 
     /* Blocks until there may be work, for at most timeout_us. *woken is false if it timed out. */
     ob_code (*wait)(struct ob_store *, int64_t timeout_us, bool *woken, struct outbox_error *);

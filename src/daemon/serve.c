@@ -223,6 +223,9 @@ static void reload(struct serve *serve)
         serve->now = next;
         serve->config = config;
         adopt_log(serve, config);
+        struct outbox_error err;
+        if (ob_admin_reload(serve->admin, config, &err))
+            ob_log(log_of(serve), OB_LOG_ERROR, "api: keeping the old stores", OB_STR("error", err.text));
         count_reload(serve, true);
         ob_log(log_of(serve), OB_LOG_INFO, "reloaded", OB_INT("options_changed", (int64_t)serve->changed),
                OB_INT("sinks_kept", (int64_t)ob_generation_kept_sinks(next)),
@@ -484,7 +487,9 @@ static enum outbox_code begin(struct serve *serve, struct outbox_error *err)
         struct ob_admin_options admin = {.listen = serve->config->admin_listen,
                                          .metrics = serve->metrics,
                                          .health = serve->health,
-                                         .log = log_of(serve)};
+                                         .log = log_of(serve),
+                                         .config = serve->config,
+                                         .open = serve->set.open};
         code = ob_admin_start(&admin, &serve->admin, err);
     }
     if (!code)

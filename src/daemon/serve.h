@@ -19,6 +19,7 @@ struct ob_serve_options {
     void *ctx;
     struct ob_log *log;                         /* its level and format follow the configuration */
     struct ob_log_out *out;                     /* the output of log; NULL: log writes elsewhere */
+    bool open;                                  /* the API needs no token from this machine: `outbox dev` */
     bool until_empty;                           /* stop when nothing is left to deliver */
     void (*started)(void *ctx, int admin_port); /* before the first claim; NULL: nobody is told */
 };

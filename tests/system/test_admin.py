@@ -159,7 +159,7 @@ def test_ready(host):
 def test_what_is_not_there(host, method, path, status):
     """S15: 404 and 405 are JSON; a path that is there names its methods."""
     answer, text = host.ask(path, method, body="x" * 100 if method in ("POST", "PUT") else None)
-    assert answer.status == status and json.loads(text)["error"]
+    assert answer.status == status and json.loads(text)["detail"]
     assert answer.headers.get("Allow") == ("GET, HEAD" if status == 405 else None)
 
 

@@ -23,8 +23,8 @@ RETRY, FAILED, LIMITED, BLOCKED, UNCLEAR, RELEASED, INTERRUPTED = "2", "3", "5",
 FRAME = bytes.fromhex("28b52ffd200f790000226465617220637573746f6d657222")  # "dear customer" in zstd
 # Words that take more than this to be printed; tests of the doctor and of configurations have them.
 ELSEWHERE = {"/findings/*/what as rights", "/findings/*/what as retention", "/findings/*/what as log", "/findings/*/what as relay",
-             "/findings/*/what as dead", "/problems/*/source as default"}
-MANY = {"list", "errors", "tail", "tune", "configure"}  # commands that print a document a line
+             "/findings/*/what as dead", "/problems/*/source as default", "/used_at"}
+MANY = {"list", "errors", "tail", "tune", "configure", "token_list"}  # commands that print a document a line
 WITHOUT = {"run", "dev", "help"}  # commands that print none
 
 
@@ -194,6 +194,10 @@ def operate(witness, box):
         witness.run("resume", "resume", *scope, *on)
         witness.run("error", "resume", *scope, *on, status=1)
     witness.run("error", "pause", "--topic", "plian", *on, status=1)
+    for role, more in (("viewer", ["--tenant", TENANT, "--expires", "90d"]), ("operator", []), ("admin", [])):
+        witness.run("token_create", "token", "create", role, "--role", role, *more, *on)
+    witness.run("token_revoke", "token", "revoke", "admin", *on)
+    witness.run("token_list", "token", "list", *on)
     witness.run("tune", "tune", *on)
     witness.run("tune", "tune", "batch", "7", *on)
     witness.run("tune", "tune", "sink.out.rate", "5/s", "--force", *on)
@@ -405,7 +409,7 @@ def test_every_command_has_its_document():
     """V13: a new command is documented, or stands among those that print none."""
     with open(os.path.join(ROOT, "def", "commands.def")) as file:
         commands = set(re.findall(r"^OUTBOX_COMMAND\((\w+)", file.read(), re.MULTILINE))
-    assert commands - WITHOUT == set(NAMES) - {"migrate_status", "validate_payload", "error", "note"}
+    assert commands - WITHOUT == set(NAMES) - {"migrate_status", "validate_payload", "error", "note", "token_create", "token_list", "token_revoke"} | {"token"}
 
 
 def test_a_field_that_is_not_named_is_seen(tmp_path):

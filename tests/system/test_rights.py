@@ -17,13 +17,14 @@ LISTING = {"log_depth"} | {"listing_" + part for part in ("message", "queue", "l
 TAIL = {"tail_" + part for part in ("message", "facts", "attempt", "dead", "act")}  # what happens
 VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts", "error_groups"} | LISTING | TAIL
 SETTINGS = {"pause", "pauses", "namespace", "lane", "relay", "tuning", "relays", "sinks", "tunings"}
+TOKENS = {"tokens"}
 RECORD = {"message", "queue", "attempt", "dead", "dedupe", "act", "hook", "hook_failure", "period", "log_window"}
 
 MAY_READ = {
     "producer": set(),
     "relay": VIEWS | SETTINGS | {"status", "outbox", "window_messages"},
-    "operator": VIEWS | SETTINGS | RECORD | {"status", "outbox", "stream"},
-    "auditor": VIEWS | SETTINGS | RECORD | {"status", "outbox"},
+    "operator": VIEWS | SETTINGS | TOKENS | RECORD | {"status", "outbox", "stream"},
+    "auditor": VIEWS | SETTINGS | TOKENS | RECORD | {"status", "outbox"},
     "tenant": VIEWS,
     "outsider": set(),
 }
@@ -32,10 +33,10 @@ REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
     "relay": {"claim", "take", "confirm_window", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class",
-              "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at", "beat", "gauges"} | REPORT,
+              "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at", "beat", "gauges", "check_token"} | REPORT,
     "operator": {"retry", "discard", "pause", "resume", "configure", "assign_doorbell", "purge", "erase_tenant",
                  "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at",
-                 "tune", "gauges", "rebase"} | REPORT,
+                 "tune", "gauges", "rebase", "create_token", "revoke_token"} | REPORT,
     "auditor": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at", "gauges"} | REPORT,
     "tenant": {"current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at", "handed_out", "cluster_id"} | EXPLAIN,
     "outsider": set(),

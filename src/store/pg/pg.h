@@ -78,7 +78,12 @@
     X(control, "relay") \
     X(gauges, "auditor") \
     X(rights, "auditor") \
-    X(log_problems, "auditor")
+    X(log_problems, "auditor") \
+    X(enter, "auditor") \
+    X(token_create, "operator") \
+    X(token_revoke, "operator") \
+    X(token_check, "relay") \
+    X(tokens, "auditor")
 
 enum ob_pg_stmt {
 #define X(name, role) OB_PG_##name,
@@ -99,6 +104,7 @@ struct ob_pg_store {
     char *conninfo, *application, *schema;
     bool dead; /* reconnect before the next use */
     enum ob_pg_tx tx;
+    bool entered;   /* the open transaction has the rights of another role: rights.c */
     unsigned epoch; /* in the names of prepared statements, so that stale names are never reused */
     bool prepared[OB_PG_STMT_COUNT];
     char *sql[OB_PG_STMT_COUNT]; /* rendered on first use */
@@ -204,6 +210,13 @@ ob_code ob_pg_configure(struct ob_store *, const char *, const char *, const cha
 ob_code ob_pg_settings(struct ob_store *, ob_setting_fn *, void *, struct outbox_error *);
 ob_code ob_pg_rights(struct ob_store *, ob_problem_fn *, void *ctx, struct outbox_error *);
 ob_code ob_pg_log_problems(struct ob_store *, ob_problem_fn *, void *ctx, struct outbox_error *);
+ob_code ob_pg_enter(struct ob_store *, enum ob_rights, const char *, struct outbox_error *);
+ob_code ob_pg_leave(struct ob_store *, bool, struct outbox_error *);
+ob_code ob_pg_token_create(struct ob_store *, const struct ob_token *, const unsigned char *, const struct ob_actor *,
+                           struct outbox_error *);
+ob_code ob_pg_token_revoke(struct ob_store *, const char *, const struct ob_actor *, struct outbox_error *);
+ob_code ob_pg_token_check(struct ob_store *, const unsigned char *, struct ob_bearer *, struct outbox_error *);
+ob_code ob_pg_tokens(struct ob_store *, ob_token_fn *, void *, struct outbox_error *);
 /* The names of the outbox's roles, as an array. */
 void ob_pg_put_roles(struct ob_pg_params *, const char *schema);
 /* Refuses objects with our names that somebody else created, or takes them over. */

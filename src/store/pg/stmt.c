@@ -107,6 +107,8 @@ bool ob_pg_stmt_hooks(enum ob_pg_stmt which)
 ob_code ob_pg_call(struct ob_pg_store *store, enum ob_pg_stmt which, const struct ob_pg_params *params, PGresult **res,
                    struct outbox_error *err)
 {
+    if (store->entered) /* a statement that the server has forgotten would end the transaction */
+        return ob_pg_call_once(store, which, params, res, err);
     ob_code code = ob_pg_ready(store, err);
     if (!code)
         code = rendered(store, which, err);

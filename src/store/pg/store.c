@@ -146,6 +146,12 @@ static const struct ob_store_ops ops = {
     .gauges = ob_pg_gauges,
     .rights = ob_pg_rights,
     .log_problems = ob_pg_log_problems,
+    .enter = ob_pg_enter,
+    .leave = ob_pg_leave,
+    .token_create = ob_pg_token_create,
+    .token_revoke = ob_pg_token_revoke,
+    .token_check = ob_pg_token_check,
+    .tokens = ob_pg_tokens,
     .wait = ob_pg_wait,
 };
 

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { ARGS = 16 };
+enum { ARGS = 16, TENANT = 4 };
 
 /* In the order of sql/sqlite/stmt/enqueue.sql. frame holds the payload when there is an encoding. */
 static void fill(struct ob_sqlite_arg args[ARGS], const struct outbox_message *msg, const char *encoding,
@@ -49,7 +49,11 @@ static ob_code put(struct ob_sqlite_store *store, const struct outbox_message *m
     struct ob_buf frame = OB_BUF_INIT;
     const char *encoding = ob_codec_pack(msg, &frame);
     fill(args, msg, encoding, &frame);
-    ob_code code = ob_sqlite_run(store, OB_SQLITE_enqueue, args, ARGS, NULL, err);
+    const char *tenant = msg->tenant_id;
+    ob_code code = ob_sqlite_own_tenant(store, &tenant, err);
+    args[TENANT] = OB_TEXT(tenant);
+    if (!code)
+        code = ob_sqlite_run(store, OB_SQLITE_enqueue, args, ARGS, NULL, err);
     ob_buf_fini(&frame);
     if (code || !receipt)
         return code;

@@ -169,6 +169,8 @@ static ob_code sweep_all(struct ob_store *base, const struct ob_filter *filter, 
     ob_code code = check(filter, err);
     if (!code)
         code = ob_sqlite_check_tenant(filter->tenant_id, tenant, &sweep.tenant, err);
+    if (!code)
+        code = ob_sqlite_own_tenant(store, &sweep.tenant, err);
     if (!code && filter->ids) {
         ob_sqlite_json_ids(&ids, filter->ids, filter->id_count);
         sweep.ids = ob_buf_text(&ids);

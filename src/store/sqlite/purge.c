@@ -219,9 +219,9 @@ static ob_code erase(struct ob_sqlite_store *store, void *ctx, struct outbox_err
     const struct ob_sqlite_arg args[] = {OB_TEXT(erasure->tenant)};
     /* Messages come after all rows that find their tenant through them. */
     static const enum ob_sqlite_stmt order[] = {
-        OB_SQLITE_erase_queue,    OB_SQLITE_erase_dead,         OB_SQLITE_erase_attempts,
-        OB_SQLITE_erase_messages, OB_SQLITE_erase_archived,     OB_SQLITE_erase_dedupe,
-        OB_SQLITE_erase_stream,   OB_SQLITE_erase_hook_failure, OB_SQLITE_erase_acts,
+        OB_SQLITE_erase_queue,    OB_SQLITE_erase_dead,   OB_SQLITE_erase_attempts, OB_SQLITE_erase_messages,
+        OB_SQLITE_erase_archived, OB_SQLITE_erase_dedupe, OB_SQLITE_erase_stream,   OB_SQLITE_erase_hook_failure,
+        OB_SQLITE_erase_acts,     OB_SQLITE_erase_tokens,
     };
     int64_t newest = 0;
     ob_code code = ob_sqlite_run(store, OB_SQLITE_gate_open, OB_ARGS(OB_NULL, OB_TEXT(erasure->tenant)), NULL, err);

@@ -122,6 +122,8 @@ struct ob_sqlite_store {
     struct ob_sqlite_lead lead;
     bool alone;         /* the last batch was a message that goes alone: see claim.c */
     int64_t alone_next; /* a message that waits to go alone; 0: none known */
+    char tenant[37];    /* between enter and leave: the tenant whose rows may be reached; "": all */
+    bool narrowed;      /* likewise: the views of rights.c hide the other tenants' rows */
     sqlite3_stmt *stmts[OB_SQLITE_STMT_COUNT];
 };
 
@@ -374,6 +376,16 @@ ob_code ob_sqlite_beat(struct ob_store *, const struct ob_beat *, bool *, struct
 ob_code ob_sqlite_relays(struct ob_store *, ob_relay_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_control(struct ob_store *, const struct ob_control *, struct outbox_error *);
 ob_code ob_sqlite_gauges(struct ob_store *, ob_gauges_fn *, void *, struct outbox_error *);
+ob_code ob_sqlite_enter(struct ob_store *, enum ob_rights, const char *, struct outbox_error *);
+ob_code ob_sqlite_leave(struct ob_store *, bool, struct outbox_error *);
+/* Between enter and leave: a tenant that is not given becomes the one whose rows may be reached; another one is refused. */
+ob_code ob_sqlite_own_tenant(const struct ob_sqlite_store *store, const char **tenant,
+                             struct outbox_error *err) OUTBOX_MUST_CHECK;
+ob_code ob_sqlite_token_create(struct ob_store *, const struct ob_token *, const unsigned char *,
+                               const struct ob_actor *, struct outbox_error *);
+ob_code ob_sqlite_token_revoke(struct ob_store *, const char *, const struct ob_actor *, struct outbox_error *);
+ob_code ob_sqlite_token_check(struct ob_store *, const unsigned char *, struct ob_bearer *, struct outbox_error *);
+ob_code ob_sqlite_tokens(struct ob_store *, ob_token_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_wait(struct ob_store *, int64_t, bool *, struct outbox_error *);
 
 #endif

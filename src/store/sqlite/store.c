@@ -68,6 +68,12 @@ static const struct ob_store_ops ops = {
     .relays = ob_sqlite_relays,
     .control = ob_sqlite_control,
     .gauges = ob_sqlite_gauges,
+    .enter = ob_sqlite_enter,
+    .leave = ob_sqlite_leave,
+    .token_create = ob_sqlite_token_create,
+    .token_revoke = ob_sqlite_token_revoke,
+    .token_check = ob_sqlite_token_check,
+    .tokens = ob_sqlite_tokens,
     .wait = ob_sqlite_wait,
 };
 

@@ -1,7 +1,8 @@
 /* pauses.c - the pauses in force, as text and as JSON: without them a status would not explain why nothing is delivered. */
-#include "cli/cli.h"
+#include "report/report.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 
 #include <string.h>
 

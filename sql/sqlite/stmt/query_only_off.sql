@@ -1,0 +1,2 @@
+-- query_only_off: back to normal.
+PRAGMA query_only = OFF

@@ -31,6 +31,7 @@ struct ob_cli {
     const char *schema;       /* NULL: the default */
     bool color;               /* stdout is a terminal that supports colours */
     struct ob_store *store;   /* NULL until ob_cli_open */
+    int64_t limit_us;         /* how long a statement may take; 0: no limit of ours */
     struct ob_config *config; /* the configuration that named the store, if it came from a file */
     struct ob_arena arena;    /* lives as long as the command */
     struct outbox_error err;
@@ -107,6 +108,24 @@ void ob_say_json(struct ob_buf *buf);
 void ob_json_pretty(struct ob_buf *buf, const char *json, size_t len, int indent);
 
 enum ob_color ob_status_color(enum ob_status status);
+
+/* look.c: one look at the whole outbox. Call fini in any case. */
+struct ob_look {
+    struct ob_arena arena;
+    int64_t at_us;
+    struct ob_status_row *topics, total; /* total: sums, and the highest ages */
+    size_t count, room;
+    struct ob_relays *relays;
+    struct ob_pauses pauses;
+    size_t sinks, breakers; /* how many sinks there are, and how many of them have an open breaker */
+    bool failed;
+};
+/* name_space and topic: only these, names or patterns; NULL: all. */
+enum outbox_code ob_look_read(struct ob_store *store, const char *name_space, const char *topic, struct ob_look *look,
+                              struct outbox_error *err) OUTBOX_MUST_CHECK;
+void ob_look_fini(struct ob_look *look);
+/* Of the messages that are neither delivered nor dead, the part that failed before: 0 to 1; 0 for fewer than ten failures. */
+double ob_look_retry_share(const struct ob_look *look);
 
 /* transition.c: something that happened, as a JSON object and as a line of stdout. */
 void ob_json_transition(struct ob_json *json, const struct ob_transition_row *row);

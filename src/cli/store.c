@@ -108,7 +108,7 @@ bool ob_cli_open(struct ob_cli *cli)
 {
     if (!ob_cli_has_store(cli))
         return false;
-    struct ob_open open = {.schema = cli->schema};
+    struct ob_open open = {.schema = cli->schema, .limit_us = cli->limit_us};
     struct outbox_error err;
     ob_code code = ob_store_open(cli->url, &open, &cli->store, &err);
     if (!code)

@@ -118,7 +118,10 @@ static ob_code open_postgres(const char *url, const struct ob_open *options, str
                              struct outbox_error *err)
 {
 #ifdef HAVE_POSTGRES
-    struct ob_pg_options pg = {.schema = options->schema, .application = options->application, .log = options->log};
+    struct ob_pg_options pg = {.schema = options->schema,
+                               .application = options->application,
+                               .log = options->log,
+                               .limit_us = options->limit_us};
     return ob_pg_open(url, &pg, store, err);
 #else
     (void)url;

@@ -21,6 +21,7 @@ void ob_url_redact(const char *url, char *text, size_t size);
 struct ob_open {
     const char *schema;       /* PostgreSQL; NULL: "outbox" */
     const char *application;  /* NULL: "outbox" */
+    int64_t limit_us;         /* PostgreSQL: how long a statement may take; 0: as the server says */
     bool create;              /* SQLite: create the file if it does not exist */
     const struct ob_log *log; /* for what the store reports besides errors; may be NULL. Must outlive the store. */
 };

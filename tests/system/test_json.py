@@ -179,6 +179,10 @@ def live(witness, box, raw):
     witness.run("status", "status", *on)
     for words in (["resume", "--sink", "quiet"], ["tune", "enabled", "--reset"], ["tune", "poll", "--reset"]):
         box.cli(*words)
+    witness.run("check", "check", "--relays", "-:-", "--dead-last-hour", "1:-", "--dead", "-:1", *on, status=2)
+    witness.run("check", "check", *["--" + name + "=-:-" for name in ("relays", "oldest", "dead", "dead-last-hour", "retry-share", "breakers")], *on)
+    witness.run("check", "check", "--relays=-:-", "--oldest=-:-", "--dead-last-hour=1:-", "--dead=-:-", "--retry-share=-:-", *on, status=1)
+    witness.run("check", "check", "--dead", "x", *on, status=3)
     witness.run("tail", "tail", "--since", "-1h", "--once", *on)
     witness.run("purge", "purge", *on)
 

@@ -155,6 +155,18 @@ static const struct ob_store_ops ops = {
     .wait = ob_pg_wait,
 };
 
+static ob_code limit_statements(struct ob_pg_store *store, int64_t limit_us, struct outbox_error *err)
+{
+    char limit[32];
+    const char *const values[] = {limit};
+    snprintf(limit, sizeof limit, "%lld", (long long)limit_us / 1000);
+    PGresult *res = PQexecParams(store->conn, text_of("session_limit.sql"), 1, NULL, values, NULL, NULL, 0);
+    struct ob_pg_cause cause = {.conn = store->conn};
+    ob_code code = PQresultStatus(res) == PGRES_TUPLES_OK ? OUTBOX_OK : ob_pg_error(&cause, res, err);
+    PQclear(res);
+    return code;
+}
+
 ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, struct ob_store **out,
                    struct outbox_error *err)
 {
@@ -180,6 +192,8 @@ ob_code ob_pg_open(const char *conninfo, const struct ob_pg_options *options, st
         code = ob_error_nomem(err);
     else
         code = ob_pg_connect(conninfo, application, &store->conn, err);
+    if (!code && options && options->limit_us)
+        code = limit_statements(store, options->limit_us, err);
     if (code)
         close_store(&store->base);
     else

@@ -12,6 +12,7 @@ struct ob_pg_options {
     const char *schema;       /* NULL: "outbox" */
     const char *application;  /* NULL: "outbox" */
     const struct ob_log *log; /* NULL: none. Must outlive the store. */
+    int64_t limit_us;         /* how long a statement may take; 0: as the server says */
     struct ob_doorbell_settings doorbell_settings;
     int doorbell_number; /* held by a busy worker; if not 0, the one that assign_doorbell gave its topics */
 };

@@ -98,17 +98,18 @@ static bool tenant_matches(const char *wanted, const char *tenant)
 /* Only a failure is of a group. */
 static bool group_matches(const char *group, const struct ob_transition_row *row)
 {
-    bool failure = row->kind == OB_TRANSITION_DEAD ||
-                   (row->kind == OB_TRANSITION_ATTEMPT && row->outcome != OUTBOX_DELIVERED);
+    bool failure =
+        row->kind == OB_TRANSITION_DEAD || (row->kind == OB_TRANSITION_ATTEMPT && row->outcome != OUTBOX_DELIVERED);
     return !group || (failure && ob_fingerprint(row->code, row->error) == ob_fingerprint_of(group));
 }
 
 bool ob_transition_matches(const struct ob_transition_row *row, const struct ob_filter *filter)
 {
     return id_matches(row, filter) && named(filter->name_space, row->name_space) && named(filter->topic, row->topic) &&
-           named(filter->code, row->code) && group_matches(filter->group, row) && tenant_matches(filter->tenant_id, row->tenant_id) &&
-           same(filter->key, row->key) && same(filter->subject, row->subject) &&
-           same(filter->recipient, row->recipient) && same(filter->correlation_id, row->correlation_id) &&
+           named(filter->code, row->code) && group_matches(filter->group, row) &&
+           tenant_matches(filter->tenant_id, row->tenant_id) && same(filter->key, row->key) &&
+           same(filter->subject, row->subject) && same(filter->recipient, row->recipient) &&
+           same(filter->correlation_id, row->correlation_id) &&
            (!filter->error || (row->error && contains(row->error, filter->error))) &&
            (!filter->status_plus_1 || filter->status_plus_1 == ob_transition_status(row)) &&
            (!filter->before_us || (row->created_at_us && row->created_at_us < filter->before_us)) &&

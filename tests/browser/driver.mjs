@@ -10,7 +10,7 @@ const pages = new Map();
 
 async function open({ timeout, ...options }) {
   const page = await (await browser.newContext(options)).newPage();
-  const kept = { page, faults: [], foreign: [] };
+  const kept = { page, timeout, faults: [], foreign: [] };
   page.setDefaultTimeout(timeout);
   page.on('pageerror', (error) => kept.faults.push(String(error.stack || error)));
   page.on('console', (message) => message.type() === 'error' && !/Failed to load resource/.test(message.text()) && kept.faults.push(message.text()));
@@ -27,6 +27,15 @@ async function check({ page }) {
   return { serious: serious.map((one) => `${one.id}: ${one.help}: ${one.nodes.map((node) => node.html).join(' ')}`.slice(0, 500)), others: found.violations.length - serious.length };
 }
 
+/* Until a script says something true. playwright's own way would need eval, which the content policy forbids. */
+async function until({ page, timeout }, script) {
+  for (const end = Date.now() + timeout; Date.now() < end; await new Promise((resolve) => { setTimeout(resolve, 50); })) {
+    const value = await page.evaluate(script).catch(() => null); /* the page may be loading */
+    if (value) return;
+  }
+  throw new Error(`never true: ${script}\n${(await page.evaluate('document.body.innerText')).slice(0, 2000)}`);
+}
+
 async function run({ page: number, call, args }) {
   if (call === 'open') return open(...args);
   const kept = pages.get(number);
@@ -34,6 +43,7 @@ async function run({ page: number, call, args }) {
     await kept.page.context().close();
     return { faults: kept.faults, origins: [...new Set(kept.foreign)] };
   }
+  if (call === 'until') return until(kept, ...args);
   if (call === 'axe') return check(kept);
   if (call === 'press') return kept.page.keyboard.press(...args);
   if (call === 'type') return kept.page.keyboard.type(...args);

@@ -121,12 +121,12 @@ class Page:
         self.wait("document.querySelector('main:not([aria-busy])')?.dataset.at === location.hash")
 
     def wait(self, script):
-        self.waitForFunction(script)
+        self.until(script)
 
     def reads(self, selector, text):
         """Until an element has this text."""
-        self.waitForFunction("[...document.querySelectorAll(%s)].some((node) => node.textContent.includes(%s))"
-                             % (json.dumps(selector), json.dumps(text)))
+        self.until("[...document.querySelectorAll(%s)].some((node) => node.textContent.includes(%s))"
+                   % (json.dumps(selector), json.dumps(text)))
 
     def close(self, failed):
         said = self.browser.call(self.number, "close")

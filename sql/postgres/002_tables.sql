@@ -227,7 +227,7 @@ create table @schema@.dead (
     like @schema@.message,
     attempts   int not null,
     spent      smallint not null,
-    reason     text not null check (reason in ('attempts', 'terminal', 'expired')),
+    reason     text not null check (reason in ('attempts', 'terminal', 'expired', 'skipped')),
     code       text,
     error      text,
     died_at    timestamptz not null,
@@ -275,7 +275,7 @@ create table @schema@.act (
     detail     jsonb
 );
 create index act_message on @schema@.act (message_id) where message_id is not null;
-create index act_discard on @schema@.act (message_id) where action = 'discard';
+create index act_discard on @schema@.act (message_id) where action in ('discard', 'move');
 
 create table @schema@.pause (
     id          bigint generated always as identity primary key,

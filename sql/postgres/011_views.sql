@@ -221,7 +221,7 @@ select d.id, d.namespace, d.topic, d.tenant_id, d.key, d.subject, d.recipient, d
   from @schema@.dead d;
 
 create view @schema@.listing_discarded as
-select t.message_id as id from @schema@.act t where t.action = 'discard';
+select t.message_id as id from @schema@.act t where t.action in ('discard', 'move');
 
 create view @schema@.attempts with (security_barrier) as
 select a.message_id || '/' || a.attempt_no as attempt_id, a.message_id, a.attempt_no, m.namespace, m.topic, a.tenant_id,
@@ -405,7 +405,7 @@ begin
         ('messages', 'redriven', 'An operator sent it again after it was dead.'),
         ('messages', 'last_code', 'The code of the last failure.'),
         ('messages', 'last_error', 'The text of the last failure.'),
-        ('messages', 'dead_reason', 'attempts (spent), terminal (rejected permanently) or expired.'),
+        ('messages', 'dead_reason', 'attempts (spent), terminal (rejected permanently), expired or skipped (an operator put it aside).'),
         ('messages', 'created_at', 'When it was enqueued.'),
         ('messages', 'updated_at', 'When its state changed last.'),
         ('messages', 'delivered_at', 'When it was accepted.'),
@@ -481,7 +481,7 @@ begin
         ('dead_letters', 'subject', 'The message''s.'),
         ('dead_letters', 'recipient', 'The message''s.'),
         ('dead_letters', 'correlation_id', 'The message''s.'),
-        ('dead_letters', 'reason', 'attempts (spent), terminal (rejected permanently) or expired.'),
+        ('dead_letters', 'reason', 'attempts (spent), terminal (rejected permanently), expired or skipped (an operator put it aside).'),
         ('dead_letters', 'code', 'The code of the last failure.'),
         ('dead_letters', 'error', 'The text of the last failure.'),
         ('dead_letters', 'attempts', 'The number of its last attempt.'),
@@ -521,7 +521,7 @@ begin
         ('acts', 'id', 'A running number.'),
         ('acts', 'at', 'When.'),
         ('acts', 'actor', 'Who.'),
-        ('acts', 'action', 'What: retry, discard, pause, resume, configure, erase_tenant ...'),
+        ('acts', 'action', 'What: retry, discard, skip, redeliver, expire, move, pause, resume, configure, erase_tenant ...'),
         ('acts', 'reason', 'Why, in the actor''s words.'),
         ('acts', 'message_id', 'To which message; null when to none.'),
         ('acts', 'tenant_id', 'The message''s tenant.'),

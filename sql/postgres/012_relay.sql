@@ -382,22 +382,29 @@ begin
             return query select v_step, v_id, 'delivered', format('delivered at %s by %s, at attempt %s%s', m.delivered_at, a.worker, m.attempts,
                     coalesce('; the receiver calls it ' || a.reference, '')),
                 jsonb_build_object('at', m.delivered_at, 'worker', a.worker, 'attempts', m.attempts, 'reference', a.reference, 'code', a.code),
-                format('outbox show %s', v_id);
+                format('outbox redeliver %s', v_id);
             return;
         elsif m.status in ('dead', 'discarded') then
             return query select v_step, v_id,
                 case when m.status = 'discarded' then 'discarded' when m.dead_reason = 'expired' then 'expired'
                      when m.last_code = 'schema' then 'schema_refused' else 'dead' end,
-                case when m.status = 'discarded' then format('discarded by %s at %s%s', t.actor, t.at, coalesce(': ' || t.reason, ''))
+                case when m.status = 'discarded' and t.action = 'move' then format('moved to the topic %s by %s at %s, as %s%s', t.detail->>'topic', t.actor,
+                         t.at, t.detail->>'as', coalesce(': ' || t.reason, ''))
+                     when m.status = 'discarded' then format('discarded by %s at %s%s', t.actor, t.at, coalesce(': ' || t.reason, ''))
+                     when m.dead_reason = 'skipped' then format('put aside by %s at %s (skip)%s', coalesce(t.actor, 'an operator'), t.at,
+                         coalesce(': ' || t.reason, ''))
+                     when m.dead_reason = 'expired' and t.action = 'expire' then format('expired by %s at %s%s', t.actor, t.at, coalesce(': ' || t.reason, ''))
                      when m.dead_reason = 'expired' then format('it expired at %s before it was delivered', m.expires_at)
                      when m.last_code = 'schema' then format('its payload does not fit the JSON Schema of its route: %s', m.last_error)
                      else format('dead after %s attempts (%s): %s', m.attempts, m.dead_reason, concat_ws(': ', m.last_code, m.last_error)) end,
                 jsonb_build_object('dead_reason', m.dead_reason, 'code', m.last_code, 'error', m.last_error, 'attempts', m.attempts, 'since',
                     m.updated_at, 'actor', t.actor),
-                case when m.status = 'discarded' then null else format('outbox retry %s (or: outbox discard %s)', v_id, v_id) end
+                case when m.status = 'discarded' and t.action = 'move' then format('outbox explain %s', t.detail->>'as')
+                     when m.status = 'discarded' then format('outbox redeliver %s', v_id)
+                     else format('outbox retry %s (or: outbox discard %s)', v_id, v_id) end
               from (select 1) one
-              left join lateral (select t.actor, t.at, t.reason from @schema@.acts t where m.status = 'discarded' and t.message_id = v_id
-                                    and t.action = 'discard' order by t.id desc limit 1) t on true;
+              left join lateral (select t.actor, t.at, t.reason, t.action, t.detail from @schema@.acts t where t.message_id = v_id
+                                    and t.action in ('discard', 'move', 'skip', 'expire') order by t.id desc limit 1) t on true;
             return;
         elsif m.status = 'processing' then
             return query select v_step, v_id, case when m.locked_until > v_now then 'leased' else 'lease_lost' end,
@@ -417,7 +424,7 @@ begin
                 case when a.status = 'dead' then format('its key is held by the dead letter %s', a.id)
                      else format('an earlier message of its key goes first: %s', coalesce(a.id::text, 'of another tenant')) end,
                 jsonb_build_object('head', a.id, 'head_status', a.status, 'key', m.key, 'seq', m.seq, 'head_seq', a.seq),
-                case when a.status = 'dead' then format('outbox retry %s (or: outbox discard %s)', a.id, a.id) else format('outbox explain %s', a.id) end;
+                case when a.status = 'dead' then format('outbox retry %s (or: outbox skip %s)', a.id, a.id) else format('outbox explain %s', a.id) end;
             exit when a.id is null;
             v_id := v_head;
             continue;
@@ -427,13 +434,14 @@ begin
                 jsonb_build_object('expires_at', m.expires_at), null::text;
         elsif m.next_attempt_at > v_now and m.attempts = 0 then
             return query select v_step, v_id, 'delayed', format('it is not due before %s, as its producer asked', m.next_attempt_at),
-                jsonb_build_object('due', m.next_attempt_at), null::text;
+                jsonb_build_object('due', m.next_attempt_at), format('outbox retry %s', v_id);
         elsif m.next_attempt_at > v_now then
             return query select v_step, v_id, case a.outcome when 'limited' then 'limited' else 'backoff' end,
                 format('attempt %s ended as %s%s; the next one is due at %s', m.attempts, coalesce(a.outcome, 'unknown'),
                     coalesce(': ' || nullif(concat_ws(': ', m.last_code, m.last_error), ''), ''), m.next_attempt_at),
                 jsonb_build_object('due', m.next_attempt_at, 'attempts', m.attempts, 'spent', m.spent, 'max_attempts', m.max_attempts,
-                    'outcome', a.outcome, 'code', m.last_code, 'error', m.last_error), format('outbox show %s', v_id);
+                    'outcome', a.outcome, 'code', m.last_code, 'error', m.last_error), format('outbox retry %s', v_id)
+                    || case when m.key is not null then format(' (or: outbox skip %s)', v_id) else '' end;
         else
             v_own := false;
         end if;

@@ -19,7 +19,7 @@ as $$
         ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning log_window log_shard log_quiet token', 'api',
             'SELECT INSERT UPDATE DELETE'),
         ('relation', 'message_default', 'api', 'SELECT DELETE'),
-        ('relation', 'attempt_default period attempt_single attempt_shared attempt_stored log_waiting log_sample log_taken', 'api', 'SELECT'),
+        ('relation', 'attempt_default period attempt_single attempt_shared attempt_stored log_waiting log_sample log_taken messages', 'api', 'SELECT'),
         ('relation', 'repair pos', 'api', 'USAGE SELECT'),
         ('function', 'call_hook fire_deferred', 'api', 'EXECUTE'),
         -- owner: what retention and erasure call.
@@ -37,7 +37,7 @@ as $$
         ('function', 'log_range', 'relay', 'EXECUTE'),
         ('function', 'handed_out cluster_id', 'relay operator auditor tenant', 'EXECUTE'),
         ('function', 'purge run_failed_hooks doorbell_channel', 'relay operator', 'EXECUTE'),
-        ('function', 'retry discard pause resume configure assign_doorbell erase_tenant erase_subject hook unhook tune', 'operator',
+        ('function', 'retry discard operate pause resume configure assign_doorbell erase_tenant erase_subject hook unhook tune', 'operator',
             'EXECUTE'),
         ('function', 'gauges topics wrong_log wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
         ('function', 'current_tenant sees_all uuid_at ten_seconds_of like_of explain explain_missing obstacles head_of relay_alive', 'relay operator auditor tenant', 'EXECUTE'),

@@ -186,7 +186,7 @@ CREATE TABLE outbox_dead (
     attempts     INTEGER NOT NULL,
     spent        INTEGER NOT NULL,
     redriven     INTEGER NOT NULL,
-    reason       TEXT NOT NULL, -- attempts, terminal, expired
+    reason       TEXT NOT NULL, -- attempts, terminal, expired, skipped
     code         TEXT,
     error        TEXT,
     died_at      INTEGER NOT NULL,

@@ -184,6 +184,35 @@ typedef bool ob_token_fn(void *ctx, const struct ob_token_row *row);
 
 /* What the calls between enter and leave may do. */
 enum ob_rights { OB_RIGHTS_READ, OB_RIGHTS_ACT, OB_RIGHTS_SEND };
+/* What an operator does with messages, by id, in whatever state they are; 013_levers.sql says what each means. */
+enum ob_lever {
+    OB_LEVER_RETRY,
+    OB_LEVER_DISCARD,
+    OB_LEVER_SKIP,
+    OB_LEVER_REDELIVER,
+    OB_LEVER_EXPIRE,
+    OB_LEVER_MOVE,
+    OB_LEVER_COUNT
+};
+enum { OB_OPERATE_IDS = 1000 }; /* of one call */
+struct ob_operation {
+    enum ob_lever lever;
+    const struct outbox_uuid *ids;
+    size_t id_count;
+    const char *name_space, *topic; /* of MOVE: where to; name_space NULL: the same */
+    const char *run;                /* of REDELIVER: the same run redelivers a message only once; NULL: no run */
+    struct ob_actor actor;
+};
+/* What became of one of the ids. */
+struct ob_operated_row {
+    struct outbox_uuid id;
+    bool done;
+    const char *result; /* "ok", or why nothing was done: leased, behind, due, delivered, discarded, dead, pending, same, done, busy,
+                           invalid, unknown */
+    const char *detail; /* the same as a sentence; NULL: none */
+    const char *made;   /* the new message of MOVE and REDELIVER; NULL: none */
+};
+typedef bool ob_operated_fn(void *ctx, const struct ob_operated_row *row);
 
 typedef bool ob_message_fn(void *ctx, const struct ob_message_row *row); /* false stops */
 typedef bool ob_attempt_fn(void *ctx, const struct ob_attempt_row *row);
@@ -248,6 +277,9 @@ struct ob_store_ops {
     ob_code (*retry)(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *count,
                      struct outbox_error *);
     ob_code (*discard)(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *count,
+                       struct outbox_error *);
+    /* One lever on some messages, in one transaction. One row for each id, in no order. What a worker has is never touched. */
+    ob_code (*operate)(struct ob_store *, const struct ob_operation *, ob_operated_fn *, void *ctx,
                        struct outbox_error *);
     /* name_space NULL: everything; topic NULL: the whole namespace; sink: the sink of this name instead. */
     ob_code (*pause)(struct ob_store *, const char *name_space, const char *topic, const char *sink,

@@ -37,23 +37,31 @@ WITH mine(n, seq, sid) AS (
     SELECT w.step, 0, w.id, 'delivered',
            'delivered at ' || w.delivered_text || ' by ' || a.worker || ', at attempt ' || w.attempts || coalesce('; the receiver calls it ' || a.reference, ''),
            json_object('at', w.delivered_text, 'worker', a.worker, 'attempts', w.attempts, 'reference', a.reference, 'code', a.code),
-           'outbox show ' || w.id
+           'outbox redeliver ' || w.id
       FROM who w LEFT JOIN outbox_attempt a ON a.n = w.n AND a.attempt_no = w.attempts WHERE w.status = 'delivered'
     UNION ALL
     SELECT w.step, 0, w.id, 'discarded',
-           'discarded by ' || coalesce(t.actor, '?') || ' at ' || strftime('%Y-%m-%dT%H:%M:%SZ', w.updated_at / 1000000, 'unixepoch') || coalesce(': ' || t.reason, ''),
-           json_object('actor', t.actor, 'code', w.last_code, 'error', w.last_error, 'attempts', w.attempts), NULL
-      FROM who w LEFT JOIN outbox_act t ON t.n = (SELECT max(x.n) FROM outbox_act x WHERE x.message_id = w.id AND x.action = 'discard')
+           CASE WHEN t.action = 'move' THEN 'moved to the topic ' || json_extract(t.detail, '$.topic') || ' by ' ELSE 'discarded by ' END
+               || coalesce(t.actor, '?') || ' at ' || strftime('%Y-%m-%dT%H:%M:%SZ', w.updated_at / 1000000, 'unixepoch')
+               || coalesce(', as ' || json_extract(t.detail, '$.as'), '') || coalesce(': ' || t.reason, ''),
+           json_object('actor', t.actor, 'code', w.last_code, 'error', w.last_error, 'attempts', w.attempts),
+           CASE WHEN t.action = 'move' THEN 'outbox explain ' || json_extract(t.detail, '$.as') ELSE 'outbox redeliver ' || w.id END
+      FROM who w LEFT JOIN outbox_act t ON t.n = (SELECT max(x.n) FROM outbox_act x WHERE x.message_id = w.id AND x.action IN ('discard', 'move'))
      WHERE w.status = 'discarded'
     UNION ALL
     SELECT w.step, 0, w.id, CASE WHEN w.dead_reason = 'expired' THEN 'expired' WHEN w.last_code = 'schema' THEN 'schema_refused' ELSE 'dead' END,
-           CASE WHEN w.dead_reason = 'expired' THEN 'it expired at ' || w.expires_text || ' before it was delivered'
+           CASE WHEN w.dead_reason = 'skipped' OR t.action = 'expire' AND w.dead_reason = 'expired'
+                    THEN CASE w.dead_reason WHEN 'skipped' THEN 'put aside by ' ELSE 'expired by ' END || coalesce(t.actor, 'an operator') || ' at '
+                         || strftime('%Y-%m-%dT%H:%M:%SZ', w.updated_at / 1000000, 'unixepoch') || CASE w.dead_reason WHEN 'skipped' THEN ' (skip)' ELSE '' END
+                         || coalesce(': ' || t.reason, '')
+                WHEN w.dead_reason = 'expired' THEN 'it expired at ' || w.expires_text || ' before it was delivered'
                 WHEN w.last_code = 'schema' THEN 'its payload does not fit the JSON Schema of its route: ' || coalesce(w.last_error, '')
                 ELSE 'dead after ' || w.attempts || ' attempts (' || w.dead_reason || '): ' || coalesce(w.last_code || ': ', '') || coalesce(w.last_error, '') END,
            json_object('dead_reason', w.dead_reason, 'code', w.last_code, 'error', w.last_error, 'attempts', w.attempts, 'since',
                strftime('%Y-%m-%dT%H:%M:%SZ', w.updated_at / 1000000, 'unixepoch')),
            'outbox retry ' || w.id || ' (or: outbox discard ' || w.id || ')'
-      FROM who w WHERE w.status = 'dead'
+      FROM who w LEFT JOIN outbox_act t ON t.n = (SELECT max(x.n) FROM outbox_act x WHERE x.message_id = w.id AND x.action IN ('skip', 'expire'))
+     WHERE w.status = 'dead'
     UNION ALL
     SELECT w.step, 0, w.id, CASE WHEN w.locked_until > ?2 THEN 'leased' ELSE 'lease_lost' END,
            CASE WHEN w.locked_until > ?2 THEN w.locked_by || ' has it since attempt ' || w.attempts || ' began; its lease ends at ' || w.until_text
@@ -69,14 +77,14 @@ WITH mine(n, seq, sid) AS (
     SELECT w.step, 0, w.id, CASE WHEN h.status = 'dead' THEN 'held' ELSE 'behind' END,
            CASE WHEN h.status = 'dead' THEN 'its key is held by the dead letter ' ELSE 'an earlier message of its key goes first: ' END || h.id,
            json_object('head', h.id, 'head_status', h.status, 'key', w.key, 'seq', w.seq, 'head_seq', h.seq),
-           CASE WHEN h.status = 'dead' THEN 'outbox retry ' || h.id || ' (or: outbox discard ' || h.id || ')' ELSE 'outbox explain ' || h.id END
+           CASE WHEN h.status = 'dead' THEN 'outbox retry ' || h.id || ' (or: outbox skip ' || h.id || ')' ELSE 'outbox explain ' || h.id END
       FROM who w JOIN head h WHERE w.step = 1 AND w.status = 'pending'
     UNION ALL
     SELECT l.step, 0, l.id, 'expired', 'it expired at ' || l.expires_text || '; the next claim makes it a dead letter',
            json_object('expires_at', l.expires_text), NULL
       FROM last l WHERE l.expires_at <= ?2
     UNION ALL
-    SELECT l.step, 0, l.id, 'delayed', 'it is not due before ' || l.due_text || ', as its producer asked', json_object('due', l.due_text), NULL
+    SELECT l.step, 0, l.id, 'delayed', 'it is not due before ' || l.due_text || ', as its producer asked', json_object('due', l.due_text), 'outbox retry ' || l.id
       FROM last l WHERE l.next_attempt_at > ?2 AND l.attempts = 0 AND coalesce(l.expires_at > ?2, 1)
     UNION ALL
     SELECT l.step, 0, l.id, CASE a.outcome WHEN 5 THEN 'limited' ELSE 'backoff' END,
@@ -84,7 +92,7 @@ WITH mine(n, seq, sid) AS (
                WHEN 9 THEN 'interrupted' ELSE 'unknown' END || coalesce(': ' || l.last_code, '') || coalesce(': ' || l.last_error, '')
                || '; the next one is due at ' || l.due_text,
            json_object('due', l.due_text, 'attempts', l.attempts, 'spent', l.spent, 'max_attempts', l.max_attempts, 'code', l.last_code, 'error', l.last_error),
-           'outbox show ' || l.id
+           'outbox retry ' || l.id || CASE WHEN l.key IS NOT NULL THEN ' (or: outbox skip ' || l.id || ')' ELSE '' END
       FROM last l LEFT JOIN outbox_attempt a ON a.n = l.n AND a.attempt_no = l.attempts
      WHERE l.next_attempt_at > ?2 AND l.attempts > 0 AND coalesce(l.expires_at > ?2, 1)
     UNION ALL

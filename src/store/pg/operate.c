@@ -2,6 +2,10 @@
  * which also records the act. */
 #include "store/pg/pg.h"
 
+#include "core/lever.h"
+
+#include <string.h>
+
 enum { MAX_COUNT = 10000, PURGE_STEPS = 100000 };
 
 /* Runs a statement that returns one bigint, stored in *count unless that is NULL. */
@@ -74,6 +78,43 @@ ob_code ob_pg_discard(struct ob_store *base, const struct ob_filter *filter, con
                       int64_t *count, struct outbox_error *err)
 {
     return on_dead_letters(base, OB_PG_discard, filter, actor, count, err);
+}
+
+ob_code ob_pg_operate(struct ob_store *base, const struct ob_operation *operation, ob_operated_fn *fn, void *ctx,
+                      struct outbox_error *err)
+{
+    struct ob_pg_store *store = ob_pg_store_of(base);
+    struct ob_pg_params params;
+    PGresult *res = NULL;
+    ob_code code = ob_operation_check(operation, err);
+    if (code)
+        return code;
+    ob_pg_params_init(&params, &store->scratch);
+    ob_pg_put_text(&params, ob_lever_name(operation->lever));
+    ob_pg_array_begin(&params, OB_PG_UUID, operation->id_count);
+    for (size_t i = 0; i < operation->id_count; i++)
+        ob_pg_array_uuid(&params, &operation->ids[i]);
+    ob_pg_array_end(&params);
+    ob_pg_put_text(&params, operation->topic);
+    ob_pg_put_text(&params, operation->name_space);
+    ob_pg_put_text(&params, operation->run);
+    put_actor(&params, &operation->actor);
+    if (!ob_pg_params_seal(&params))
+        return ob_error_nomem(err);
+    code = ob_pg_call_once(store, OB_PG_operate, &params, &res, err);
+    for (int i = 0; !code && i < PQntuples(res); i++) {
+        struct ob_operated_row row = {
+            .result = ob_pg_text(res, i, 1),
+            .detail = ob_pg_text(res, i, 2),
+            .made = ob_pg_text(res, i, 3),
+        };
+        row.done = strcmp(row.result, "ok") == 0;
+        ob_pg_uuid(res, i, 0, &row.id);
+        if (!fn(ctx, &row))
+            break;
+    }
+    PQclear(res);
+    return code;
 }
 
 static ob_code on_scope(struct ob_store *base, enum ob_pg_stmt which, const char *name_space, const char *topic,

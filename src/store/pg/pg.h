@@ -37,6 +37,7 @@
     X(rebase, "relay") \
     X(retry, "operator") \
     X(discard, "operator") \
+    X(operate, "operator") \
     X(pause, "operator") \
     X(resume, "operator") \
     X(configure, "operator") \
@@ -201,6 +202,7 @@ ob_code ob_pg_retry(struct ob_store *, const struct ob_filter *, const struct ob
                     struct outbox_error *);
 ob_code ob_pg_discard(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *,
                       struct outbox_error *);
+ob_code ob_pg_operate(struct ob_store *, const struct ob_operation *, ob_operated_fn *, void *, struct outbox_error *);
 ob_code ob_pg_pause(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
                     struct outbox_error *);
 ob_code ob_pg_resume(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,

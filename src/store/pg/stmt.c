@@ -101,7 +101,7 @@ static bool forgotten(const PGresult *res)
 bool ob_pg_stmt_hooks(enum ob_pg_stmt which)
 {
     return which == OB_PG_settle || which == OB_PG_settle_window || which == OB_PG_retry || which == OB_PG_discard ||
-           which == OB_PG_hooks;
+           which == OB_PG_operate || which == OB_PG_hooks;
 }
 
 ob_code ob_pg_call(struct ob_pg_store *store, enum ob_pg_stmt which, const struct ob_pg_params *params, PGresult **res,

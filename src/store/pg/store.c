@@ -123,6 +123,7 @@ static const struct ob_store_ops ops = {
     .extend = ob_pg_extend,
     .retry = ob_pg_retry,
     .discard = ob_pg_discard,
+    .operate = ob_pg_operate,
     .pause = ob_pg_pause,
     .resume = ob_pg_resume,
     .configure = ob_pg_configure,

@@ -348,6 +348,8 @@ ob_code ob_sqlite_retry(struct ob_store *, const struct ob_filter *, const struc
                         struct outbox_error *);
 ob_code ob_sqlite_discard(struct ob_store *, const struct ob_filter *, const struct ob_actor *, int64_t *,
                           struct outbox_error *);
+ob_code ob_sqlite_operate(struct ob_store *, const struct ob_operation *, ob_operated_fn *, void *,
+                          struct outbox_error *);
 ob_code ob_sqlite_pause(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,
                         struct outbox_error *);
 ob_code ob_sqlite_resume(struct ob_store *, const char *, const char *, const char *, const struct ob_actor *,

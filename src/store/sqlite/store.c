@@ -48,6 +48,7 @@ static const struct ob_store_ops ops = {
     .extend = ob_sqlite_extend,
     .retry = ob_sqlite_retry,
     .discard = ob_sqlite_discard,
+    .operate = ob_sqlite_operate,
     .pause = ob_sqlite_pause,
     .resume = ob_sqlite_resume,
     .configure = ob_sqlite_configure,

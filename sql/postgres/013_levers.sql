@@ -182,11 +182,25 @@ begin
 end
 $$;
 
+-- Whether a run has redelivered a message, or made it.
+create function @schema@.redelivered(m @schema@.message, run text) returns boolean
+    language plpgsql
+as $$
+declare
+    v_origin constant text := m.headers->>'x-outbox-origin';
+begin
+    return exists (select from @schema@.act t where t.message_id = m.id and t.action = 'redeliver' and t.detail->>'run' = run)
+        or v_origin ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+           and exists (select from @schema@.act t where t.message_id = v_origin::uuid and t.action = 'redeliver' and t.detail->>'run' = run
+                          and t.detail->>'as' = m.id::text);
+end
+$$;
+
 -- Does the act to each of the messages that it applies to, in the order of their keys. result: ok; or why nothing was done, and detail
 -- says more. made: the new message of a move or redeliver. run: a name for this redelivery; the same run redelivers a
--- message only once, so one that was interrupted can be begun again.
+-- message only once, and none that it made, so one that was interrupted can be begun again. status: only what is in this state.
 create function @schema@.operate(action text, ids uuid[], topic text default null, namespace text default null, run text default null,
-    actor text default null, reason text default null)
+    actor text default null, reason text default null, status text default null)
     returns table (id uuid, result text, detail text, made uuid)
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp
@@ -232,8 +246,9 @@ begin
         r := @schema@.refusal(operate.action, x, v_ahead, v_now);
         if r.result is null and operate.action = 'move' and operate.topic = (x.m).topic and coalesce(operate.namespace, (x.m).namespace) = (x.m).namespace then
             select 'same' as result, 'it is in this topic already' as detail into r;
-        elsif r.result is null and operate.action = 'redeliver' and exists (select from @schema@.act t where t.message_id = (x.m).id
-                and t.action = 'redeliver' and t.detail->>'run' = operate.run) then
+        elsif r.result is null and x.status <> operate.status then
+            select 'changed' as result, format('it is %s now', x.status) as detail into r;
+        elsif r.result is null and operate.action = 'redeliver' and @schema@.redelivered(x.m, operate.run) then
             select 'done' as result, 'this run has redelivered it' as detail into r;
         end if;
         v_new := null;

@@ -52,6 +52,8 @@ ob_code ob_operation_check(const struct ob_operation *operation, struct outbox_e
     if (operation->id_count == 0 || operation->id_count > OB_OPERATE_IDS)
         return ob_error_set(err, OUTBOX_INVALID, "an act takes 1 to %d ids, not %zu", OB_OPERATE_IDS,
                             operation->id_count);
+    if (operation->status_plus_1 < 0 || operation->status_plus_1 > OB_STATUS_COUNT)
+        return ob_error_set(err, OUTBOX_INVALID, "%d is not a status", operation->status_plus_1);
     if (operation->lever != OB_LEVER_MOVE)
         return operation->topic || operation->name_space ? ob_error_set(err, OUTBOX_INVALID, "only a move takes a topic")
                                                          : OUTBOX_OK;

@@ -154,15 +154,9 @@ static void every_state(struct fx *fx)
             if (there && strcmp(names[look(fx, id)->status], done ? after((enum ob_lever)lever, before) : names[before]))
                 blame(fx, "%s, %s: it is %s", states[i].name, ob_lever_name((enum ob_lever)lever),
                       names[look(fx, id)->status]);
-            /* Whatever is left of it does not disturb the next one. */
-            expire_all(fx);
-            for (outbox_batch *batch; outbox_batch_size(batch = claim(fx, .run = 10));)
+            /* What can be claimed is, so that it does not disturb the next one. */
+            for (outbox_batch *batch; states[i].make != leased && outbox_batch_size(batch = claim(fx, .run = 10));)
                 ack_all(fx, batch);
-            if (there && look(fx, id)->status == OB_PENDING) {
-                make_due(fx, id);
-                for (outbox_batch *batch; outbox_batch_size(batch = claim(fx, .run = 10));)
-                    ack_all(fx, batch);
-            }
         }
 }
 

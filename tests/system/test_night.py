@@ -339,13 +339,13 @@ def make_unknown(_box, _request):
 
 
 CASES = {
-    "delayed": (make_delayed, ["delayed", "no_relay"], "as its producer asked", None),
-    "backoff": (make_backoff, ["backoff", "no_relay"], "http_503: busy; the next one is due at", "outbox show {id}"),
-    "limited": (make_limited, ["limited", "no_relay"], "ended as limited", "outbox show {id}"),
+    "delayed": (make_delayed, ["delayed", "no_relay"], "as its producer asked", "outbox retry {id}"),
+    "backoff": (make_backoff, ["backoff", "no_relay"], "http_503: busy; the next one is due at", "outbox retry {id}"),
+    "limited": (make_limited, ["limited", "no_relay"], "ended as limited", "outbox retry {id}"),
     "leased": (make_leased, ["leased"], "its lease ends at", "wait until the lease ends"),
     "lease_lost": (make_lease_lost, ["lease_lost"], "was not heard of again", "outbox run"),
     "behind": (make_behind, ["behind", "backoff", "no_relay"], "goes first: {head}", "outbox explain {head}"),
-    "held": (make_held, ["held", "dead"], "held by the dead letter {head}", "outbox retry {head} (or: outbox discard {head})"),
+    "held": (make_held, ["held", "dead"], "held by the dead letter {head}", "outbox retry {head} (or: outbox skip {head})"),
     "paused": (make_paused, ["paused", "no_relay"], "the topic default/t is paused by ann since", "outbox resume --namespace default --topic t"),
     "sink_paused": (make_sink_paused, ["sink_paused"], "its sink out is paused by ann since", "outbox resume --sink out"),
     "disabled": (make_disabled, ["disabled"], "switched off (enabled off) by ann since", "outbox tune enabled --reset"),
@@ -358,8 +358,8 @@ CASES = {
     "schema_refused": (make_schema_refused, ["schema_refused"], "/a is missing", "outbox retry {id} (or: outbox discard {id})"),
     "expired": (make_expired, ["expired"], "it expired at", "outbox retry {id} (or: outbox discard {id})"),
     "dead": (make_dead, ["dead"], "http_400: no such order", "outbox retry {id} (or: outbox discard {id})"),
-    "discarded": (make_discarded, ["discarded"], "discarded by ann at", None),
-    "delivered": (make_delivered, ["delivered"], "at attempt 1; the receiver calls it theirs-1", "outbox show {id}"),
+    "discarded": (make_discarded, ["discarded"], "discarded by ann at", "outbox redeliver {id}"),
+    "delivered": (make_delivered, ["delivered"], "at attempt 1; the receiver calls it theirs-1", "outbox redeliver {id}"),
     "erased": (make_erased, ["erased"], "there is no such message any more", None),
     "unknown": (make_unknown, ["unknown"], "its transaction was not committed", "check that the producer commits"),
 }

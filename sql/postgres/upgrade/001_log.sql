@@ -52,6 +52,8 @@ alter table @schema@.dead add column fingerprint bigint;
 create index queue_group on @schema@.queue (fingerprint, id) where fingerprint is not null;
 create index dead_group on @schema@.dead (fingerprint, id) include (died_at);
 create index dead_died on @schema@.dead (died_at);
+drop index @schema@.act_discard;
+create index act_discard on @schema@.act (message_id) where action in ('discard', 'move');
 alter table @schema@.dead drop constraint dead_reason_check,
     add constraint dead_reason_check check (reason in ('attempts', 'terminal', 'expired', 'skipped'));
 alter table @schema@.stream add column ord xid8;

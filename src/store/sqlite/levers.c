@@ -126,7 +126,7 @@ static const char *say(struct work *work, const char *format, ...)
     return ob_arena_strdup(&work->arena, text);
 }
 
-/* Why a redelivery or a move does nothing, in the states that it is for. */
+/* Why nothing is done in a state that the lever is for. */
 static ob_code refuse_again(struct ob_sqlite_store *store, struct work *work, const struct met *met,
                             struct answer *answer, struct outbox_error *err)
 {
@@ -137,6 +137,9 @@ static ob_code refuse_again(struct ob_sqlite_store *store, struct work *work, co
         (!operation->name_space || strcmp(operation->name_space, met->name_space) == 0)) {
         answer->result = "same";
         answer->detail = "it is in this topic already";
+    } else if (operation->status_plus_1 && operation->status_plus_1 != (int)met->status + 1) {
+        answer->result = "changed";
+        answer->detail = say(work, "it is %s now", ob_status_name(met->status));
     } else if (operation->lever == OB_LEVER_REDELIVER && operation->run) {
         code = ob_sqlite_number(store, OB_SQLITE_redelivered, OB_ARGS(OB_TEXT(met->id), OB_TEXT(operation->run)), 0,
                                 &before, err);

@@ -55,8 +55,9 @@ ob_code ob_operation_check(const struct ob_operation *operation, struct outbox_e
     if (operation->status_plus_1 < 0 || operation->status_plus_1 > OB_STATUS_COUNT)
         return ob_error_set(err, OUTBOX_INVALID, "%d is not a status", operation->status_plus_1);
     if (operation->lever != OB_LEVER_MOVE)
-        return operation->topic || operation->name_space ? ob_error_set(err, OUTBOX_INVALID, "only a move takes a topic")
-                                                         : OUTBOX_OK;
+        return operation->topic || operation->name_space
+                   ? ob_error_set(err, OUTBOX_INVALID, "only a move takes a topic")
+                   : OUTBOX_OK;
     if (!operation->topic)
         return ob_error_set(err, OUTBOX_INVALID, "a move needs the topic to move to");
     if (ob_glob_is(operation->topic) || (operation->name_space && ob_glob_is(operation->name_space)))

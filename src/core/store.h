@@ -200,7 +200,8 @@ struct ob_operation {
     const struct outbox_uuid *ids;
     size_t id_count;
     const char *name_space, *topic; /* of MOVE: where to; name_space NULL: the same */
-    const char *run; /* of REDELIVER: the same run redelivers a message only once, and none that it made; NULL: no run */
+    const char
+        *run; /* of REDELIVER: the same run redelivers a message only once, and none that it made; NULL: no run */
     int status_plus_1; /* only messages in this state; 0: in any */
     struct ob_actor actor;
 };
@@ -208,7 +209,8 @@ struct ob_operation {
 struct ob_operated_row {
     struct outbox_uuid id;
     bool done;
-    const char *result; /* "ok", or why nothing was done: leased, behind, due, delivered, discarded, dead, pending, changed, same, done,
+    const char *
+        result; /* "ok", or why nothing was done: leased, behind, due, delivered, discarded, dead, pending, changed, same, done,
                            busy, invalid, unknown */
     const char *detail; /* the same as a sentence; NULL: none */
     const char *made;   /* the new message of MOVE and REDELIVER; NULL: none */

@@ -23,8 +23,11 @@ static bool one_row(void *ctx, const struct ob_operated_row *row)
 static struct operated pull_(struct fx *fx, enum ob_lever lever, struct outbox_uuid id, const char *wanted)
 {
     struct operated operated = {0};
-    struct ob_operation operation = {
-        .lever = lever, .ids = &id, .id_count = 1, .topic = lever == OB_LEVER_MOVE ? "elsewhere" : NULL, .actor = {"ann", "why"}};
+    struct ob_operation operation = {.lever = lever,
+                                     .ids = &id,
+                                     .id_count = 1,
+                                     .topic = lever == OB_LEVER_MOVE ? "elsewhere" : NULL,
+                                     .actor = {"ann", "why"}};
     check_(fx, fx->store->ops->operate(fx->store, &operation, one_row, &operated, &fx->err), OUTBOX_OK,
            ob_lever_name(lever));
     if (operated.rows != 1 || strcmp(operated.result, wanted) != 0)
@@ -127,8 +130,10 @@ static const struct {
 /* What a message is after each lever that did something. */
 static const char *after(enum ob_lever lever, enum ob_status before)
 {
-    static const enum ob_status status[] = {[OB_LEVER_RETRY] = OB_PENDING,   [OB_LEVER_DISCARD] = OB_DISCARDED,
-                                            [OB_LEVER_SKIP] = OB_DEAD,       [OB_LEVER_EXPIRE] = OB_DEAD,
+    static const enum ob_status status[] = {[OB_LEVER_RETRY] = OB_PENDING,
+                                            [OB_LEVER_DISCARD] = OB_DISCARDED,
+                                            [OB_LEVER_SKIP] = OB_DEAD,
+                                            [OB_LEVER_EXPIRE] = OB_DEAD,
                                             [OB_LEVER_MOVE] = OB_DISCARDED};
     static const char *const names[] = {"pending", "processing", "delivered", "dead", "discarded"};
     return names[lever == OB_LEVER_REDELIVER ? before : status[lever]];
@@ -151,7 +156,8 @@ static void every_state(struct fx *fx)
                 expect_unchanged(fx, same, states[i].name);
             if (!done && states[i].make == leased && !strstr(operated.detail, "w1 has it until"))
                 blame(fx, "it does not say who has it: %s", operated.detail);
-            if (there && strcmp(names[look(fx, id)->status], done ? after((enum ob_lever)lever, before) : names[before]))
+            if (there &&
+                strcmp(names[look(fx, id)->status], done ? after((enum ob_lever)lever, before) : names[before]))
                 blame(fx, "%s, %s: it is %s", states[i].name, ob_lever_name((enum ob_lever)lever),
                       names[look(fx, id)->status]);
             /* What can be claimed is, so that it does not disturb the next one. */
@@ -293,9 +299,10 @@ static void expire_holds(struct fx *fx)
 
 static void redelivers(struct fx *fx)
 {
-    struct outbox_uuid id = put(fx, .topic = "t", .key = "k", .dedupe_key = "once", .subject = "s", .headers = "{\"h\": \"v\"}",
-                                .correlation_id = "c", .payload = "{\"n\": 7}", .payload_len = 8)
-                                .id;
+    struct outbox_uuid id =
+        put(fx, .topic = "t", .key = "k", .dedupe_key = "once", .subject = "s", .headers = "{\"h\": \"v\"}",
+            .correlation_id = "c", .payload = "{\"n\": 7}", .payload_len = 8)
+            .id;
     ack(fx, take(fx));
     struct operated operated = {0};
     struct ob_operation operation = {
@@ -343,8 +350,12 @@ static void moves(struct fx *fx)
     pull(fx, MOVE, msg->id, "same");
     ok(fx, configure, "small", "max_payload", "10", NULL);
     struct outbox_uuid big = make_dead(fx, .topic = "t", .payload = "\"0123456789\"", .payload_len = 12);
-    struct ob_operation operation = {
-        .lever = OB_LEVER_MOVE, .ids = &big, .id_count = 1, .topic = "x", .name_space = "small", .actor = {"ann", "why"}};
+    struct ob_operation operation = {.lever = OB_LEVER_MOVE,
+                                     .ids = &big,
+                                     .id_count = 1,
+                                     .topic = "x",
+                                     .name_space = "small",
+                                     .actor = {"ann", "why"}};
     operated = (struct operated){0};
     ok(fx, operate, &operation, one_row, &operated);
     assert_string_equal(operated.result, "invalid");

@@ -100,7 +100,8 @@ ob_code ob_pg_operate(struct ob_store *base, const struct ob_operation *operatio
     ob_pg_put_text(&params, operation->name_space);
     ob_pg_put_text(&params, operation->run);
     put_actor(&params, &operation->actor);
-    ob_pg_put_text(&params, operation->status_plus_1 ? ob_status_name((enum ob_status)(operation->status_plus_1 - 1)) : NULL);
+    ob_pg_put_text(&params,
+                   operation->status_plus_1 ? ob_status_name((enum ob_status)(operation->status_plus_1 - 1)) : NULL);
     if (!ob_pg_params_seal(&params))
         return ob_error_nomem(err);
     code = ob_pg_call_once(store, OB_PG_operate, &params, &res, err);

@@ -158,9 +158,10 @@ static void refuse(struct work *work, const struct met *met, struct answer *answ
     bool ended = met->status == OB_STATUS_DELIVERED || met->status == OB_DISCARDED, dead = met->status == OB_DEAD;
     if (met->status == OB_PROCESSING) {
         answer->result = "leased";
-        answer->detail = met->until <= work->now ? say(work, "%s had it, its lease ended at %s: the next claim takes it",
-                                                       met->holder, time_text(work, met->until))
-                                                 : say(work, "%s has it until %s", met->holder, time_text(work, met->until));
+        answer->detail = met->until <= work->now
+                             ? say(work, "%s had it, its lease ended at %s: the next claim takes it", met->holder,
+                                   time_text(work, met->until))
+                             : say(work, "%s has it until %s", met->holder, time_text(work, met->until));
     } else if (lever == OB_LEVER_REDELIVER && !ended) {
         answer->result = ob_status_name(met->status);
         answer->detail = dead ? "it is a dead letter: retry it" : "it is not delivered yet";
@@ -218,10 +219,10 @@ static ob_code put_aside(struct ob_sqlite_store *store, const struct work *work,
 {
     ob_code code = OUTBOX_OK;
     if (met->status != OB_DEAD)
-        code = ob_sqlite_run(store, OB_SQLITE_bury,
-                             OB_ARGS(OB_NUM(met->n), OB_TEXT("skipped"), OB_TEXT(met->code), OB_TEXT(met->error),
-                                     OB_NUM(work->now)),
-                             NULL, err);
+        code = ob_sqlite_run(
+            store, OB_SQLITE_bury,
+            OB_ARGS(OB_NUM(met->n), OB_TEXT("skipped"), OB_TEXT(met->code), OB_TEXT(met->error), OB_NUM(work->now)),
+            NULL, err);
     return code ? code : leave(store, met, err);
 }
 
@@ -245,8 +246,8 @@ static ob_code expire(struct ob_sqlite_store *store, struct work *work, const st
 {
     const char *actor = work->operation->actor.actor;
     return ob_sqlite_bury(store, met->n, met->sid, met->attempts, "expired", "expired",
-                          say(work, "expired by %s", actor ? actor : "an operator"), actor ? actor : "",
-                          work->now, err);
+                          say(work, "expired by %s", actor ? actor : "an operator"), actor ? actor : "", work->now,
+                          err);
 }
 
 static ob_code retry(struct ob_sqlite_store *store, const struct work *work, const struct met *met,
@@ -270,12 +271,11 @@ static ob_code put_again(struct ob_sqlite_store *store, struct work *work, const
     bool delayed = met->status == OB_PENDING && met->attempts == 0 && met->due > work->now, row = false;
     struct outbox_error cause;
     sqlite3_stmt *stmt;
-    ob_code code =
-        ob_sqlite_run(store, OB_SQLITE_put_again,
-                      OB_ARGS(OB_NUM(met->n), OB_TEXT(operation->topic ? operation->topic : met->topic),
-                              OB_TEXT(operation->name_space ? operation->name_space : met->name_space),
-                              delayed ? OB_NUM(met->due) : OB_NULL, OB_NUM(work->now)),
-                      NULL, &cause);
+    ob_code code = ob_sqlite_run(store, OB_SQLITE_put_again,
+                                 OB_ARGS(OB_NUM(met->n), OB_TEXT(operation->topic ? operation->topic : met->topic),
+                                         OB_TEXT(operation->name_space ? operation->name_space : met->name_space),
+                                         delayed ? OB_NUM(met->due) : OB_NULL, OB_NUM(work->now)),
+                                 NULL, &cause);
     if (code == OUTBOX_INVALID || code == OUTBOX_TOO_LARGE) {
         answer->result = "invalid";
         answer->detail = ob_arena_strdup(&work->arena, cause.text);
@@ -326,14 +326,10 @@ static ob_code act(struct ob_sqlite_store *store, struct work *work, const struc
     if (code || lever == OB_LEVER_REDELIVER)
         return code;
     switch (lever) {
-    case OB_LEVER_RETRY:
-        return retry(store, work, met, err);
-    case OB_LEVER_SKIP:
-        return skip(store, work, met, err);
-    case OB_LEVER_EXPIRE:
-        return expire(store, work, met, err);
-    default:
-        return discard(store, work, met, err); /* a move ends it too */
+    case OB_LEVER_RETRY: return retry(store, work, met, err);
+    case OB_LEVER_SKIP: return skip(store, work, met, err);
+    case OB_LEVER_EXPIRE: return expire(store, work, met, err);
+    default: return discard(store, work, met, err); /* a move ends it too */
     }
 }
 
@@ -385,9 +381,9 @@ static void tell(const struct work *work, ob_operated_fn *fn, void *ctx)
     }
     for (size_t i = 0; i < work->operation->id_count && more && work->answer_count < work->operation->id_count; i++)
         if (!is_answered(work, &work->operation->ids[i]))
-            more = fn(ctx, &(struct ob_operated_row){.id = work->operation->ids[i],
-                                                     .result = "unknown",
-                                                     .detail = "there is no such message"});
+            more =
+                fn(ctx, &(struct ob_operated_row){
+                            .id = work->operation->ids[i], .result = "unknown", .detail = "there is no such message"});
 }
 
 ob_code ob_sqlite_operate(struct ob_store *base, const struct ob_operation *operation, ob_operated_fn *fn, void *ctx,

@@ -397,12 +397,13 @@ ob_code ob_sqlite_operate(struct ob_store *base, const struct ob_operation *oper
     ob_sqlite_json_ids(&work.ids, operation->ids, operation->id_count);
     work.numbers = ob_calloc(operation->id_count, sizeof *work.numbers);
     work.answers = ob_calloc(operation->id_count, sizeof *work.answers);
-    if (!ob_buf_ok(&work.ids) || !work.numbers || !work.answers)
+    if (!ob_buf_ok(&work.ids) || !work.numbers || !work.answers) {
         code = ob_error_nomem(err);
-    else
+    } else {
         code = ob_sqlite_transact(ob_sqlite_store_of(base), operate, &work, err);
-    if (!code)
-        tell(&work, fn, ctx);
+        if (!code)
+            tell(&work, fn, ctx);
+    }
     ob_arena_fini(&work.arena);
     ob_buf_fini(&work.ids);
     ob_free(work.numbers);

@@ -220,9 +220,8 @@ static ob_code put_aside(struct ob_sqlite_store *store, const struct work *work,
 {
     ob_code code = OUTBOX_OK;
     if (met->status != OB_DEAD)
-        code = ob_sqlite_run(
-            store, OB_SQLITE_bury,
-            OB_ARGS(OB_NUM(met->n), OB_TEXT("skipped"), OB_TEXT(met->code), OB_TEXT(met->error),
+        code = ob_sqlite_run(store, OB_SQLITE_bury,
+                             OB_ARGS(OB_NUM(met->n), OB_TEXT("skipped"), OB_TEXT(met->code), OB_TEXT(met->error),
                                      OB_NUM(work->now), OB_NUM(ob_fingerprint(met->code, met->error))),
                              NULL, err);
     return code ? code : leave(store, met, err);

@@ -213,6 +213,17 @@ enum outbox_fault {
     OUTBOX_FAULT_NOT_JSON = 4, /* it has no content type but is not JSON, and never will be: settle as OUTBOX_FAILED */
 };
 
+/* The place of one attempt in a trace (W3C trace context). All zero: a relay sets it, and only if it records this attempt or
+ * tells its receiver not to. */
+struct outbox_trace {
+    unsigned char trace_id[16];
+    unsigned char span_id[8]; /* of this attempt */
+    unsigned char
+        parent_id[8];    /* the span in the message's header `traceparent`; zero: none was given, or an invalid one */
+    unsigned char flags; /* 1: sampled */
+    unsigned char reserved[7]; /* zero */
+};
+
 /* One claimed message. Everything in it is borrowed from its batch. Text is NULL when there is none. */
 struct outbox_delivery {
     size_t size;
@@ -238,6 +249,7 @@ struct outbox_delivery {
     int lost;          /* how many of the spent attempts ended because the worker's lease expired */
     bool own_attempts; /* max_attempts is what its producer asked for */
     int64_t retry_base_us, retry_cap_us; /* the policy of this claim: its own, or the namespace's */
+    struct outbox_trace trace;           /* what the receiver gets as traceparent instead of the message's own */
 };
 
 /* Claims messages that are due. On success *batch is yours to free, even when it is empty; otherwise it is NULL. Fails also

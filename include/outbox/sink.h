@@ -65,6 +65,7 @@ struct outbox_verdict {
     int64_t not_before_us; /* how long the receiver asks us to wait, from now; -1: it did not say */
     const char *reference; /* the receiver's own id for what it accepted; NULL for none */
     const char *output;    /* JSON for outcome hooks; NULL for none */
+    int status;            /* the number that the protocol has for it, such as 204 of HTTP; 0: none */
 };
 #define OUTBOX_VERDICT_INIT \
     { \

@@ -108,6 +108,32 @@ bool ob_value_size(const char *text, int64_t *bytes)
     return true;
 }
 
+bool ob_value_ratio(const char *text, int64_t *millionths)
+{
+    static const struct unit parts[] = {{"", 1000000}, {NULL, 0}};
+    int64_t value;
+    if (!take(&text, parts, &value))
+        return false;
+    if (*text == '%') {
+        value /= 100;
+        text++;
+    }
+    if (*text || value > 1000000)
+        return false;
+    *millionths = value;
+    return true;
+}
+
+void ob_value_ratio_text(int64_t millionths, char text[OB_VALUE_TEXT])
+{
+    size_t len =
+        (size_t)snprintf(text, OB_VALUE_TEXT, "%" PRId64 ".%06" PRId64, millionths / 1000000, millionths % 1000000);
+    while (text[len - 1] == '0')
+        text[--len] = '\0';
+    if (text[len - 1] == '.')
+        text[len - 1] = '\0';
+}
+
 bool ob_value_rate(const char *text, int64_t *count, int64_t *period_us)
 {
     char number[24], period[32];

@@ -19,8 +19,12 @@ bool ob_value_size(const char *text, int64_t *bytes);
 /* "100/s", "5/10s", "1000/h"; "0" and "none": no limit, which is a count of 0. */
 bool ob_value_rate(const char *text, int64_t *count, int64_t *period_us);
 
+/* "0.25", "1", "25%": from 0 to 1, in millionths. */
+bool ob_value_ratio(const char *text, int64_t *millionths);
+
 /* The reverse: the shortest text that means exactly this value. */
 void ob_value_duration_text(int64_t us, char text[OB_VALUE_TEXT]);
 void ob_value_size_text(int64_t bytes, char text[OB_VALUE_TEXT]);
+void ob_value_ratio_text(int64_t millionths, char text[OB_VALUE_TEXT]);
 
 #endif

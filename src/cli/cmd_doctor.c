@@ -2,6 +2,7 @@
  * nothing. Every problem is printed with what to do about it. */
 #include "cli/cli.h"
 
+#include "base/alloc.h"
 #include "config/route.h"
 #include "config/sink_ping.h"
 #include "lib/migrate.h"
@@ -370,6 +371,46 @@ static void on_probe(void *ctx, const struct ob_ping *probe)
     }
 }
 
+/* ---- traces ---- */
+
+/* A request without spans: a collector accepts it, and keeps nothing. */
+static enum outbox_code ask_collector(const struct ob_config_traces *traces, struct ob_post_answer *answer,
+                                      struct outbox_error *err)
+{
+    char *url = NULL;
+    struct ob_post *post = NULL;
+    enum outbox_code code = ob_post_url(traces->endpoint, &url, err);
+    struct ob_post_settings settings = {.url = url,
+                                        .headers = traces->headers,
+                                        .header_count = traces->header_count,
+                                        .ca = traces->ca,
+                                        .timeout_us = traces->timeout_us < PROBE_US ? traces->timeout_us : PROBE_US};
+    if (!code)
+        code = ob_post_open(&settings, &post, err);
+    if (!code)
+        ob_post_send(post, "", 0, NULL, NULL, answer);
+    ob_post_close(post);
+    ob_free(url);
+    return code;
+}
+
+static void examine_traces(struct exam *exam, const struct ob_config_traces *traces)
+{
+    struct ob_post_answer answer;
+    struct outbox_error err = {0};
+    if (!traces->endpoint)
+        return;
+    if (ask_collector(traces, &answer, &err))
+        find(exam, BAD, "traces", "traces.endpoint", err.text, "check the section traces of the configuration");
+    else if (answer.outcome == OB_POST_ACCEPTED)
+        find(exam, GOOD, "traces", "traces.endpoint", "the collector accepts spans", NULL);
+    else
+        find(exam, BAD, "traces", "traces.endpoint", answer.text,
+             answer.outcome == OB_POST_AGAIN
+                 ? "check that the collector is running and reachable; until then spans are dropped, messages are not"
+                 : "check the path of traces.endpoint and traces.headers");
+}
+
 /* Reports the errors of the configuration; the rest is checked all the same. */
 static void examine_config(struct exam *exam, const struct ob_config_input *input, const struct ob_config *config,
                            const struct ob_config_report *report)
@@ -396,6 +437,7 @@ static enum outbox_code examine(struct exam *exam, const struct ob_config *confi
     for (size_t i = 0; i < config->store_count; i++)
         if (!config->stores[i].broken)
             examine_store(exam, config, &config->stores[i]);
+    examine_traces(exam, &config->traces);
     return ob_ping_sinks(config, PROBE_US, on_probe, exam, &exam->cli->err);
 }
 

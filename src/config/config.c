@@ -132,6 +132,7 @@ enum outbox_code ob_config_load(const struct ob_config_input *input, struct ob_c
     if (readable && !input->stores_only) {
         check_tops(&ld, root);
         read_fixed(&ld, root);
+        ob_config_read_traces(&ld, root);
         ob_config_read_sinks(&ld, root);
         ob_config_read_routes(&ld, root);
         ob_config_check(&ld);

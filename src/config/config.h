@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "core/machine.h"
+#include "trace/post.h"
 
 struct ob_config_store {
     const char *name, *url, *schema; /* schema NULL: the default */
@@ -51,6 +52,16 @@ struct ob_config_route {
     int line;
 };
 
+/* Where traces go; endpoint NULL: nowhere. */
+struct ob_config_traces {
+    const char *endpoint, *service, *ca;
+    const struct ob_post_header *headers;
+    size_t header_count;
+    int64_t sample; /* in millionths */
+    int64_t timeout_us, interval_us, flush_us;
+    int batch, queue; /* in spans */
+};
+
 /* ---- where values come from ---- */
 
 enum ob_config_source { OB_CONFIG_DEFAULT, OB_CONFIG_FILE, OB_CONFIG_ENV, OB_CONFIG_FLAG };
@@ -84,6 +95,7 @@ struct ob_config {
     int64_t grace_us;                 /* after SIGTERM */
     bool enabled;                     /* false: claim nothing (V17) */
     const char *admin_listen;         /* "127.0.0.1:9464"; NULL: no HTTP */
+    struct ob_config_traces traces;
     enum ob_log_level log_level;
     enum ob_log_format log_format;
     int64_t purge_every_us;     /* interval of the purge; 0: this relay does not purge */

@@ -148,6 +148,7 @@ enum ob_section {
     OB_SECTION_relay,
     OB_SECTION_log,
     OB_SECTION_admin,
+    OB_SECTION_traces,
     OB_SECTION_stores,
     OB_SECTION_sinks,
     OB_SECTION_delivery,
@@ -163,6 +164,7 @@ enum ob_type {
     OB_TYPE_DURATION,
     OB_TYPE_SIZE,
     OB_TYPE_RATE,
+    OB_TYPE_RATIO,
     OB_TYPE_ENUM,
     OB_TYPE_DURATIONS,
     OB_TYPE_MAP
@@ -203,7 +205,7 @@ bool ob_spec_number(struct ob_loader *ld, const struct ob_spec *spec, const char
  * unresolved, because its value may be a secret. */
 const char *ob_spec_shown(struct ob_loader *ld, const struct ob_spec *spec, struct ob_given *given);
 
-/* Fills the fields of all rows of a section, and marks their entries as used; target is the section's struct. */
+/* Fills the fields of all rows of a section but maps, and marks their entries as used; target is the section's struct. */
 void ob_section_read(struct ob_loader *ld, enum ob_section section, const struct ob_scope *scope, void *target);
 void ob_row_read(struct ob_loader *ld, const struct ob_config_row *row, const struct ob_scope *scope, void *target);
 
@@ -217,6 +219,7 @@ const char *ob_config_shown(struct ob_loader *ld, const struct ob_given *given, 
 
 void ob_config_read_stores(struct ob_loader *ld, const struct ob_node *root);
 void ob_config_read_sinks(struct ob_loader *ld, const struct ob_node *root);
+void ob_config_read_traces(struct ob_loader *ld, const struct ob_node *root);
 void ob_config_read_routes(struct ob_loader *ld, const struct ob_node *root);
 void ob_config_check(struct ob_loader *ld);
 

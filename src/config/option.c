@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* The struct that holds the fields of a section. */
-typedef struct ob_config target_relay, target_log, target_admin;
+typedef struct ob_config target_relay, target_log, target_admin, target_traces;
 typedef struct ob_config_store target_stores;
 typedef struct ob_config_sink target_sinks, target_delivery;
 typedef struct ob_config_route target_routes;
@@ -35,8 +35,8 @@ const struct ob_config_row ob_config_rows[] = {
 };
 const size_t ob_config_row_count = sizeof ob_config_rows / sizeof ob_config_rows[0];
 
-const char *const ob_section_names[OB_SECTION_COUNT] = {"relay", "log",      "admin", "stores",
-                                                        "sinks", "defaults", "routes"};
+const char *const ob_section_names[OB_SECTION_COUNT] = {"relay",  "log",   "admin",    "traces",
+                                                        "stores", "sinks", "defaults", "routes"};
 
 const char *ob_section_key(enum ob_section section, size_t i)
 {
@@ -80,6 +80,7 @@ static bool number_of(const struct ob_spec *spec, const char *text, int64_t *num
     case OB_TYPE_DURATIONS: return ob_value_duration(text, number);
     case OB_TYPE_SIZE: return ob_value_size(text, number);
     case OB_TYPE_RATE: return ob_value_rate(text, number, period);
+    case OB_TYPE_RATIO: return ob_value_ratio(text, number);
     case OB_TYPE_ENUM: return index_of(spec->choices, text, number);
     case OB_TYPE_BOOL:
         if (!ob_value_bool(text, &yes))
@@ -98,6 +99,7 @@ static const char *must_be(struct ob_loader *ld, const struct ob_spec *spec)
     case OB_TYPE_DURATIONS: return "a time with its unit, such as 250ms, 10s, 5m or 1h";
     case OB_TYPE_SIZE: return "a size, such as 64KiB, 32MiB or 1GiB";
     case OB_TYPE_RATE: return "a rate, such as 100/s, 5/10s or 1000/h, or none";
+    case OB_TYPE_RATIO: return "a share from 0 to 1, such as 0.1, or 10%";
     case OB_TYPE_BOOL: return "true or false";
     default: return ob_loader_printf(ld, "one of: %s", spec->choices);
     }
@@ -109,6 +111,8 @@ static void number_text(const struct ob_spec *spec, int64_t number, char text[OB
         ob_value_duration_text(number, text);
     else if (spec->type == OB_TYPE_SIZE)
         ob_value_size_text(number, text);
+    else if (spec->type == OB_TYPE_RATIO)
+        ob_value_ratio_text(number, text);
     else
         snprintf(text, OB_VALUE_TEXT, "%" PRId64, number);
 }
@@ -254,6 +258,6 @@ void ob_row_read(struct ob_loader *ld, const struct ob_config_row *row, const st
 void ob_section_read(struct ob_loader *ld, enum ob_section section, const struct ob_scope *scope, void *target)
 {
     for (size_t i = 0; i < ob_config_row_count; i++)
-        if (ob_config_rows[i].section == section)
+        if (ob_config_rows[i].section == section && ob_config_rows[i].type != OB_TYPE_MAP)
             ob_row_read(ld, &ob_config_rows[i], scope, target);
 }

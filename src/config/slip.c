@@ -81,6 +81,11 @@ static const struct {
     {"output", "sink"},
     {"target", "sink"},
     {"to", "sink"},
+    {"url", "endpoint"},
+    {"collector", "endpoint"},
+    {"service", "service_name"},
+    {"ratio", "sample"},
+    {"sample_ratio", "sample"},
     {"event", "topic"},
     {"event_type", "topic"},
     {"match", "topic"},
@@ -115,6 +120,9 @@ static const struct {
     {"health", "admin"},
     {"http", "admin"},
     {"metrics", "admin"},
+    {"opentelemetry", "traces"},
+    {"otel", "traces"},
+    {"otlp", "traces"},
     {"prometheus", "admin"},
     {"daemon", "relay"},
     {"dispatcher", "relay"},
@@ -158,7 +166,7 @@ const char *ob_slip_word(const char *word, const char *(*names)(const void *ctx,
 
 /* ---- sections ---------------------------------------------------------------------------------------------------- */
 
-static const char *const tops[] = {"store", "stores", "relay", "log", "admin", "sinks", "defaults", "routes"};
+static const char *const tops[] = {"store", "stores", "relay", "log", "admin", "traces", "sinks", "defaults", "routes"};
 
 const char *ob_config_top(const void *ctx, size_t i)
 {
@@ -169,7 +177,8 @@ const char *ob_config_top(const void *ctx, size_t i)
 const char *ob_slip_place(struct ob_loader *ld, const char *path, const char *key)
 {
     static const enum ob_section sections[] = {OB_SECTION_relay,    OB_SECTION_log,   OB_SECTION_admin,
-                                               OB_SECTION_delivery, OB_SECTION_sinks, OB_SECTION_routes};
+                                               OB_SECTION_delivery, OB_SECTION_sinks, OB_SECTION_routes,
+                                               OB_SECTION_traces};
     size_t first = strcspn(key, ".");
     for (size_t i = 0; *path && i < sizeof tops / sizeof tops[0]; i++)
         if (strlen(tops[i]) == first && strncmp(tops[i], key, first) == 0)

@@ -58,6 +58,7 @@ struct ob_flight {
     /* the outcome, once DONE */
     enum outbox_outcome outcome;
     int64_t delay_us, latency_us;
+    int status;  /* the sink's number for it; 0: none */
     char *texts; /* owned: code, error, reference, output; NULL when there are none */
     const char *code, *error, *reference, *output;
 };

@@ -188,6 +188,7 @@ void ob_machine_note(struct ob_machine *machine, enum ob_note_kind kind, const s
                                     .delay_us = flight->delay_us,
                                     .queued_us = (sent ? flight->sent_us : machine->now_us) - flight->claimed_us,
                                     .latency_us = flight->latency_us,
+                                    .status = flight->status,
                                     .starved = flight->starved});
 }
 

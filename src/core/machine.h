@@ -40,6 +40,7 @@ struct ob_note {
     int64_t delay_us;            /* ENDED: time until the next attempt; -1: the store decides; or OUTBOX_NEVER */
     int64_t queued_us;           /* SENT: time since the claim. ENDED: from the claim until it was sent */
     int64_t latency_us;          /* ENDED, SETTLED: time at the sink; -1: it was never sent */
+    int status;                  /* ENDED: as in the verdict */
     bool dead;                   /* SETTLED */
     bool starved;                /* ENDED: the sink could not try, because this process is short of a resource */
     enum ob_breaker_state breaker;
@@ -69,6 +70,8 @@ struct ob_machine_settings {
     void *route_ctx;
     ob_note_fn *note; /* may be NULL */
     void *note_ctx;
+    void (*trace)(void *ctx, struct outbox_delivery *msg); /* sets msg->trace before it is sent; NULL: no traces */
+    void *trace_ctx;
     uint64_t seed;
 };
 

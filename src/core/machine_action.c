@@ -104,6 +104,8 @@ static void hand_over(struct ob_machine *machine, struct ob_flight *flight, int 
     assert(machine->now_us < half_time || OB_MUTANT(LEASE_IGNORED));
     ob_flight_timer(&machine->flights, flight, flight->timeout_us < half_time ? flight->timeout_us : half_time);
     sink->in_flight++;
+    if (machine->set.trace && flight->msg)
+        machine->set.trace(machine->set.trace_ctx, flight->msg);
     ob_machine_note(machine, OB_NOTE_SENT, flight);
     if (flight->key)
         flight->key->in_flight++;

@@ -250,6 +250,7 @@ void ob_machine_verdict(struct ob_machine *machine, struct ob_flight *flight, co
     assert(flight->state == OB_FLIGHT_SENT || OB_MUTANT(LATE_REPLY));
     bool probe = machine->sinks[flight->sink].probe == ob_flight_handle(flight);
     flight->latency_us = machine->now_us - flight->sent_us;
+    flight->status = verdict->status;
     ob_flight_texts(flight, verdict->code, verdict->text, verdict->reference, verdict->output);
     switch (verdict->outcome) {
     case OUTBOX_SINK_ACCEPTED: accepted(machine, flight, verdict); break;

@@ -86,12 +86,14 @@ enum outbox_code ob_generation_open(const struct ob_generation_settings *setting
     generation->store_loops = ob_calloc(config->store_count + 1, sizeof *generation->store_loops);
     generation->maintenances = ob_calloc(config->store_count + 1, sizeof *generation->maintenances);
     generation->observers = ob_calloc(config->store_count + 1, sizeof *generation->observers);
+    generation->traces = ob_calloc(config->store_count + 1, sizeof *generation->traces);
     generation->heirs = ob_calloc(config->sink_count + 1, sizeof *generation->heirs);
     generation->store_heirs = ob_calloc(config->store_count + 1, sizeof *generation->store_heirs);
     generation->told = ob_calloc(config->store_count + 1, sizeof *generation->told);
     generation->taken = ob_calloc(config->sink_count + 1, sizeof *generation->taken);
     bool ok = generation->instances && generation->store_loops && generation->maintenances && generation->observers &&
-              generation->heirs && generation->store_heirs && generation->taken && generation->told;
+              generation->heirs && generation->store_heirs && generation->taken && generation->told &&
+              generation->traces;
     enum outbox_code code = ok ? OUTBOX_OK : ob_error_nomem(err);
     if (!code && uv_async_init(settings->loop, &generation->wake, on_report))
         code = ob_error_set(err, OUTBOX_INTERNAL, "cannot watch for reports");
@@ -114,14 +116,18 @@ static enum outbox_code open_observer(struct ob_generation *generation, size_t i
         return ob_error_nomem(err);
     for (size_t n = 0; n < config->sink_count; n++)
         names[n] = config->sinks[n].name;
+    if (generation->set.tracer)
+        generation->traces[i] = ob_tracer_view_new(generation->set.tracer, config, config->stores[i].name);
     struct ob_observer_settings settings = {.metrics = generation->set.metrics,
                                             .log = generation->set.log,
                                             .store = config->stores[i].name,
+                                            .traces = generation->traces[i],
                                             .sinks = names,
                                             .sink_count = (int)config->sink_count};
     generation->observers[i] = ob_observer_new(&settings);
     ob_free(names);
-    return generation->observers[i] ? OUTBOX_OK : ob_error_nomem(err);
+    bool traced = !generation->set.tracer || generation->traces[i];
+    return generation->observers[i] && traced ? OUTBOX_OK : ob_error_nomem(err);
 }
 
 /* ---- start ---- */
@@ -151,7 +157,8 @@ static enum outbox_code open_store_loop(struct ob_generation *generation, size_t
         .worker = generation->claims_by,
         .process = generation->set.worker,
         .note = ob_observer_note,
-        .note_ctx = generation->observers[i]};
+        .note_ctx = generation->observers[i],
+        .traces = generation->traces[i]};
     return ob_store_loop_open(&store_loop, &generation->store_loops[i], err);
 }
 
@@ -243,6 +250,7 @@ static void free_all(struct ob_generation *generation)
     ob_free(generation->store_heirs);
     ob_free(generation->taken);
     ob_free(generation->observers);
+    ob_free(generation->traces);
     ob_free(generation->told);
     ob_free(generation->instances);
     ob_free(generation->store_loops);
@@ -277,6 +285,8 @@ void ob_generation_close(struct ob_generation *generation)
         generation->store_loops[i] = NULL;
         if (generation->observers)
             ob_observer_free(generation->observers[i]);
+        if (generation->traces)
+            ob_tracer_view_free(generation->traces[i]);
     }
     for (size_t i = 0; generation->instances && i < config->sink_count; i++)
         ob_sink_instance_close(generation->instances[i]);

@@ -15,6 +15,7 @@
 #include "daemon/maintenance.h"
 #include "daemon/metrics.h"
 #include "daemon/store_loop.h"
+#include "daemon/tracer.h"
 
 struct ob_generation;
 
@@ -28,6 +29,7 @@ struct ob_generation_settings {
     struct ob_generation *before;      /* the one it takes over from; NULL: none */
     struct ob_store_loop_table *table; /* of the process */
     struct ob_metrics *metrics;
+    struct ob_tracer *tracer; /* NULL: no traces */
     struct ob_health *health;
     void *ctx;
     void (*reported)(void *ctx, int store, const struct ob_maintenance_report *report); /* after it was applied */

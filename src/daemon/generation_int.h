@@ -18,6 +18,7 @@ struct ob_generation {
     struct ob_store_loop **store_loops;   /* one per store */
     struct ob_maintenance **maintenances; /* likewise */
     struct ob_observer **observers;       /* likewise */
+    struct ob_tracer_view **traces;       /* likewise; NULL elements: no traces */
     struct ob_relay_told *told;           /* likewise: what the store was told of this relay */
     char claims_by[160];                  /* the name it claims under */
     uv_async_t wake;                      /* a maintenance thread has a report */

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "daemon/tracer.h"
 
 #include <string.h>
 
@@ -18,6 +19,7 @@ struct sink {
 
 struct ob_observer {
     const struct ob_log *log;
+    struct ob_tracer_view *traces;
     int64_t (*wall_us)(void);
     char *store;
     struct ob_series *series;
@@ -264,6 +266,8 @@ void ob_observer_note(void *ctx, const struct ob_note *note)
 {
     struct ob_observer *observer = ctx;
     int64_t now = observer->wall_us();
+    if (observer->traces)
+        ob_tracer_note(observer->traces, note);
     switch (note->kind) {
     case OB_NOTE_CLAIMED:
         observer->claimed++;
@@ -410,6 +414,7 @@ struct ob_observer *ob_observer_new(const struct ob_observer_settings *settings)
     if (!observer)
         return NULL;
     observer->log = settings->log;
+    observer->traces = settings->traces;
     observer->wall_us = settings->wall_us ? settings->wall_us : ob_clock_wall_us;
     observer->summary_us = observer->wall_us();
     observer->store = ob_strdup(settings->store);

@@ -19,6 +19,7 @@
 enum { OB_OBSERVER_LINES = 50, OB_OBSERVER_SUMMARY_US = 10000000 };
 
 struct ob_observer;
+struct ob_tracer_view;
 
 struct ob_observer_settings {
     struct ob_metrics *metrics; /* borrowed; NULL: none */
@@ -26,7 +27,8 @@ struct ob_observer_settings {
     const char *store;          /* its name; copied, like the names of the sinks */
     const char *const *sinks;
     int sink_count;
-    int64_t (*wall_us)(void); /* NULL: the wall clock */
+    int64_t (*wall_us)(void);      /* NULL: the wall clock */
+    struct ob_tracer_view *traces; /* borrowed: gets the notes, too; NULL: none */
 };
 
 /* What it saw of a sink. Texts are cut; they come from outside and must be escaped where they are shown. */

@@ -49,6 +49,7 @@ struct serve {
     struct ob_config *draining_configs[DRAINING];
     size_t draining_count;
     struct ob_metrics *metrics;
+    struct ob_tracer *tracer; /* NULL: no traces */
     struct ob_health *health;
     struct ob_admin *admin; /* NULL: no HTTP */
     int64_t watchdog_us, barked_us;
@@ -103,6 +104,7 @@ static enum outbox_code open_generation(struct serve *serve, const struct ob_con
                                               .before = serve->now,
                                               .table = &serve->table,
                                               .metrics = serve->metrics,
+                                              .tracer = serve->tracer,
                                               .health = serve->health,
                                               .ctx = serve,
                                               .reported = on_report};
@@ -493,6 +495,8 @@ static enum outbox_code begin(struct serve *serve, struct outbox_error *err)
         code = ob_admin_start(&admin, &serve->admin, err);
     }
     if (!code)
+        code = ob_tracer_open(serve->config, serve->metrics, log_of(serve), serve->worker, &serve->tracer, err);
+    if (!code)
         code = open_generation(serve, serve->config, &serve->now, err);
     if (!code)
         code = ob_generation_start(serve->now, err);
@@ -549,7 +553,6 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
         if (options->started)
             options->started(options->ctx, serve.admin ? ob_admin_port(serve.admin) : 0);
         run(&serve);
-        ob_log(log_of(&serve), OB_LOG_INFO, "relay stopped");
     }
     for (size_t i = 0; i < serve.draining_count; i++)
         ob_generation_close(serve.draining[i]);
@@ -559,6 +562,9 @@ enum outbox_code ob_serve(const struct ob_serve_options *options, struct outbox_
     uv_loop_close(&serve.loop);
     if (serve.timer_fd >= 0)
         close(serve.timer_fd);
+    ob_tracer_close(serve.tracer); /* its last counts are still on the metrics page */
+    if (!code)
+        ob_log(log_of(&serve), OB_LOG_INFO, "relay stopped");
     ob_admin_stop(serve.admin);
     ob_health_free(serve.health);
     ob_metrics_free(serve.metrics);

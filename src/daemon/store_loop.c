@@ -139,6 +139,8 @@ static enum outbox_code start(struct ob_store_loop *store_loop, struct outbox_er
     engine.machine.route_ctx = store_loop;
     engine.machine.note = store_loop->set.note;
     engine.machine.note_ctx = store_loop->set.note_ctx;
+    engine.machine.trace = store_loop->set.traces ? ob_tracer_begin : NULL;
+    engine.machine.trace_ctx = store_loop->set.traces;
     engine.machine.seed = (uint64_t)ob_clock_wall_us() ^ (uint64_t)(uintptr_t)store_loop;
     return ob_engine_new(&engine, &store_loop->engine, err);
 }

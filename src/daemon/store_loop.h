@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "config/sink_instance.h"
 #include "daemon/maintenance.h"
+#include "daemon/tracer.h"
 #include "lib/engine.h"
 
 struct ob_store_loop;
@@ -38,6 +39,7 @@ struct ob_store_loop_settings {
     const char *process; /* the common prefix of the names of this process's store loops */
     ob_note_fn *note;
     void *note_ctx;
+    struct ob_tracer_view *traces; /* NULL: none */
 };
 
 enum outbox_code ob_store_loop_open(const struct ob_store_loop_settings *settings, struct ob_store_loop **out,

@@ -3,6 +3,7 @@
  * Proves: N8 (CloudEvents, trace context), M19 (id, dedupe key, tenant, key and seq go with every delivery). */
 #include "ob_test.h"
 
+#include "core/trace.h"
 #include "harness.h"
 #include "sink/common/render.h"
 
@@ -210,12 +211,23 @@ static void trace_context_is_checked(void **state)
         {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7", false},
         {"", false},
     };
+    struct outbox_trace trace;
     (void)state;
     for (size_t i = 0; i < OB_COUNT(rows); i++)
-        assert_int_equal(ob_traceparent_ok(rows[i].value), rows[i].ok);
+        assert_int_equal(ob_traceparent_parse(rows[i].value, &trace), rows[i].ok);
     assert_true(ob_tracestate_ok("vendor=1,other=2"));
     assert_false(ob_tracestate_ok("vendor=\xc3\xa9"));
     assert_false(ob_tracestate_ok(""));
+}
+
+static void begins(const struct ob_headers *headers, const char *with)
+{
+    const char *value = ob_headers_get(headers, "traceparent");
+    struct outbox_trace trace;
+    assert_non_null(value);
+    assert_memory_equal(value, with, strlen(with));
+    assert_true(ob_traceparent_parse(value, &trace));
+    assert_int_equal(trace.flags, 1);
 }
 
 /* N8 */
@@ -236,13 +248,38 @@ static void trace_context_goes_on_or_is_made(void **state)
     ob_headers_add_trace(&headers, &msg, false);
     assert_int_equal(headers.count, 0);
     ob_headers_add_trace(&headers, &msg, true);
-    says(&headers, "traceparent", "00-019000000000700080000000000000aa-8def0123456789a8-01");
+    begins(&headers, "00-019000000000700080000000000000aa-");
     says(&headers, "tracestate", NULL);
 
     msg.correlation_id = "no uuid";
     ob_headers_reset(&headers);
     ob_headers_add_trace(&headers, &msg, true);
-    says(&headers, "traceparent", "00-018bcfe568007abc8def0123456789ab-8def0123456789a8-01");
+    begins(&headers, "00-018bcfe568007abc8def0123456789ab-");
+    ob_headers_fini(&headers);
+}
+
+/* N13: a relay that records traces gives the receiver the attempt's own span, and the producer's state with the producer's trace */
+static void the_attempts_own_span_is_sent(void **state)
+{
+    struct outbox_delivery msg = full_message();
+    struct ob_headers headers;
+    (void)state;
+    ob_headers_init(&headers);
+    msg.headers =
+        "{\"traceparent\":\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\",\"tracestate\":\"a=1\"}";
+    ob_trace_begin(&msg, 0);
+    memset(msg.trace.span_id, 0xab, sizeof msg.trace.span_id);
+    ob_headers_add_trace(&headers, &msg, false);
+    says(&headers, "traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-abababababababab-01");
+    says(&headers, "tracestate", "a=1");
+
+    msg.headers = "{\"traceparent\":\"garbage\",\"tracestate\":\"a=1\"}"; /* not chosen: the receiver is told so */
+    ob_trace_begin(&msg, 0);
+    memset(msg.trace.span_id, 0xab, sizeof msg.trace.span_id);
+    ob_headers_reset(&headers);
+    ob_headers_add_trace(&headers, &msg, false);
+    says(&headers, "traceparent", "00-019000000000700080000000000000aa-abababababababab-00");
+    says(&headers, "tracestate", NULL);
     ob_headers_fini(&headers);
 }
 
@@ -336,11 +373,12 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metadata_goes_along),      cmocka_unit_test(bare_messages_have_few),
-        cmocka_unit_test(cloudevents_in_headers),   cmocka_unit_test(cloudevents_in_an_envelope),
-        cmocka_unit_test(trace_context_is_checked), cmocka_unit_test(trace_context_goes_on_or_is_made),
-        cmocka_unit_test(bad_headers_are_refused),  cmocka_unit_test(records_are_one_line),
-        cmocka_unit_test(memory_may_run_out),       cmocka_unit_test(attributes_are_not_forged),
+        cmocka_unit_test(metadata_goes_along),           cmocka_unit_test(bare_messages_have_few),
+        cmocka_unit_test(cloudevents_in_headers),        cmocka_unit_test(cloudevents_in_an_envelope),
+        cmocka_unit_test(trace_context_is_checked),      cmocka_unit_test(trace_context_goes_on_or_is_made),
+        cmocka_unit_test(the_attempts_own_span_is_sent), cmocka_unit_test(bad_headers_are_refused),
+        cmocka_unit_test(records_are_one_line),          cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(attributes_are_not_forged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

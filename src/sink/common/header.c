@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "core/trace.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NAME_MOST = 128, TRACEPARENT = 55, TRACESTATE_MOST = 512 };
+enum { NAME_MOST = 128 };
 
 /* ---- what may go out ---- */
 
@@ -29,39 +30,6 @@ bool ob_header_value_ok(const char *value, size_t len)
         if ((unsigned char)value[i] < 0x20 || value[i] == 0x7f)
             return false;
     return ob_utf8_valid(value, len);
-}
-
-static bool is_hex(const char *text, size_t len)
-{
-    return strspn(text, "0123456789abcdef") >= len;
-}
-
-static bool is_zero(const char *text, size_t len)
-{
-    return strspn(text, "0") >= len;
-}
-
-/* W3C: version-traceid-parentid-flags. A later version may have more behind it. */
-bool ob_traceparent_ok(const char *value)
-{
-    size_t len = strlen(value);
-    if (len < TRACEPARENT || value[2] != '-' || value[35] != '-' || value[52] != '-')
-        return false;
-    if (!is_hex(value, 2) || strncmp(value, "ff", 2) == 0 || !is_hex(value + 3, 32) || is_zero(value + 3, 32))
-        return false;
-    if (!is_hex(value + 36, 16) || is_zero(value + 36, 16) || !is_hex(value + 53, 2))
-        return false;
-    bool exact = strncmp(value, "00", 2) == 0;
-    return len == TRACEPARENT || (!exact && value[TRACEPARENT] == '-' && ob_header_value_ok(value, len));
-}
-
-bool ob_tracestate_ok(const char *value)
-{
-    size_t len = strlen(value);
-    for (size_t i = 0; i < len; i++)
-        if (value[i] < 0x20 || value[i] > 0x7e)
-            return false;
-    return len >= 1 && len <= TRACESTATE_MOST && strchr(value, '=');
 }
 
 /* ---- the list ---- */
@@ -215,47 +183,50 @@ void ob_headers_add_message(struct ob_headers *headers, const struct outbox_deli
     json_decref(object);
 }
 
-static const char *find_text(json_t *object, const char *wanted)
+/* The producer's, if it is valid. */
+static bool add_given(struct ob_headers *headers, const struct outbox_delivery *msg)
 {
-    const char *name;
-    json_t *value;
-    json_object_foreach (object, name, value)
-        if (strcasecmp(name, wanted) == 0)
-            return json_string_value(value);
-    return NULL;
+    char parent[256];
+    struct outbox_trace given;
+    bool valid = ob_trace_header(msg, "traceparent", parent, sizeof parent) && ob_traceparent_parse(parent, &given);
+    if (valid)
+        ob_headers_add(headers, "traceparent", parent);
+    return valid;
+}
+
+static void add_state(struct ob_headers *headers, const struct outbox_delivery *msg)
+{
+    char state[OB_TRACESTATE_MOST + 1];
+    if (ob_trace_header(msg, "tracestate", state, sizeof state) && ob_tracestate_ok(state))
+        ob_headers_add(headers, "tracestate", state);
+}
+
+static void add_span(struct ob_headers *headers, const struct outbox_trace *trace)
+{
+    char text[OB_TRACEPARENT_TEXT];
+    ob_traceparent_format(trace, text);
+    ob_headers_add(headers, "traceparent", text);
 }
 
 static void generate_trace(struct ob_headers *headers, const struct outbox_delivery *msg)
 {
-    struct outbox_uuid trace;
-    char text[TRACEPARENT + 1], *at = text;
-    uint8_t parent[8];
-    if (!msg->correlation_id || !outbox_uuid_parse(msg->correlation_id, &trace))
-        trace = msg->id;
-    memcpy(parent, msg->id.bytes + 8, 8); /* the variant bits of a uuid keep it from being zero */
-    parent[6] ^= (uint8_t)(msg->attempt >> 8);
-    parent[7] ^= (uint8_t)msg->attempt;
-    at += sprintf(at, "00-");
-    for (int i = 0; i < 16; i++)
-        at += sprintf(at, "%02x", trace.bytes[i]);
-    *at++ = '-';
-    for (int i = 0; i < 8; i++)
-        at += sprintf(at, "%02x", parent[i]);
-    sprintf(at, "-01");
-    if (ob_traceparent_ok(text))
-        ob_headers_add(headers, "traceparent", text);
+    struct outbox_delivery copy = *msg;
+    ob_trace_begin(&copy, OB_TRACE_ALL);
+    if (ob_trace_is_set(&copy.trace))
+        add_span(headers, &copy.trace);
 }
 
 void ob_headers_add_trace(struct ob_headers *headers, const struct outbox_delivery *msg, bool generate)
 {
-    bool has_any = msg->headers && strcasestr(msg->headers, "trace"); /* most have none, and need not be read again */
-    json_t *object = has_any ? parse(msg) : NULL;
-    const char *parent = find_text(object, "traceparent"), *state = find_text(object, "tracestate");
-    if (parent && ob_traceparent_ok(parent)) {
-        ob_headers_add(headers, "traceparent", parent);
-        if (state && ob_tracestate_ok(state))
-            ob_headers_add(headers, "tracestate", state);
-    } else if (generate)
-        generate_trace(headers, msg);
-    json_decref(object);
+    bool given = true;
+    if (ob_trace_is_set(&msg->trace)) {
+        add_span(headers, &msg->trace);
+        given = memcmp(msg->trace.parent_id, (const unsigned char[8]){0}, 8) != 0;
+    } else {
+        given = add_given(headers, msg);
+        if (!given && generate)
+            generate_trace(headers, msg);
+    }
+    if (given)
+        add_state(headers, msg);
 }

@@ -44,13 +44,12 @@ void ob_headers_verdict(const struct ob_headers *headers, struct outbox_verdict 
  * may set, and trace context, which ob_headers_add_trace handles. bare: also omits the names of CloudEvents attributes,
  * because these are sent without a prefix. */
 void ob_headers_add_message(struct ob_headers *headers, const struct outbox_delivery *msg, bool bare);
-/* Adds traceparent and tracestate of the message's headers if they are valid; otherwise, with generate, a traceparent made
- * from the correlation id (if that is a UUID) or the message id, the same at every attempt except for its parent id. */
+/* Adds the trace context that the receiver gets: the attempt's own span if the relay records traces (msg->trace), otherwise
+ * traceparent and tracestate of the message's headers if they are valid; otherwise, with generate, a new one as
+ * core/trace.h makes it. The only place that decides this. */
 void ob_headers_add_trace(struct ob_headers *headers, const struct outbox_delivery *msg, bool generate);
 
 bool ob_header_name_ok(const char *name);
 bool ob_header_value_ok(const char *value, size_t len);
-bool ob_traceparent_ok(const char *value);
-bool ob_tracestate_ok(const char *value);
 
 #endif

@@ -218,4 +218,5 @@ void ob_http_judge(const struct ob_http_rules *rules, const struct ob_http_end *
     if (end->own_address)
         verdict->unreachable = false;
     verdict->code = verdict->outcome == OUTBOX_SINK_ACCEPTED ? NULL : code;
+    verdict->status = end->status;
 }

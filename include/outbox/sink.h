@@ -66,6 +66,7 @@ struct outbox_verdict {
     const char *reference; /* the receiver's own id for what it accepted; NULL for none */
     const char *output;    /* JSON for outcome hooks; NULL for none */
     int status;            /* the number that the protocol has for it, such as 204 of HTTP; 0: none */
+    unsigned char reserved[4]; /* zero */
 };
 #define OUTBOX_VERDICT_INIT \
     { \
@@ -184,6 +185,14 @@ struct outbox_sink_ops {
     /* (optional) Checks settings that depend on each other, before open and without side effects: nothing is connected to.
      * Each option is valid by itself. check is borrowed until it returns. */
     void (*check)(const struct outbox_sink_check *check);
+    /* (optional) How an attempt appears in traces: "http"; "local", nothing leaves this machine; or the name of a kind of
+     * broker, such as "kafka". NULL: another protocol. */
+    const char *protocol;
+    /* (optional, for traces) The setting that holds the receiver's URL, or its host and port. */
+    const char *peer;
+    /* (optional, for traces) Of a broker: the setting that names where messages go; with a second one before it and what stands
+     * between them, + for nothing: "exchange:routing_key". Without a value, it is the message's topic. */
+    const char *destination;
 };
 #define OUTBOX_SINK_OPS_HEAD \
     .size = sizeof(struct outbox_sink_ops), .abi = OUTBOX_SINK_ABI, .item_size = sizeof(struct outbox_sink_item), \

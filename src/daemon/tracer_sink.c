@@ -6,41 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct kind {
-    const char *kind;
-    enum ob_span_kind span;
-    bool http;
-    const char *system;  /* messaging.system; NULL: no broker */
-    const char *address; /* the option that holds a URL, or host and port */
-    const char *place;   /* of a broker: the option that names the destination */
-} kinds[] = {
-    {"http", OB_SPAN_CLIENT, true, NULL, "url", NULL},
-    {"slack", OB_SPAN_CLIENT, true, NULL, "url", NULL},
-    {"telegram", OB_SPAN_CLIENT, true, NULL, "url", NULL},
-    {"whatsapp", OB_SPAN_CLIENT, true, NULL, "url", NULL},
-    {"smtp", OB_SPAN_CLIENT, false, NULL, "url", NULL},
-    {"kafka", OB_SPAN_PRODUCER, false, "kafka", "brokers", "topic"},
-    {"amqp", OB_SPAN_PRODUCER, false, "rabbitmq", "url", "routing_key"},
-    {"nats", OB_SPAN_PRODUCER, false, "nats", "servers", "subject"},
-    {"redis", OB_SPAN_PRODUCER, false, "redis", "url", "stream"},
-    {"mqtt", OB_SPAN_PRODUCER, false, "mqtt", "url", "topic"},
-    {"exec", OB_SPAN_INTERNAL, false, NULL, NULL, NULL},
-    {"file", OB_SPAN_INTERNAL, false, NULL, NULL, NULL},
-    {"null", OB_SPAN_INTERNAL, false, NULL, NULL, NULL},
-    {"stdout", OB_SPAN_INTERNAL, false, NULL, NULL, NULL},
-    {"stub", OB_SPAN_INTERNAL, false, NULL, NULL, NULL},
-};
-/* A plugin's. */
-static const struct kind other = {NULL, OB_SPAN_CLIENT, false, NULL, NULL, NULL};
-
-static const struct kind *kind_of(const char *name)
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(kinds[i].kind, name) == 0)
-            return &kinds[i];
-    return &other;
-}
-
 /* The option's value; NULL: not given, or given several times. */
 static const char *option_of(const struct ob_config_sink *config, const char *name)
 {
@@ -95,7 +60,7 @@ static bool read_place(const char *text, struct place *place)
     return true;
 }
 
-static void put_address(struct ob_pb *pb, const struct kind *kind, const char *text)
+static void put_address(struct ob_pb *pb, bool http, const char *text)
 {
     struct place place;
     char full[OB_TRACER_TEXT * 2], port[16] = "";
@@ -107,7 +72,7 @@ static void put_address(struct ob_pb *pb, const struct kind *kind, const char *t
     bool six = strchr(place.host, ':') != NULL;
     snprintf(full, sizeof full, "%s://%s%s%s%s/%s", place.scheme, six ? "[" : "", place.host, six ? "]" : "", port,
              place.path ? "REDACTED" : "");
-    if (kind->http)
+    if (http)
         ob_otlp_text(pb, "url.full", full);
     ob_otlp_text(pb, "server.address", place.host);
     if (place.port || standard)
@@ -116,38 +81,60 @@ static void put_address(struct ob_pb *pb, const struct kind *kind, const char *t
 
 /* ---- the destination ---- */
 
-/* Kafka's topic may have a prefix, RabbitMQ's routing key an exchange before it. */
-static void name_destination(struct ob_tracer_sink *sink, const struct kind *kind, const struct ob_config_sink *config)
+/* What stands before the last setting of ops->destination, as it appears in the name. */
+static void put_before(struct ob_tracer_sink *sink, const struct ob_config_sink *config, const char *names, size_t len)
 {
-    const char *place = option_of(config, kind->place), *prefix = option_of(config, "topic_prefix");
-    const char *exchange = option_of(config, "exchange");
-    bool topic = !place || strcmp(place, "{{@topic}}") == 0, fixed = !topic && !strstr(place, "{{");
-    sink->by_topic = !fixed; /* of another template the topic is all that is known */
-    snprintf(sink->name, sizeof sink->name, "%s%s%s%s", exchange ? exchange : "", exchange && *exchange ? ":" : "",
-             topic && prefix ? prefix : "", fixed ? place : "");
+    char name[64];
+    if (len == 0 || len >= sizeof name)
+        return;
+    memcpy(name, names, len - 1);
+    name[len - 1] = '\0';
+    const char *before = option_of(config, name), joint[2] = {names[len - 1] == '+' ? '\0' : names[len - 1]};
+    if (before && *before)
+        snprintf(sink->name, sizeof sink->name, "%s%s", before, joint);
+}
+
+static void name_destination(struct ob_tracer_sink *sink, const struct ob_config_sink *config)
+{
+    const char *names = config->ops->destination ? config->ops->destination : "";
+    const char *last = names + strlen(names);
+    while (last > names && last[-1] != ':' && last[-1] != '+')
+        last--;
+    const char *value = option_of(config, last);
+    bool fixed = value && !strstr(value, "{{"); /* of a template the topic is all that is known */
+    if (!fixed || last == names || last[-1] != '+') /* a prefix is one of topics only */
+        put_before(sink, config, names, (size_t)(last - names));
+    size_t len = strlen(sink->name);
+    if (fixed)
+        snprintf(sink->name + len, sizeof sink->name - len, "%s", value);
+    sink->by_topic = !fixed;
 }
 
 void ob_tracer_sink_init(struct ob_tracer_sink *sink, const struct ob_config_sink *config, const char *store)
 {
-    const struct kind *kind = kind_of(config->kind);
+    static const struct outbox_sink_ops unknown = {.size = 0};
+    const struct outbox_sink_ops *ops = config->ops ? config->ops : &unknown;
     const char *method = option_of(config, "method");
+    bool http = ops->protocol && strcmp(ops->protocol, "http") == 0;
+    bool local = ops->protocol && strcmp(ops->protocol, "local") == 0, broker = ops->protocol && !http && !local;
     struct ob_pb pb;
-    *sink = (struct ob_tracer_sink){.kind = kind->span, .http = kind->http, .broker = kind->system != NULL};
+    *sink = (struct ob_tracer_sink){.http = http, .broker = broker};
+    sink->kind = broker ? OB_SPAN_PRODUCER : local ? OB_SPAN_INTERNAL : OB_SPAN_CLIENT;
     ob_pb_init(&pb, sink->at, sizeof sink->at);
     ob_otlp_text(&pb, "outbox.sink", config->name);
     ob_otlp_text(&pb, "outbox.store", store);
-    if (kind->http) {
+    if (http) {
         snprintf(sink->name, sizeof sink->name, "%s", method ? method : "POST");
         ob_otlp_text(&pb, "http.request.method", sink->name);
-    } else if (kind->system) {
-        name_destination(sink, kind, config);
-        ob_otlp_text(&pb, "messaging.system", kind->system);
+    } else if (broker) {
+        name_destination(sink, config);
+        ob_otlp_text(&pb, "messaging.system", ops->protocol);
         ob_otlp_text(&pb, "messaging.operation.name", "send");
         ob_otlp_text(&pb, "messaging.operation.type", "send");
     } else {
         snprintf(sink->name, sizeof sink->name, "deliver %s", config->name);
     }
     sink->at_len = pb.full ? 0 : pb.len;
-    put_address(&pb, kind, option_of(config, kind->address));
+    put_address(&pb, http, option_of(config, ops->peer));
     sink->at_len = pb.full ? sink->at_len : pb.len;
 }

@@ -114,7 +114,7 @@ struct outbox_delivery {
     bool redriven;
     int64_t created_at_us, claimed_at_us, locked_until_us, expires_at_us;
     TODAY(int fault; int64_t stream; int deferred; int lost;)
-    TOMORROW(bool own_attempts; int64_t retry_base_us, retry_cap_us; const char *colour;)
+    TOMORROW(bool own_attempts; int64_t retry_base_us, retry_cap_us; unsigned char trace[40]; const char *colour;)
 };
 
 struct outbox_settle {
@@ -143,7 +143,7 @@ struct outbox_verdict {
     const char *code;
     const char *text;
     TODAY(int64_t not_before_us; const char *reference; const char *output;)
-    TOMORROW(const char *colour;)
+    TOMORROW(int status; unsigned char reserved[4]; const char *colour;)
 };
 
 struct outbox_sink_item {
@@ -211,7 +211,8 @@ struct outbox_sink_ops {
     TODAY(void (*ping)(outbox_sink *sink, uint64_t handle); const char *summary; const char *limit; int descriptors;
           int descriptors_each; const char *connections; int64_t limit_margin_us; int64_t patience_us; const char *also;
           void (*check)(const struct outbox_sink_check *check);)
-    TOMORROW(void (*drain)(outbox_sink *sink); const char *colour;)
+    TOMORROW(const char *protocol; const char *peer; const char *destination; void (*drain)(outbox_sink *sink);
+             const char *colour;)
 };
 
 /* ---- functions ---- */

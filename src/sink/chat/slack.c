@@ -314,4 +314,5 @@ static enum outbox_code slack_open(const struct outbox_sink_option *options, siz
 const struct outbox_sink_ops ob_sink_slack = {
     OB_CHAT_OPS,        .kind = "slack",      .also = "slack_webhook slack-webhook",
     .open = slack_open, .settings = settings, .summary = "messages to Slack, by incoming webhook or chat.postMessage",
+    .protocol = "http", .peer = "url",
 };

@@ -224,4 +224,5 @@ static enum outbox_code telegram_open(const struct outbox_sink_option *options, 
 const struct outbox_sink_ops ob_sink_telegram = {
     OB_CHAT_OPS,           .kind = "telegram",   .also = "tg telegram_bot telegram-bot",
     .open = telegram_open, .settings = settings, .summary = "messages to Telegram chats, sent by a bot",
+    .protocol = "http",    .peer = "url",
 };

@@ -264,4 +264,6 @@ const struct outbox_sink_ops ob_sink_whatsapp = {
     .patience_us = PATIENCE_US,
     .check = whatsapp_settings_check,
     .summary = "messages to WhatsApp, through Meta's Cloud API",
+    .protocol = "http",
+    .peer = "url",
 };

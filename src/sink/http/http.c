@@ -352,4 +352,6 @@ const struct outbox_sink_ops ob_sink_http = {
     .descriptors_each = 1,
     .connections = "connections",
     .summary = "webhooks: one HTTP request per message, signed according to Standard Webhooks",
+    .protocol = "http",
+    .peer = "url",
 };

@@ -404,4 +404,7 @@ const struct outbox_sink_ops ob_sink_kafka = {
     .check = ob_kafka_config_check,
     .descriptors = 32,
     .summary = "an idempotent producer to Apache Kafka",
+    .protocol = "kafka",
+    .peer = "brokers",
+    .destination = "topic_prefix+topic",
 };

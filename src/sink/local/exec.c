@@ -417,4 +417,5 @@ const struct outbox_sink_ops ob_sink_exec = {
     .descriptors = 4,
     .descriptors_each = 6,
     .summary = "runs one program per message",
+    .protocol = "local",
 };

@@ -309,4 +309,5 @@ const struct outbox_sink_ops ob_sink_file = {
     .keeps_order = true,   .open = file_open,   .deliver = file_deliver,
     .cancel = file_cancel, .close = file_close, .settings = settings,
     .ping = file_ping,     .descriptors = 4,    .summary = "appends a line per message to a file",
+    .protocol = "local",
 };

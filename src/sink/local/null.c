@@ -55,4 +55,5 @@ const struct outbox_sink_ops ob_sink_null = {
     .keeps_order = true,   .open = null_open,   .deliver = null_deliver,
     .cancel = null_cancel, .close = null_close, .settings = settings,
     .ping = accept,        .descriptors = 2,    .summary = "accepts every message and keeps nothing",
+    .protocol = "local",
 };

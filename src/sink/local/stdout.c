@@ -198,4 +198,5 @@ const struct outbox_sink_ops ob_sink_stdout = {
     .keeps_order = true,     .open = stdout_open,   .deliver = stdout_deliver,
     .cancel = stdout_cancel, .close = stdout_close, .settings = settings,
     .ping = stdout_ping,     .descriptors = 4,      .summary = "writes a line per message to standard output",
+    .protocol = "local",
 };

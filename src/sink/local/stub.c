@@ -485,4 +485,5 @@ const struct outbox_sink_ops ob_sink_stub = {
     .ping = stub_ping,
     .descriptors = 4,
     .summary = "outcomes from a script, for tests",
+    .protocol = "local",
 };

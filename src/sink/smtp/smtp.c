@@ -185,4 +185,5 @@ const struct outbox_sink_ops ob_sink_smtp = {
     .descriptors_each = 2,
     .connections = "connections",
     .summary = "email: one mail to one recipient per message, many over one connection",
+    .peer = "url",
 };

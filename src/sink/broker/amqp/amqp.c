@@ -362,6 +362,7 @@ static enum outbox_code amqp_open(const struct outbox_sink_option *options, size
 }
 
 const struct outbox_sink_ops ob_sink_amqp = {
-    OB_BROKER_OPS,     .kind = "amqp",       .also = "rabbitmq rabbit amqps lapin",
-    .open = amqp_open, .settings = settings, .summary = "publishes to RabbitMQ (AMQP 0-9-1)",
+    OB_BROKER_OPS,          .kind = "amqp",       .also = "rabbitmq rabbit amqps lapin",
+    .open = amqp_open,      .settings = settings, .summary = "publishes to RabbitMQ (AMQP 0-9-1)",
+    .protocol = "rabbitmq", .peer = "url",        .destination = "exchange:routing_key",
 };

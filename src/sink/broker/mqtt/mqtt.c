@@ -285,6 +285,7 @@ static enum outbox_code mqtt_open(const struct outbox_sink_option *options, size
 }
 
 const struct outbox_sink_ops ob_sink_mqtt = {
-    OB_BROKER_OPS,     .kind = "mqtt",       .also = "mosquitto mqtts",
-    .open = mqtt_open, .settings = settings, .summary = "publishes to an MQTT 5 broker",
+    OB_BROKER_OPS,      .kind = "mqtt",       .also = "mosquitto mqtts",
+    .open = mqtt_open,  .settings = settings, .summary = "publishes to an MQTT 5 broker",
+    .protocol = "mqtt", .peer = "url",        .destination = "topic",
 };

@@ -448,6 +448,7 @@ static enum outbox_code nats_open(const struct outbox_sink_option *options, size
 }
 
 const struct outbox_sink_ops ob_sink_nats = {
-    OB_BROKER_OPS,     .kind = "nats",       .also = "jetstream nats-jetstream nats_jetstream",
-    .open = nats_open, .settings = settings, .summary = "publishes to NATS JetStream",
+    OB_BROKER_OPS,      .kind = "nats",       .also = "jetstream nats-jetstream nats_jetstream",
+    .open = nats_open,  .settings = settings, .summary = "publishes to NATS JetStream",
+    .protocol = "nats", .peer = "servers",    .destination = "subject",
 };

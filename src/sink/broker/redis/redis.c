@@ -516,6 +516,7 @@ static enum outbox_code redis_open(const struct outbox_sink_option *options, siz
 }
 
 const struct outbox_sink_ops ob_sink_redis = {
-    OB_BROKER_OPS,      .kind = "redis",      .also = "redis-streams redis_streams redis-stream valkey",
-    .open = redis_open, .settings = settings, .summary = "adds to Redis Streams",
+    OB_BROKER_OPS,       .kind = "redis",      .also = "redis-streams redis_streams redis-stream valkey",
+    .open = redis_open,  .settings = settings, .summary = "adds to Redis Streams",
+    .protocol = "redis", .peer = "url",        .destination = "stream",
 };

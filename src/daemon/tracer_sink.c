@@ -101,7 +101,7 @@ static void name_destination(struct ob_tracer_sink *sink, const struct ob_config
     while (last > names && last[-1] != ':' && last[-1] != '+')
         last--;
     const char *value = option_of(config, last);
-    bool fixed = value && !strstr(value, "{{"); /* of a template the topic is all that is known */
+    bool fixed = value && !strstr(value, "{{");     /* of a template the topic is all that is known */
     if (!fixed || last == names || last[-1] != '+') /* a prefix is one of topics only */
         put_before(sink, config, names, (size_t)(last - names));
     size_t len = strlen(sink->name);

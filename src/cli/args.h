@@ -3,6 +3,8 @@
 #ifndef OB_CLI_ARGS_H
 #define OB_CLI_ARGS_H
 
+#include "base/when.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,7 +73,5 @@ const char *ob_nearest_option(const struct ob_command *command, const char *name
 
 /* Parses argv and reorders it. False after it printed the error to stderr. */
 bool ob_args_parse(struct ob_args *args, int argc, char **argv);
-/* "2024-05-01T12:00:00Z", "+30s", "-7d"; false when it is not a time. Relative times count from now_us. */
-bool ob_when_parse(const char *text, int64_t now_us, int64_t *unix_us);
 
 #endif

@@ -14,34 +14,12 @@ struct listing {
     int count;
 };
 
-static void json_list(struct ob_json *json, const char *key, const char *list)
-{
-    ob_json_key(json, key);
-    if (list)
-        ob_json_raw_line(json, list, strlen(list));
-    else
-        ob_json_raw_line(json, "[]", 2);
-}
-
 static void say_json(const struct ob_group_row *row)
 {
     struct ob_buf buf = OB_BUF_INIT;
     struct ob_json json;
     ob_json_init(&json, &buf);
-    ob_json_object(&json);
-    ob_json_text(&json, "fingerprint", row->fingerprint);
-    ob_json_text(&json, "code", row->code);
-    ob_json_text(&json, "sample", row->sample);
-    ob_json_text(&json, "message_id", row->message_id);
-    ob_json_count(&json, "count", row->count);
-    ob_json_count(&json, "dead", row->dead);
-    ob_json_count(&json, "retrying", row->retrying);
-    ob_json_key(&json, "estimated"), ob_json_bool(&json, row->estimated);
-    ob_json_time(&json, "first_seen", row->first_seen_us);
-    ob_json_time(&json, "last_seen", row->last_seen_us);
-    json_list(&json, "topics", row->topics);
-    json_list(&json, "sinks", row->sinks);
-    ob_json_end(&json);
+    ob_json_group(&json, row);
     ob_say_json(&buf);
 }
 

@@ -5,20 +5,16 @@
 #include "core/names.h"
 #include "lib/token.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* "90d" is from now on, as "+90d"; a date is itself. Returns 0, or the exit status after it printed the error. */
 static int read_expiry(struct ob_cli *cli, int64_t *at_us)
 {
     const char *text = cli->args.expires;
-    char relative[32];
     *at_us = 0;
     if (!text)
         return OB_EXIT_OK;
-    snprintf(relative, sizeof relative, "%s%.30s", isdigit((unsigned char)*text) && !strchr(text, '-') ? "+" : "",
-             text);
-    if (strlen(text) < 28 && ob_when_parse(relative, ob_clock_wall_us(), at_us))
+    if (ob_when_to_come(text, ob_clock_wall_us(), at_us))
         return OB_EXIT_OK;
     return ob_cli_usage(cli, "--expires takes a time such as 90d, 12h or 2030-01-31T00:00:00Z, not \"%s\"", text);
 }

@@ -179,6 +179,30 @@ void ob_json_act(struct ob_json *json, const struct ob_act_row *row, bool whole)
     ob_json_end(json);
 }
 
+static void put_list(struct ob_json *json, const char *key, const char *list)
+{
+    ob_json_key(json, key);
+    ob_json_raw_line(json, list ? list : "[]", list ? strlen(list) : 2);
+}
+
+void ob_json_group(struct ob_json *json, const struct ob_group_row *row)
+{
+    ob_json_object(json);
+    ob_json_text(json, "fingerprint", row->fingerprint);
+    ob_json_text(json, "code", row->code);
+    ob_json_text(json, "sample", row->sample);
+    ob_json_text(json, "message_id", row->message_id);
+    ob_json_count(json, "count", row->count);
+    ob_json_count(json, "dead", row->dead);
+    ob_json_count(json, "retrying", row->retrying);
+    ob_json_key(json, "estimated"), ob_json_bool(json, row->estimated);
+    ob_json_time(json, "first_seen", row->first_seen_us);
+    ob_json_time(json, "last_seen", row->last_seen_us);
+    put_list(json, "topics", row->topics);
+    put_list(json, "sinks", row->sinks);
+    ob_json_end(json);
+}
+
 void ob_json_token(struct ob_json *json, const struct ob_token_row *row)
 {
     ob_json_object(json);

@@ -1,8 +1,9 @@
 /* when.c - times as users type them: RFC 3339 with a zone, or a signed number with a unit, relative to now. */
-#include "cli/args.h"
+#include "base/when.h"
 
 #include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -98,4 +99,13 @@ bool ob_when_parse(const char *text, int64_t now_us, int64_t *unix_us)
     if (text[0] == '+' || text[0] == '-')
         return parse_relative(text, now_us, unix_us) && *unix_us > 0;
     return parse_rfc3339(text, unix_us);
+}
+
+bool ob_when_to_come(const char *text, int64_t now_us, int64_t *unix_us)
+{
+    char relative[32];
+    if (!isdigit((unsigned char)text[0]) || strchr(text, '-'))
+        return ob_when_parse(text, now_us, unix_us);
+    snprintf(relative, sizeof relative, "+%.30s", text);
+    return strlen(text) <= 30 && ob_when_parse(relative, now_us, unix_us);
 }

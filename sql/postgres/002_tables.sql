@@ -352,6 +352,21 @@ create table @schema@.tuning (
     reason text
 );
 
+-- The last hour, for charts: what each relay did since its last row, and by the leader how the outbox stood. Bounded: see record_history.
+create table @schema@.series (
+    at        timestamptz not null,
+    worker    text not null,
+    delivered bigint not null,
+    failed    bigint not null,
+    dead      bigint not null,
+    latencies text not null, -- counts, by the bounds of src/core/history.c
+    pending   bigint,        -- from here: of the leader
+    open      bigint,        -- neither delivered nor dead
+    oldest_s  double precision,
+    estimated boolean
+);
+create index series_at on @schema@.series (at);
+
 -- How many attempts were lost with their worker so far: claim counts them in a sequence, so no claim waits. A claim that is
 -- rolled back counts too.
 create sequence @schema@.repair;

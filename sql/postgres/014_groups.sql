@@ -146,6 +146,29 @@ create view @schema@.error_groups as
 select g.fingerprint, g.code, g.sample, g.count, g.dead, g.retrying, g.estimated, g.first_seen, g.last_seen, g.topics, g.sinks, g.message_id
   from @schema@.groups() g;
 
+-- ---- the last hour ----
+
+-- A relay's row. The leader's, which has pending, also removes what is older than an hour and a bit.
+create function @schema@.record_history(worker text, delivered bigint, failed bigint, dead bigint, latencies text, pending bigint default null,
+    open bigint default null, oldest_ms bigint default null, estimated boolean default null) returns void
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    perform @schema@.check_no_tenant();
+    insert into @schema@.series (at, worker, delivered, failed, dead, latencies, pending, open, oldest_s, estimated)
+    values (v_now, left(record_history.worker, 200), record_history.delivered, record_history.failed, record_history.dead,
+            left(record_history.latencies, 400), record_history.pending, record_history.open, record_history.oldest_ms / 1000.0,
+            record_history.estimated);
+    if record_history.pending is not null then
+        delete from @schema@.series s where s.at < v_now - interval '65 min' or s.at > v_now + interval '5 min';
+    end if;
+end
+$$;
+
 do $$
 declare
     c record;

@@ -16,7 +16,7 @@ as $$
         -- api: what its functions need, and no more. It cannot rewrite an attempt or an act.
         ('relation', 'attempt attempt_kept act', 'api', 'SELECT INSERT'),
         ('relation', 'message archived', 'api', 'SELECT INSERT DELETE'),
-        ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning log_window log_shard log_quiet token', 'api',
+        ('relation', 'queue dead dedupe stream lane namespace pause hook hook_failure message_kept relay tuning log_window log_shard log_quiet token series', 'api',
             'SELECT INSERT UPDATE DELETE'),
         ('relation', 'message_default', 'api', 'SELECT DELETE'),
         ('relation', 'attempt_default period attempt_single attempt_shared attempt_stored log_waiting log_sample log_taken messages', 'api', 'SELECT'),
@@ -28,7 +28,7 @@ as $$
             'current_tenant sees_all cluster_id', 'owner', 'EXECUTE'),
 
         ('function', 'enqueue enqueue_bytes enqueue_many', 'producer', 'EXECUTE'),
-        ('function', 'claim take confirm_window settle settle_window ack nack release extend as_json beat doorbell_class', 'relay', 'EXECUTE'),
+        ('function', 'claim take confirm_window settle settle_window ack nack release extend as_json beat doorbell_class record_history', 'relay', 'EXECUTE'),
         ('function', 'rebase', 'relay operator', 'EXECUTE'),
         ('function', 'check_token', 'relay', 'EXECUTE'),
         ('function', 'create_token revoke_token', 'operator', 'EXECUTE'),
@@ -48,7 +48,7 @@ as $$
             'relay operator auditor tenant', 'SELECT'),
         ('relation', 'tail_message tail_facts tail_attempt tail_dead tail_act', 'relay operator auditor tenant', 'SELECT'),
         ('function', 'xid_at', 'relay operator auditor tenant', 'EXECUTE'),
-        ('relation', 'status outbox pause pauses namespace lane relay tuning relays sinks tunings migration', 'relay operator auditor',
+        ('relation', 'status outbox pause pauses namespace lane relay tuning relays sinks tunings migration series', 'relay operator auditor',
             'SELECT'),
         ('relation', 'message queue attempt dead dedupe act hook hook_failure period log_window', 'operator auditor', 'SELECT'),
         ('relation', 'stream', 'operator', 'SELECT')) w(kind, names, roles, privileges),

@@ -75,3 +75,19 @@ CREATE VIEW outbox_error_groups AS
                || printf('.%06dZ', max(coalesce(g.dead_last_us, 0), coalesce(g.queue_last_us, 0)) % 1000000) AS last_seen,
            g.topics, g.sinks, g.message_id
       FROM outbox_group_figures g;
+
+-- The last hour, for charts: what the relay did since its last row, and how the outbox stood. Times are microseconds.
+CREATE TABLE outbox_series (
+    n         INTEGER PRIMARY KEY,
+    at        INTEGER NOT NULL,
+    worker    TEXT NOT NULL,
+    delivered INTEGER NOT NULL,
+    failed    INTEGER NOT NULL,
+    dead      INTEGER NOT NULL,
+    latencies TEXT NOT NULL, -- counts, by the bounds of src/core/history.c
+    pending   INTEGER,       -- from here: of the leader
+    open      INTEGER,       -- neither delivered nor dead
+    oldest_ms INTEGER,
+    estimated INTEGER
+) STRICT;
+CREATE INDEX outbox_series_at ON outbox_series (at);

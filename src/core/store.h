@@ -240,6 +240,23 @@ struct ob_group_row {
     bool estimated; /* there are more than were counted */
 };
 typedef bool ob_group_fn(void *ctx, const struct ob_group_row *row);
+
+/* What a relay counted; latencies by the bounds of core/history.h. */
+enum { OB_LATENCIES = 19 };
+struct ob_figures {
+    uint64_t delivered, failed, dead, latencies[OB_LATENCIES];
+};
+/* A row of the last hour: see core/history.h. */
+struct ob_history_row {
+    int64_t at_us; /* the store sets it */
+    const char *worker;
+    struct ob_figures done; /* since the relay's last row */
+    bool told;              /* by the leader: how the outbox stood */
+    bool estimated;
+    int64_t pending, open; /* open: neither delivered nor dead */
+    double oldest_s;
+};
+typedef bool ob_history_fn(void *ctx, const struct ob_history_row *row);
 typedef bool ob_id_fn(void *ctx, const char *id);
 typedef bool ob_relay_fn(void *ctx, const struct ob_relay_row *row);
 typedef void ob_problem_fn(void *ctx, const char *problem, const char *fix);
@@ -328,6 +345,9 @@ struct ob_store_ops {
                     struct outbox_error *);
     /* *leads: whether this relay is the store's leader, which reports the gauges. leads may be NULL. */
     ob_code (*beat)(struct ob_store *, const struct ob_beat *, bool *leads, struct outbox_error *);
+    /* Adds a row to the last hour; where `told`, also removes what is older. history: its rows, oldest first. */
+    ob_code (*record_history)(struct ob_store *, const struct ob_history_row *, struct outbox_error *);
+    ob_code (*history)(struct ob_store *, int minutes, ob_history_fn *, void *ctx, struct outbox_error *);
     ob_code (*relays)(struct ob_store *, ob_relay_fn *, void *ctx, struct outbox_error *);
     ob_code (*control)(struct ob_store *, const struct ob_control *, struct outbox_error *);
     ob_code (*gauges)(struct ob_store *, ob_gauges_fn *, void *ctx, struct outbox_error *);

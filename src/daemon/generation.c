@@ -179,6 +179,7 @@ enum outbox_code ob_generation_start(struct ob_generation *generation, struct ou
             struct ob_relay_now now = relay_now(generation, i);
             char *info = ob_relay_info_text(&now);
             maintenance.info = info;
+            ob_metrics_figures(generation->set.metrics, maintenance.store->name, &maintenance.done);
             code = info ? ob_maintenance_start(&maintenance, &generation->maintenances[i], err) : ob_error_nomem(err);
             ob_free(info);
         }
@@ -219,6 +220,11 @@ static void tell_store(struct ob_generation *generation, size_t i)
     char *info = generation->maintenances[i] ? ob_relay_info_news(&generation->told[i], &now) : NULL;
     if (info)
         ob_maintenance_tell(generation->maintenances[i], info);
+    if (generation->maintenances[i]) {
+        struct ob_figures done;
+        ob_metrics_figures(generation->set.metrics, generation->set.config->stores[i].name, &done);
+        ob_maintenance_done(generation->maintenances[i], &done);
+    }
 }
 
 void ob_generation_tick(struct ob_generation *generation)

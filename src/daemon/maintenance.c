@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "core/history.h"
 #include "lib/open.h"
 
 #include <errno.h>
@@ -23,7 +24,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BEAT_US = 10000000, COUNT_US = 15000000, BACKOFF_US = 500000, BACKOFF_CAP_US = 5000000, PATIENCE_US = 2000000 };
+enum {
+    BEAT_US = 10000000,
+    COUNT_US = 15000000,
+    HISTORY_US = 15000000,
+    BACKOFF_US = 500000,
+    BACKOFF_CAP_US = 5000000,
+    PATIENCE_US = 2000000
+};
 enum { LIST_MAX = 1 << 17, LANES_MAX = 50000 };
 
 /* A list in an arena that grows by doubling; outgrown copies stay in the arena until it is emptied. */
@@ -52,17 +60,21 @@ struct ob_maintenance {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake, over;
-    bool stop, hurry, fresh;  /* under the lock, like the next five lines */
+    bool stop, hurry, fresh;  /* under the lock, like the next six lines */
     bool topics, headers;     /* with hurry: count by topic; count what no route matched by its headers */
     int64_t stop_us;          /* when stop was requested */
     bool ended;               /* the thread has ended */
     bool left;                /* nobody waits for it: it frees itself */
     bool silent;              /* another relay may use its name: do not record the end in the store */
+    struct ob_figures done;   /* what this relay did since it began */
     struct notebook books[4]; /* written by the thread; ready; read by the loop; the last with control */
     struct notebook *writing, *ready, *reading, *control;
     struct ob_store *store; /* used by the thread only, like all members below */
     int64_t backoff_us;
-    int64_t control_at, beat_at, count_at, purge_at, open_at;
+    int64_t control_at, beat_at, count_at, purge_at, open_at, history_at;
+    struct ob_figures recorded;  /* what of `done` is in the store */
+    struct ob_gauges_row totals; /* as the leader counted them last */
+    bool totalled;
     bool leads;
     bool looked; /* succeeded once: the store is usable, whatever fails later */
 };
@@ -274,6 +286,33 @@ static ob_code count(struct ob_maintenance *maintenance, struct outbox_error *er
     if (!code && book->gauges.count > 0) /* the total comes first */
         code = maintenance->store->ops->status(maintenance->store, add_topic, book->gauges.items, err);
     maintenance->writing->report.counted = !code;
+    maintenance->totalled = !code && book->gauges.count > 0;
+    if (maintenance->totalled)
+        maintenance->totals = *(const struct ob_gauges_row *)book->gauges.items;
+    return code;
+}
+
+/* Adds to the last hour in the store: see core/history.h. */
+static ob_code record_history(struct ob_maintenance *maintenance, struct outbox_error *err)
+{
+    pthread_mutex_lock(&maintenance->lock);
+    struct ob_figures done = maintenance->done;
+    pthread_mutex_unlock(&maintenance->lock);
+    const struct ob_gauges_row *totals = &maintenance->totals;
+    struct ob_history_row row = {
+        .worker = maintenance->worker,
+        .done = ob_figures_since(&done, &maintenance->recorded),
+        .told = maintenance->leads && maintenance->totalled,
+        .pending = totals->pending,
+        .open = totals->pending + totals->processing,
+        .oldest_s = totals->oldest_undelivered_s,
+        .estimated = totals->estimated,
+    };
+    if (!row.told && ob_figures_none(&row.done))
+        return OUTBOX_OK;
+    ob_code code = maintenance->store->ops->record_history(maintenance->store, &row, err);
+    if (!code)
+        maintenance->recorded = done;
     return code;
 }
 
@@ -345,6 +384,8 @@ static void round_of(struct ob_maintenance *maintenance, struct wish wish)
         code = count_topics(maintenance, wish.headers, &err);
     if (!code && ((wish.hurry && !wish.topics) || (maintenance->leads && due(&maintenance->count_at, COUNT_US, now))))
         code = count(maintenance, &err);
+    if (!code && due(&maintenance->history_at, HISTORY_US, now))
+        code = record_history(maintenance, &err);
     if (!code && maintenance->leads && due(&maintenance->purge_at, maintenance->terms.purge_every_us, now))
         code = purge(maintenance, &err);
     maintenance->writing->report.reached = !code;
@@ -364,7 +405,7 @@ static int64_t next_at(const struct ob_maintenance *maintenance)
 {
     if (!maintenance->store)
         return maintenance->open_at;
-    int64_t at = maintenance->beat_at;
+    int64_t at = earlier(maintenance->beat_at, maintenance->history_at, HISTORY_US);
     at = earlier(at, maintenance->control_at, maintenance->terms.control_every_us);
     at = earlier(at, maintenance->purge_at, maintenance->leads ? maintenance->terms.purge_every_us : 0);
     return earlier(at, maintenance->count_at, maintenance->leads);
@@ -418,7 +459,8 @@ static void *run(void *ctx)
     while (!rest(maintenance, &wish));
     if (maintenance->store) {
         struct outbox_error err;
-        ob_code ignored = is_silent(maintenance) ? OUTBOX_OK : beat(maintenance, "stopped", &err);
+        ob_code ignored = is_silent(maintenance) ? OUTBOX_OK : record_history(maintenance, &err);
+        ignored = ignored || is_silent(maintenance) ? OUTBOX_OK : beat(maintenance, "stopped", &err);
         (void)ignored; /* on failure the age of its heartbeat shows it */
         maintenance->store->ops->close(maintenance->store);
     }
@@ -479,6 +521,7 @@ static bool copy_settings(struct ob_maintenance *maintenance, const struct ob_ma
     maintenance->terms = maintenance->next = terms_of(settings);
     maintenance->info = ob_strdup(settings->info);
     maintenance->loop = settings->wake;
+    maintenance->done = maintenance->recorded = settings->done;
     return maintenance->url && (maintenance->schema || !store->schema) && maintenance->name && maintenance->worker &&
            maintenance->info;
 }
@@ -592,6 +635,13 @@ void ob_maintenance_tell(struct ob_maintenance *maintenance, char *info)
     ob_free(maintenance->next_info);
     maintenance->next_info = info;
     pthread_cond_signal(&maintenance->wake);
+    pthread_mutex_unlock(&maintenance->lock);
+}
+
+void ob_maintenance_done(struct ob_maintenance *maintenance, const struct ob_figures *done)
+{
+    pthread_mutex_lock(&maintenance->lock);
+    maintenance->done = *done;
     pthread_mutex_unlock(&maintenance->lock);
 }
 

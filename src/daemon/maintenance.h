@@ -48,9 +48,10 @@ struct ob_maintenance_settings {
     const struct ob_config_store *store;
     const struct ob_log *log;
     const char *worker;
-    uv_async_t *wake;  /* signalled when there is a report, until stop */
-    const char *state; /* "running" or "disabled"; a string literal */
-    const char *info;  /* what the first heartbeats say of this relay: see relay_info.h */
+    uv_async_t *wake;       /* signalled when there is a report, until stop */
+    const char *state;      /* "running" or "disabled"; a string literal */
+    struct ob_figures done; /* before it: it is in the store already */
+    const char *info;       /* what the first heartbeats say of this relay: see relay_info.h */
 };
 
 enum outbox_code ob_maintenance_start(const struct ob_maintenance_settings *settings, struct ob_maintenance **out,
@@ -76,6 +77,8 @@ const struct ob_maintenance_report *ob_maintenance_report(struct ob_maintenance 
 const struct ob_maintenance_report *ob_maintenance_control(const struct ob_maintenance *maintenance);
 /* Replaces what the heartbeats say of this relay, and sends one now. Takes over info. */
 void ob_maintenance_tell(struct ob_maintenance *maintenance, char *info);
+/* What this relay did for the store since the process began; call it about once a second. */
+void ob_maintenance_done(struct ob_maintenance *maintenance, const struct ob_figures *done);
 /* Starts a round with a count by topic now; unrouted: also count the messages whose headers match no route. */
 void ob_maintenance_hurry(struct ob_maintenance *maintenance, bool unrouted);
 

@@ -9,9 +9,6 @@
 
 #include <string.h>
 
-const double ob_metrics_bounds[OB_METRICS_BUCKETS] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-                                                      1,     2.5,    5,     10,   30,    60,   300, 1800, 3600};
-
 static const int places[OB_METRIC_COUNT] = {
 #define OUTBOX_METRIC(id, ...) OB_PLACE_##id,
 #include "metrics.def"
@@ -72,7 +69,7 @@ void ob_series_observe(struct ob_series *series, enum ob_metric metric, int64_t 
     int64_t us = duration_us > 0 ? duration_us : 0; /* clocks may differ */
     double seconds = (double)us / 1e6;
     int bucket = 0;
-    while (bucket < OB_METRICS_BUCKETS && seconds > ob_metrics_bounds[bucket])
+    while (bucket < OB_METRICS_BUCKETS && seconds > ob_latency_bounds[bucket])
         bucket++;
     ob_series_add_to(series, metric, bucket, 1);
     ob_series_add_to(series, metric, OB_METRICS_SUM, (uint64_t)us);
@@ -168,6 +165,33 @@ void ob_metrics_retire(struct ob_metrics *metrics)
     pthread_mutex_lock(&metrics->lock);
     for (struct ob_series *series = metrics->list; series; series = series->next)
         series->shown = false;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+static uint64_t count_of(struct ob_series *series, enum ob_metric metric, int which)
+{
+    return atomic_load_explicit(&series->values[places[metric] + which], memory_order_relaxed);
+}
+
+void ob_metrics_figures(struct ob_metrics *metrics, const char *store, struct ob_figures *figures)
+{
+    static const enum outbox_outcome failures[] = {OUTBOX_RETRY, OUTBOX_FAILED, OUTBOX_LIMITED, OUTBOX_BLOCKED,
+                                                   OUTBOX_UNKNOWN};
+    memset(figures, 0, sizeof *figures);
+    pthread_mutex_lock(&metrics->lock);
+    for (struct ob_series *series = metrics->list; series; series = series->next) {
+        if (!same(series->store, store))
+            continue;
+        if (!series->sink) {
+            figures->delivered += count_of(series, OB_METRIC_delivered, 0);
+            figures->dead += count_of(series, OB_METRIC_dead_letters, 0);
+            continue;
+        }
+        for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++)
+            figures->failed += count_of(series, OB_METRIC_attempts, (int)failures[i]);
+        for (int i = 0; i < OB_LATENCIES; i++)
+            figures->latencies[i] += count_of(series, OB_METRIC_end_to_end, i);
+    }
     pthread_mutex_unlock(&metrics->lock);
 }
 

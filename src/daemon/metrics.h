@@ -20,7 +20,7 @@ enum ob_metric {
     OB_METRIC_COUNT
 };
 
-enum { OB_METRICS_NAMESPACES = 20, OB_METRICS_BUCKETS = 18 };
+enum { OB_METRICS_NAMESPACES = 20, OB_METRICS_BUCKETS = OB_LATENCIES - 1 };
 
 struct ob_metrics;
 struct ob_series; /* the values of one store, of one sink at one store, or of the process */
@@ -48,6 +48,9 @@ void ob_series_set_state(struct ob_series *series, enum ob_metric metric, int wh
 /* The counts of a store's queue, the total first, as the store returns them. count 0: this relay is not the leader. */
 void ob_metrics_set_gauges(struct ob_metrics *metrics, const char *store, const struct ob_gauges_row *rows,
                            size_t count);
+
+/* What was counted for a store since the process began, at all its sinks. */
+void ob_metrics_figures(struct ob_metrics *metrics, const char *store, struct ob_figures *figures);
 
 /* The page, in the text format 0.0.4. */
 void ob_metrics_render(struct ob_metrics *metrics, struct ob_buf *buf);

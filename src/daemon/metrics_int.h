@@ -2,6 +2,7 @@
 #ifndef OB_DAEMON_METRICS_INT_H
 #define OB_DAEMON_METRICS_INT_H
 
+#include "core/history.h"
 #include "daemon/metrics.h"
 
 #include <pthread.h>
@@ -64,7 +65,6 @@ struct ob_metrics {
     char *version;
 };
 
-extern const double ob_metrics_bounds[OB_METRICS_BUCKETS]; /* upper bounds in seconds */
 int ob_metric_place(enum ob_metric metric);
 
 #endif

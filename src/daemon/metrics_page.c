@@ -106,7 +106,7 @@ static void put_histogram(struct ob_buf *buf, const struct row *row, const struc
     for (int i = 0; i <= OB_METRICS_BUCKETS; i++) {
         count += value_at(series, place + i);
         if (i < OB_METRICS_BUCKETS)
-            snprintf(bound, sizeof bound, "%.15g", ob_metrics_bounds[i]);
+            snprintf(bound, sizeof bound, "%.15g", ob_latency_bounds[i]);
         put_head(buf, row, "_bucket", series, "le", i < OB_METRICS_BUCKETS ? bound : "+Inf");
         ob_buf_printf(buf, "%" PRIu64 "\n", count);
     }

@@ -2,7 +2,9 @@
 
 Proves: T4 (dead letters inspected, retried, discarded by group), V13 (operators see what fails), S13 (by code), Y5 (a tenant sees its own).
 """
+import contextlib
 import json
+import sqlite3
 
 import psycopg
 import pytest
@@ -69,3 +71,24 @@ def test_a_worker_in_sql_and_a_tenant(db):
         conn.execute("set app.current_tenant_id = '%s'" % TENANT)
         own = conn.execute("select fingerprint, count, dead, sample, sinks from outbox.error_groups").fetchall()
         assert own == [(seen[0][0], 1, 0, "order 2 is broken", None)], own
+
+
+def figures(box):
+    sql = "select sum(delivered), sum(failed), sum(dead), count(pending) from %s"
+    if box.url.startswith("sqlite:"):
+        with contextlib.closing(sqlite3.connect(box.url[7:])) as conn:
+            return conn.execute(sql % "outbox_series").fetchone()
+    with psycopg.connect(box.url) as conn:
+        return tuple(None if value is None else int(value) for value in conn.execute(sql % "outbox.series").fetchone())
+
+
+def test_relays_record_the_last_hour(box, tmp_path):
+    """S15 Y6: what a relay did is in the store, also what it did just before it ended; and how the outbox stood."""
+    for number in range(8):
+        box.send("orders", str(number))
+    sinks = {"out": {"kind": "null"}, "gone": {"kind": "stub", "script": "terminal"}}
+    box.send("letters", "1")
+    with Relay(tmp_path, box.url, sinks, [{"topic": "orders", "sink": "out"}, {"topic": "letters", "sink": "gone"}]).running():
+        wait_for(lambda: not box.list("status:pending") and not box.list("status:processing"), what="all delivered")
+    delivered, failed, dead, told = figures(box)
+    assert (delivered, failed, dead) == (8, 1, 1) and told >= 1, figures(box)

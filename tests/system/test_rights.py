@@ -16,7 +16,7 @@ from support.roles import GROUPS, attempt, login_name, people, refused
 LISTING = {"log_depth"} | {"listing_" + part for part in ("message", "queue", "log", "window", "dead", "discarded")}  # what a list begins with
 TAIL = {"tail_" + part for part in ("message", "facts", "attempt", "dead", "act")}  # what happens
 VIEWS = {"messages", "queued", "attempts", "dead_letters", "acts", "error_groups"} | LISTING | TAIL
-SETTINGS = {"pause", "pauses", "namespace", "lane", "relay", "tuning", "relays", "sinks", "tunings"}
+SETTINGS = {"pause", "pauses", "namespace", "lane", "relay", "tuning", "relays", "sinks", "tunings", "series"}
 TOKENS = {"tokens"}
 RECORD = {"message", "queue", "attempt", "dead", "dedupe", "act", "hook", "hook_failure", "period", "log_window"}
 
@@ -32,7 +32,7 @@ EXPLAIN = {"explain", "explain_missing", "obstacles", "head_of", "relay_alive", 
 REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_out", "cluster_id", "topics"} | EXPLAIN
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
-    "relay": {"claim", "take", "confirm_window", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class",
+    "relay": {"claim", "take", "confirm_window", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class", "record_history",
               "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at", "beat", "gauges", "check_token"} | REPORT,
     "operator": {"retry", "discard", "operate", "pause", "resume", "configure", "assign_doorbell", "purge", "erase_tenant",
                  "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at",

@@ -113,3 +113,18 @@ create table @schema@.log_window (
     primary key (shard, id)
 ) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 create unique index log_window_nonce on @schema@.log_window (nonce) where nonce is not null;
+
+-- The last hour, for charts: what each relay did since its last row, and by the leader how the outbox stood. Bounded: see record_history.
+create table @schema@.series (
+    at        timestamptz not null,
+    worker    text not null,
+    delivered bigint not null,
+    failed    bigint not null,
+    dead      bigint not null,
+    latencies text not null, -- counts, by the bounds of src/core/history.c
+    pending   bigint,        -- from here: of the leader
+    open      bigint,        -- neither delivered nor dead
+    oldest_s  double precision,
+    estimated boolean
+);
+create index series_at on @schema@.series (at);

@@ -61,6 +61,8 @@
     X(list_edge_discarded, "auditor") \
     X(list_edge_group, "auditor") \
     X(groups, "auditor") \
+    X(record_history, "relay") \
+    X(history, "auditor") \
     X(log_depth, "auditor") \
     X(attempts, "auditor") \
     X(acts, "auditor") \
@@ -229,6 +231,8 @@ ob_code ob_pg_run_hooks(struct ob_store *, int64_t *, struct outbox_error *);
 ob_code ob_pg_erase_tenant(struct ob_store *, const char *, const struct ob_actor *, int64_t *, struct outbox_error *);
 ob_code ob_pg_list(struct ob_store *, const struct ob_filter *, ob_message_fn *, void *, struct outbox_error *);
 ob_code ob_pg_attempts(struct ob_store *, const struct outbox_uuid *, ob_attempt_fn *, void *, struct outbox_error *);
+ob_code ob_pg_record_history(struct ob_store *, const struct ob_history_row *, struct outbox_error *);
+ob_code ob_pg_history(struct ob_store *, int minutes, ob_history_fn *, void *, struct outbox_error *);
 ob_code ob_pg_groups(struct ob_store *, int limit, ob_group_fn *, void *, struct outbox_error *);
 ob_code ob_pg_explain(struct ob_store *, const struct outbox_uuid *, ob_explain_fn *, void *, struct outbox_error *);
 ob_code ob_pg_ids_between(struct ob_store *, const struct outbox_uuid *, const struct outbox_uuid *, ob_id_fn *, void *,

@@ -363,6 +363,8 @@ ob_code ob_sqlite_erase_tenant(struct ob_store *, const char *, const struct ob_
 ob_code ob_sqlite_list(struct ob_store *, const struct ob_filter *, ob_message_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_attempts(struct ob_store *, const struct outbox_uuid *, ob_attempt_fn *, void *,
                            struct outbox_error *);
+ob_code ob_sqlite_record_history(struct ob_store *, const struct ob_history_row *, struct outbox_error *);
+ob_code ob_sqlite_history(struct ob_store *, int minutes, ob_history_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_groups(struct ob_store *, int limit, ob_group_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_explain(struct ob_store *, const struct outbox_uuid *, ob_explain_fn *, void *,
                           struct outbox_error *);

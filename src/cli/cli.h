@@ -127,8 +127,7 @@ void ob_look_fini(struct ob_look *look);
 /* Of the messages that are neither delivered nor dead, the part that failed before: 0 to 1; 0 for fewer than ten failures. */
 double ob_look_retry_share(const struct ob_look *look);
 
-/* transition.c: something that happened, as a JSON object and as a line of stdout. */
-void ob_json_transition(struct ob_json *json, const struct ob_transition_row *row);
+/* transition.c: something that happened, as a line of stdout. */
 void ob_say_transition(struct ob_cli *cli, const struct ob_transition_row *row);
 
 #endif

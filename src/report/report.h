@@ -34,6 +34,8 @@ void ob_json_document(struct ob_json *json, const void *text, size_t len);
 void ob_json_message(struct ob_json *json, const struct ob_message_row *row, bool with_payload);
 void ob_json_group(struct ob_json *json, const struct ob_group_row *row);
 void ob_json_token(struct ob_json *json, const struct ob_token_row *row);
+/* Something that happened: a line of `tail --json`. */
+void ob_json_transition(struct ob_json *json, const struct ob_transition_row *row);
 /* whole: with the message and the detail. */
 void ob_json_act(struct ob_json *json, const struct ob_act_row *row, bool whole);
 

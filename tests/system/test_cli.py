@@ -18,7 +18,7 @@ from support.box import STORES, Box, fresh_box
 from support.database import CLI, run_cli
 
 COMMANDS = ["init", "migrate", "send", "status", "list", "tail", "show", "explain", "errors", "retry", "discard", "pause", "resume", "tune",
-            "configure", "token", "purge", "run", "dev", "doctor", "check", "validate", "config", "version", "help"]
+            "configure", "token", "purge", "run", "dev", "doctor", "check", "top", "validate", "config", "version", "help"]
 TENANT = "0a0a0a0a-1111-4222-8333-444444444444"
 UNKNOWN = "01900000-0000-7000-8000-000000000000"
 NO_STORE = {"OUTBOX_STORE": "", "DATABASE_URL": ""}

@@ -133,6 +133,7 @@ RELAY = json.dumps({"enabled": True, "digest": "0123456789abcdef", "sinks": [
 def look(witness, box):
     """What there is to see of every message."""
     witness.run("status", "status", "--store", box.url)
+    witness.run("top", "top", "--store", box.url)
     witness.run("list", "list", "--store", box.url)
     witness.run("errors", "errors", "--store", box.url)
     for row in witness.run("list", "list", "--payload", "--store", box.url):
@@ -177,6 +178,7 @@ def live(witness, box, raw):
     for words in (["pause", "--sink", "quiet", "--force"], ["tune", "enabled", "on"], ["tune", "poll", "1s", "--reason", "why"]):
         box.cli(*words)
     witness.run("status", "status", *on)
+    witness.run("top", "top", *on)
     for words in (["resume", "--sink", "quiet"], ["tune", "enabled", "--reset"], ["tune", "poll", "--reset"]):
         box.cli(*words)
     witness.run("check", "check", "--relays", "-:-", "--dead-last-hour", "1:-", "--dead", "-:1", *on, status=2)

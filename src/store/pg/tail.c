@@ -121,7 +121,7 @@ static ob_code look(struct ob_pg_store *store, int64_t since_us, struct ob_buf *
 
 ob_code ob_pg_tail_begin(struct ob_store *base, int64_t since_us, struct ob_tail **out, struct outbox_error *err)
 {
-    int64_t now_us;
+    int64_t now_us = 0;
     *out = NULL;
     struct ob_tail *tail = ob_calloc(1, sizeof *tail);
     if (!tail)
@@ -199,7 +199,7 @@ ob_code ob_pg_tail(struct ob_store *base, struct ob_tail *tail, const struct ob_
                    void *ctx, bool *more, struct outbox_error *err)
 {
     struct ob_pg_store *store = ob_pg_store_of(base);
-    int64_t now_us;
+    int64_t now_us = 0;
     ob_code code = tail->upto.len ? OUTBOX_OK : look(store, 0, &tail->upto, &now_us, err);
     *more = false;
     for (int i = 0; !code && i < OB_TAIL_SOURCES; i++) {

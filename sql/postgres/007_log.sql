@@ -324,12 +324,14 @@ begin
 end
 $$;
 
--- How many of a page's messages fit: in bytes, and so that no key has more than its part. At least one.
+-- How many of a page's messages fit: in bytes, and so that no key has more than its part, but for keys with rows in the queue: they will
+-- be left out. At least one.
 create function @schema@.page_fit(w @schema@.log_window, most int, max_bytes bigint, per_key int) returns int
     language sql
 as $$
-    select greatest(1, coalesce(min(x.n) filter (where x.bytes > max_bytes or x.nth > per_key) - 1, most))::int
-      from (select row_number() over o as n, sum(m.bytes) over o as bytes,
+    select greatest(1, coalesce(min(x.n) filter (where x.bytes > max_bytes
+               or x.nth > per_key and (select true from @schema@.queue q where q.sid = x.sid limit 1) is null) - 1, most))::int
+      from (select m.sid, row_number() over o as n, sum(m.bytes) over o as bytes,
                    case when m.sid is not null then row_number() over (partition by m.sid order by m.ord, m.pos) end as nth
               from (select * from @schema@.log_range(w) limit most) m window o as (order by m.ord, m.pos)) x
 $$;
@@ -347,7 +349,8 @@ as $$
 $$;
 
 -- Keys of a window's range that are left out: those with rows in the queue, and those with a message that is not due, or expired,
--- or of a lane that is left out (a key may have messages of several topics).
+-- or of a lane that is left out (a key may have messages of several topics). For each key one look into the index: a join may read all of a
+-- queue that has no statistics yet.
 create function @schema@.left_keys(w @schema@.log_window, sids bigint[], special boolean) returns bigint[]
     language plpgsql
 as $$
@@ -355,8 +358,8 @@ declare
     v_keys bigint[];
 begin
     select array_agg(k.sid) into v_keys
-      from (select distinct s.sid from unnest(sids) s(sid)) k
-     where exists (select from @schema@.queue q where q.sid = k.sid);
+      from (select distinct s.sid from unnest(sids) s(sid) offset 0) k
+     where (select true from @schema@.queue q where q.sid = k.sid limit 1);
     if special or w.denied is not null then
         v_keys := v_keys || array(select distinct m.sid from @schema@.log_range(w) m
                                    where m.due > w.taken_at or m.expires_at <= w.taken_at or m.lane = any (w.denied));
@@ -524,7 +527,8 @@ begin
         if not admitting then
             v_cut := p.bytes > max_bytes;
             if p_shard >= 0 and p.count > per_key then
-                v_cut := v_cut or exists (select from unnest(p.sids) x(sid) group by x.sid having count(*) > per_key);
+                v_cut := v_cut or exists (select from (select x.sid from unnest(p.sids) x(sid) group by x.sid having count(*) > per_key offset 0) x
+                                           where (select true from @schema@.queue q where q.sid = x.sid limit 1) is null);
             end if;
             if v_cut then
                 w.to_ord := case when p.count = v_most then p.ord when v_stragglers then v_first else top_ord end;

@@ -131,6 +131,16 @@ def test_v8_several_windows_in_one_settle(conn, order):
     assert conn.execute("select count(*) from outbox.log_window where open").fetchone() == (2,)
 
 
+def test_n2_a_key_that_waits_does_not_make_windows_small(conn):
+    """N2 N4: no more than a part of a window is of one key. What goes to the queue, behind a failed message, is of no window: a page of it at once."""
+    conn.execute("select count(*) from generate_series(1, 400) i, outbox.enqueue('t', to_jsonb(i), key => 'bad')")
+    window, ids = take(conn, 1)
+    assert 0 < len(ids) < 50
+    settle(conn, window, ids, [2] + [8] * (len(ids) - 1))
+    take(conn, 2)
+    assert conn.execute("select count(*) from outbox.queue").fetchone()[0] >= len(ids) + 100
+
+
 def test_v8_a_message_named_twice_is_refused(conn):
     """V8: otherwise the window would be closed while another of its messages is not settled."""
     conn.execute("select count(outbox.enqueue('t', '1')) from generate_series(1, 20)")

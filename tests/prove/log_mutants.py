@@ -15,7 +15,7 @@ MUTANTS = {
     # Quiet: nobody has a number that the snapshot does not know.
     "quiet": [("look", "if pg_current_xact_id() = v_next then", "if true then")],
     # Keys left out: those with rows in the queue, those with a message that is not due or of a lane left out.
-    "left_keys": [("left_keys", "where exists (select from outbox.queue q where q.sid = k.sid)", "where false")],
+    "left_keys": [("left_keys", "where (select true from outbox.queue q where q.sid = k.sid limit 1)", "where false")],
     "denied_keys": [("left_keys", "or m.lane = any (w.denied)", "")],
     "due_keys": [("left_keys", "m.due > w.taken_at or", "")],
     "parked": [("admit_range", "and (m.due is null or m.due <= w.taken_at)", "")],
@@ -25,7 +25,8 @@ MUTANTS = {
     "repair": [("repair_window", "select i from unnest(v_ids) i where", "select i from unnest(v_ids[1:1]) i where")],
     "repair_settled": [("repair_window", "array(select i from unnest(v_ids) i where i <> all (outbox.settled_of(v_ids)))", "v_ids")],
     # The fence: a window that was repaired is nobody's.
-    "fence": [("settle_window", "and k.nonce = w.nonce and k.open", "and k.nonce = w.nonce")],
+    "fence": [("settle_window", "and k.nonce = w.nonce and k.open", "and k.nonce = w.nonce"),
+              ("settle_window", "and k.nonce = nonces[i] and k.open", "and k.nonce = nonces[i]")],
     # Who takes from a shard is alone.
     "shard_lock": [("take_from", "for update skip locked", "")],
     # Rebase: the keys' clocks, and old places.

@@ -388,7 +388,7 @@ static enum outbox_code ask_collector(const struct ob_config_traces *traces, str
     if (!code)
         code = ob_post_open(&settings, &post, err);
     if (!code)
-        ob_post_send(post, "", 0, NULL, NULL, answer);
+        ob_post_send(post, (const struct ob_post_part[2]){{"", 0}, {"", 0}}, NULL, NULL, answer);
     ob_post_close(post);
     ob_free(url);
     return code;

@@ -11,10 +11,10 @@ static const char hex_digits[] = "0123456789abcdef";
 static bool read_hex(const char *text, unsigned char *bytes, size_t count)
 {
     for (size_t i = 0; i < count * 2; i++) {
-        const char *digit = text[i] ? strchr(hex_digits, text[i]) : NULL;
-        if (!digit)
+        char c = text[i];
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f')) /* W3C: no upper case */
             return false;
-        unsigned value = (unsigned)(digit - hex_digits);
+        unsigned value = (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
         bytes[i / 2] = (unsigned char)(i % 2 ? bytes[i / 2] | value : value << 4);
     }
     return true;

@@ -8,7 +8,6 @@
 #include "base/uuid.h"
 #include "core/trace.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { SLOTS = 4096, EVENTS = 8, CODE = 40, SPAN_ROOM = 8192 };
@@ -36,7 +35,8 @@ struct ob_tracer {
 
 struct ob_tracer_view {
     struct ob_tracer *tracer;
-    char *store;
+    unsigned char at[OB_TRACER_FIXED]; /* attributes of every span for the outbox, as they are sent */
+    size_t at_len;
     struct ob_tracer_sink *sinks;
     int sink_count;
 };
@@ -58,6 +58,12 @@ const char *ob_tracer_clean(const char *text, char *to, size_t room)
     size_t left = text ? strlen(text) : 0, used = 0;
     if (!text)
         return NULL;
+    while (used < left && used + 1 < room && (unsigned char)text[used] < 0x80) { /* nearly all of all texts */
+        to[used] = text[used];
+        used++;
+    }
+    text += used;
+    left -= used;
     while (left > 0) {
         size_t width = ob_utf8_width(text, left), taken = width ? width : 1;
         if (used + taken >= room)
@@ -125,6 +131,19 @@ static const char *state_of(const struct outbox_delivery *msg, const struct outb
     return given && ob_trace_header(msg, "tracestate", text, room) && ob_tracestate_ok(text) ? text : NULL;
 }
 
+static void join(char *to, size_t room, const char *first, const char *second, const char *third)
+{
+    const char *const parts[] = {first, second, third};
+    size_t used = 0;
+    for (int i = 0; i < 3; i++) {
+        size_t len = strlen(parts[i]);
+        len = len < room - 1 - used ? len : room - 1 - used;
+        memcpy(to + used, parts[i], len);
+        used += len;
+    }
+    to[used] = '\0';
+}
+
 static void put_message(struct ob_pb *pb, const struct outbox_delivery *msg, bool broker)
 {
     char id[OB_UUID_TEXT], text[OB_TRACER_TEXT];
@@ -132,7 +151,6 @@ static void put_message(struct ob_pb *pb, const struct outbox_delivery *msg, boo
     ob_otlp_text(pb, "messaging.message.id", id);
     ob_otlp_text(pb, "messaging.message.conversation_id", ob_tracer_clean(msg->correlation_id, text, sizeof text));
     ob_otlp_text(pb, "outbox.namespace", ob_tracer_clean(msg->name_space, text, sizeof text));
-    ob_otlp_text(pb, "outbox.topic", ob_tracer_clean(msg->topic, text, sizeof text));
     if (broker)
         ob_otlp_int(pb, "messaging.message.body.size", (int64_t)msg->payload_len);
 }
@@ -147,7 +165,7 @@ static void put_result(struct ob_pb *pb, const struct ob_note *note, enum outbox
         return;
     ob_tracer_clean(what, code, sizeof code);
     ob_tracer_clean(note->error ? note->error : "", error, sizeof error);
-    snprintf(text, sizeof text, "%s%s%s", code, *error ? ": " : "", error);
+    join(text, sizeof text, code, *error ? ": " : "", error);
     ob_otlp_text(pb, "error.type", http && strncmp(code, "http_", 5) == 0 ? code + 5 : code);
     ob_otlp_status(pb, OB_SPAN_ERROR, text);
 }
@@ -163,7 +181,7 @@ static void attempt_span(struct ob_tracer_view *view, const struct ob_note *note
     static const unsigned char none[8];
     ob_trace_outbox_span(msg, parent);
     ob_tracer_clean(msg->topic, topic, sizeof topic);
-    snprintf(name, sizeof name, "%s%s%s", sink->broker ? "send " : "", sink->name, sink->by_topic ? topic : "");
+    join(name, sizeof name, sink->broker ? "send " : "", sink->name, sink->by_topic ? topic : "");
     struct ob_span span = {.trace_id = msg->trace.trace_id,
                            .span_id = msg->trace.span_id,
                            .parent_id = parent,
@@ -179,6 +197,7 @@ static void attempt_span(struct ob_tracer_view *view, const struct ob_note *note
     if (sink->broker)
         ob_otlp_text(&pb, "messaging.destination.name", name + strlen("send "));
     put_message(&pb, msg, sink->broker);
+    ob_otlp_text(&pb, "outbox.topic", topic);
     ob_otlp_int(&pb, "outbox.attempt", msg->attempt);
     if (sink->http && msg->attempt > 1)
         ob_otlp_int(&pb, "http.request.resend_count", msg->attempt - 1);
@@ -193,10 +212,12 @@ static void attempt_span(struct ob_tracer_view *view, const struct ob_note *note
 /* A message that was never sent, such as one without a route, has no context yet. */
 static bool context_of(const struct ob_tracer_view *view, const struct outbox_delivery *msg, struct outbox_trace *trace)
 {
-    struct outbox_delivery copy = *msg;
-    if (!ob_trace_is_set(&copy.trace))
+    *trace = msg->trace;
+    if (!ob_trace_is_set(trace)) {
+        struct outbox_delivery copy = *msg;
         ob_trace_begin(&copy, view->tracer->sample);
-    *trace = copy.trace;
+        *trace = copy.trace;
+    }
     return ob_trace_sampled(trace);
 }
 
@@ -212,7 +233,7 @@ static void outbox_span(struct ob_tracer_view *view, const struct ob_note *note,
         return;
     ob_trace_outbox_span(msg, own);
     ob_tracer_clean(msg->topic, topic, sizeof topic);
-    snprintf(name, sizeof name, "outbox %s", topic);
+    join(name, sizeof name, "outbox ", topic, "");
     struct ob_span span = {.trace_id = trace.trace_id,
                            .span_id = own,
                            .parent_id = memcmp(trace.parent_id, none, sizeof none) ? trace.parent_id : NULL,
@@ -225,9 +246,8 @@ static void outbox_span(struct ob_tracer_view *view, const struct ob_note *note,
                            .remote = memcmp(trace.parent_id, none, sizeof none) != 0};
     ob_pb_init(&pb, bytes, sizeof bytes);
     ob_otlp_span(&pb, &span);
-    ob_otlp_text(&pb, "messaging.system", "outbox");
+    ob_pb_raw(&pb, view->at, view->at_len);
     ob_otlp_text(&pb, "messaging.destination.name", topic);
-    ob_otlp_text(&pb, "outbox.store", view->store);
     put_message(&pb, msg, false);
     ob_otlp_int(&pb, "outbox.attempts", msg->attempt);
     put_failures(view->tracer, &msg->id, &pb);
@@ -339,12 +359,16 @@ struct ob_tracer_view *ob_tracer_view_new(struct ob_tracer *tracer, const struct
     if (!view)
         return NULL;
     *view = (struct ob_tracer_view){.tracer = tracer, .sink_count = (int)config->sink_count};
-    view->store = ob_strdup(store);
     view->sinks = ob_calloc(config->sink_count + 1, sizeof *view->sinks);
-    if (!view->store || !view->sinks) {
+    if (!view->sinks) {
         ob_tracer_view_free(view);
         return NULL;
     }
+    struct ob_pb pb;
+    ob_pb_init(&pb, view->at, sizeof view->at);
+    ob_otlp_text(&pb, "messaging.system", "outbox");
+    ob_otlp_text(&pb, "outbox.store", store);
+    view->at_len = pb.full ? 0 : pb.len;
     for (size_t i = 0; i < config->sink_count; i++)
         ob_tracer_sink_init(&view->sinks[i], &config->sinks[i], store);
     return view;
@@ -354,7 +378,6 @@ void ob_tracer_view_free(struct ob_tracer_view *view)
 {
     if (!view)
         return;
-    ob_free(view->store);
     ob_free(view->sinks);
     ob_free(view);
 }

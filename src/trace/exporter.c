@@ -28,6 +28,7 @@ struct ob_exporter {
     pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
     struct batch *open, *first, **last; /* being filled; full */
+    struct batch *spare;                /* one that was sent: its memory is used again */
     int queued;                         /* spans in all of them and in the request under way */
     bool closing;
     int64_t close_by_us;
@@ -45,6 +46,15 @@ static void batch_free(struct batch *batch)
     ob_free(batch);
 }
 
+static void keep_batch(struct ob_exporter *exporter, struct batch *batch)
+{
+    batch_free(exporter->spare);
+    exporter->spare = batch;
+    batch->next = NULL;
+    batch->count = 0;
+    ob_buf_reset(&batch->spans);
+}
+
 static void close_batch(struct ob_exporter *exporter)
 {
     if (!exporter->open)
@@ -56,7 +66,11 @@ static void close_batch(struct ob_exporter *exporter)
 
 static struct batch *open_batch(struct ob_exporter *exporter)
 {
-    if (!exporter->open && (exporter->open = ob_calloc(1, sizeof *exporter->open)))
+    if (exporter->open)
+        return exporter->open;
+    exporter->open = exporter->spare ? exporter->spare : ob_calloc(1, sizeof *exporter->open);
+    exporter->spare = NULL;
+    if (exporter->open)
         exporter->open->begun_us = ob_clock_boot_us();
     return exporter->open;
 }
@@ -181,10 +195,11 @@ static void send_batch(struct ob_exporter *exporter, const struct batch *batch)
 {
     struct ob_buf request = OB_BUF_INIT;
     struct ob_post_answer answer = {.outcome = OB_POST_AGAIN};
-    ob_otlp_request(&request, exporter->resource, RESOURCE, exporter->set.version, &batch->spans);
+    ob_otlp_head(&request, exporter->resource, RESOURCE, exporter->set.version, batch->spans.len);
     bool again = ob_buf_ok(&request) && !out_of_time(exporter);
     for (int tries = 0; again; tries++) {
-        ob_post_send(exporter->post, request.data, request.len, out_of_time, exporter, &answer);
+        const struct ob_post_part parts[2] = {{request.data, request.len}, {batch->spans.data, batch->spans.len}};
+        ob_post_send(exporter->post, parts, out_of_time, exporter, &answer);
         tell(exporter, &answer);
         again = answer.outcome == OB_POST_AGAIN && pause_before(exporter, tries, answer.after_us);
     }
@@ -208,7 +223,7 @@ static void *run(void *ctx)
         send_batch(exporter, batch);
         pthread_mutex_lock(&exporter->lock);
         exporter->queued -= batch->count;
-        batch_free(batch);
+        keep_batch(exporter, batch);
     }
     pthread_mutex_unlock(&exporter->lock);
     return NULL;
@@ -219,6 +234,7 @@ static void *run(void *ctx)
 static void free_all(struct ob_exporter *exporter)
 {
     ob_post_close(exporter->post);
+    batch_free(exporter->spare);
     pthread_cond_destroy(&exporter->changed);
     pthread_mutex_destroy(&exporter->lock);
     for (int i = 0; i < RESOURCE; i++)

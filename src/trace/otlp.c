@@ -28,8 +28,31 @@ static size_t attribute_size(const struct ob_attribute *at)
     return field_size(strlen(at->key)) + field_size(value_size(at));
 }
 
+/* A key and a text that are short, as nearly all are: every length is one byte, and the room is checked once. */
+static bool put_short(struct ob_pb *pb, int field, const char *key, size_t key_len, const char *text, size_t len)
+{
+    if (key_len > 60 || len > 50 || pb->full || pb->room - pb->len < key_len + len + 10)
+        return false;
+    unsigned char *at = pb->data + pb->len;
+    *at++ = (unsigned char)(field << 3 | OB_PB_BYTES);
+    *at++ = (unsigned char)(key_len + len + 6);
+    *at++ = 1 << 3 | OB_PB_BYTES;
+    *at++ = (unsigned char)key_len;
+    memcpy(at, key, key_len);
+    at += key_len;
+    *at++ = 2 << 3 | OB_PB_BYTES;
+    *at++ = (unsigned char)(len + 2);
+    *at++ = 1 << 3 | OB_PB_BYTES;
+    *at++ = (unsigned char)len;
+    memcpy(at, text, len);
+    pb->len = (size_t)(at + len - pb->data);
+    return true;
+}
+
 static void put_attribute(struct ob_pb *pb, int field, const struct ob_attribute *at)
 {
+    if (at->text && put_short(pb, field, at->key, strlen(at->key), at->text, strlen(at->text)))
+        return;
     ob_pb_begin(pb, field, attribute_size(at));
     ob_pb_bytes(pb, 1, at->key, strlen(at->key));
     ob_pb_begin(pb, 2, value_size(at));
@@ -113,8 +136,8 @@ void ob_otlp_add(struct ob_buf *spans, const struct ob_pb *span)
 
 /* ResourceSpans: resource = 1, scope_spans = 2. Resource: attributes = 1. ScopeSpans: scope = 1.
  * InstrumentationScope: name = 1, version = 2 */
-void ob_otlp_request(struct ob_buf *request, const struct ob_attribute *resource, size_t count, const char *version,
-                     const struct ob_buf *spans)
+void ob_otlp_head(struct ob_buf *request, const struct ob_attribute *resource, size_t count, const char *version,
+                  size_t spans)
 {
     static const char name[] = "outbox";
     unsigned char head[4096];
@@ -122,7 +145,7 @@ void ob_otlp_request(struct ob_buf *request, const struct ob_attribute *resource
     size_t resource_size = 0, scope_size = field_size(strlen(name)) + field_size(strlen(version));
     for (size_t i = 0; i < count; i++)
         resource_size += field_size(attribute_size(&resource[i]));
-    size_t scope_spans = field_size(scope_size) + spans->len;
+    size_t scope_spans = field_size(scope_size) + spans;
     ob_pb_init(&pb, head, sizeof head);
     ob_pb_begin(&pb, 1, field_size(resource_size) + field_size(scope_spans));
     ob_pb_begin(&pb, 1, resource_size);
@@ -134,7 +157,6 @@ void ob_otlp_request(struct ob_buf *request, const struct ob_attribute *resource
     ob_pb_bytes(&pb, 2, version, strlen(version));
     request->failed |= pb.full;
     ob_buf_put(request, head, pb.len);
-    ob_buf_put(request, spans->data, spans->len);
 }
 
 /* ---- the answer: ExportTraceServiceResponse: partial_success = 1 ---- */

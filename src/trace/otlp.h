@@ -35,11 +35,11 @@ void ob_otlp_event(struct ob_pb *pb, const char *name, int64_t at_us, const stru
 void ob_otlp_link(struct ob_pb *pb, const unsigned char *trace_id, const unsigned char *span_id);
 void ob_otlp_status(struct ob_pb *pb, enum ob_span_status status, const char *text);
 
-/* The request for spans that were written as above, each with a tag and its length (ob_otlp_add); resource: attributes of
- * what sends them. */
+/* Adds a span that was written as above to those of a request: with a tag and its length. */
 void ob_otlp_add(struct ob_buf *spans, const struct ob_pb *span);
-void ob_otlp_request(struct ob_buf *request, const struct ob_attribute *resource, size_t count, const char *version,
-                     const struct ob_buf *spans);
+/* What stands before so many bytes of spans in a request; resource: attributes of what sends them. */
+void ob_otlp_head(struct ob_buf *request, const struct ob_attribute *resource, size_t count, const char *version,
+                  size_t spans);
 /* How many spans the collector says it has rejected, and why; text is cut. 0: none, or the answer says nothing. */
 int64_t ob_otlp_rejected(const void *answer, size_t len, char *text, size_t room);
 

@@ -17,6 +17,8 @@ enum { ANSWER_MOST = 64 * 1024, AFTER_MOST_S = 3600 };
 struct ob_post {
     CURL *easy;
     struct curl_slist *headers;
+    const struct ob_post_part *parts; /* of the request under way */
+    size_t sent;
     struct ob_buf answer;
     bool (*stop)(void *ctx);
     void *ctx;
@@ -62,6 +64,32 @@ enum outbox_code ob_post_url(const char *endpoint, char **out, struct outbox_err
 
 /* ---- life ---- */
 
+static size_t on_more(char *to, size_t size, size_t count, void *ctx)
+{
+    struct ob_post *post = ctx;
+    size_t room = size * count, used = 0, before = 0;
+    for (int i = 0; i < 2; before += post->parts[i++].len) {
+        size_t from = post->sent > before ? post->sent - before : 0;
+        size_t left = from < post->parts[i].len ? post->parts[i].len - from : 0,
+               take = left < room - used ? left : room - used;
+        if (take)
+            memcpy(to + used, (const char *)post->parts[i].data + from, take);
+        used += take;
+        post->sent += take;
+    }
+    return used;
+}
+
+/* libcurl begins again on a new connection when the one that it kept is gone. */
+static int on_seek(void *ctx, curl_off_t offset, int origin)
+{
+    struct ob_post *post = ctx;
+    if (origin != SEEK_SET)
+        return CURL_SEEKFUNC_CANTSEEK;
+    post->sent = (size_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
 static size_t on_answer(char *data, size_t size, size_t count, void *ctx)
 {
     struct ob_post *post = ctx;
@@ -103,6 +131,12 @@ static bool set_options(struct ob_post *post, const struct ob_post_settings *set
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, limit_ms > 0 ? limit_ms : 1L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* as for sinks: none is taken from the environment */
+    curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 256L * 1024);
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_more);
+    curl_easy_setopt(easy, CURLOPT_READDATA, post);
+    curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
+    curl_easy_setopt(easy, CURLOPT_SEEKDATA, post);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_answer);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, post);
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
@@ -160,7 +194,7 @@ static void judge(struct ob_post *post, long status, struct ob_post_answer *answ
     snprintf(answer->text, sizeof answer->text, "the collector answers with HTTP status %ld", status);
 }
 
-void ob_post_send(struct ob_post *post, const void *data, size_t len, bool (*stop)(void *ctx), void *ctx,
+void ob_post_send(struct ob_post *post, const struct ob_post_part parts[2], bool (*stop)(void *ctx), void *ctx,
                   struct ob_post_answer *answer)
 {
     long status = 0;
@@ -168,9 +202,9 @@ void ob_post_send(struct ob_post *post, const void *data, size_t len, bool (*sto
     post->stop = stop;
     post->ctx = ctx;
     ob_buf_reset(&post->answer);
-    curl_easy_setopt(post->easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(post->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len);
-    curl_easy_setopt(post->easy, CURLOPT_POSTFIELDS, len ? data : "");
+    post->parts = parts;
+    post->sent = 0;
+    curl_easy_setopt(post->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)(parts[0].len + parts[1].len));
     CURLcode result = curl_easy_perform(post->easy);
     curl_easy_getinfo(post->easy, CURLINFO_RESPONSE_CODE, &status);
     /* An answer that is too long or breaks off has its status all the same, but 200 is then not certain. */
@@ -203,10 +237,10 @@ void ob_post_close(struct ob_post *post)
     (void)post;
 }
 
-void ob_post_send(struct ob_post *post, const void *data, size_t len, bool (*stop)(void *ctx), void *ctx,
+void ob_post_send(struct ob_post *post, const struct ob_post_part parts[2], bool (*stop)(void *ctx), void *ctx,
                   struct ob_post_answer *answer)
 {
-    (void)post, (void)data, (void)len, (void)stop, (void)ctx;
+    (void)post, (void)parts, (void)stop, (void)ctx;
     *answer = (struct ob_post_answer){.outcome = OB_POST_REFUSED, .after_us = -1};
 }
 #endif

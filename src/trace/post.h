@@ -42,8 +42,13 @@ enum outbox_code ob_post_url(const char *endpoint, char **url, struct outbox_err
 enum outbox_code ob_post_open(const struct ob_post_settings *settings, struct ob_post **out,
                               struct outbox_error *err) OUTBOX_MUST_CHECK;
 void ob_post_close(struct ob_post *post);
+/* A request consists of two parts, so that nobody need copy the larger one. */
+struct ob_post_part {
+    const void *data;
+    size_t len;
+};
 /* stop(ctx) is asked now and then; when it is true, the request is given up (AGAIN). May be NULL. */
-void ob_post_send(struct ob_post *post, const void *data, size_t len, bool (*stop)(void *ctx), void *ctx,
+void ob_post_send(struct ob_post *post, const struct ob_post_part parts[2], bool (*stop)(void *ctx), void *ctx,
                   struct ob_post_answer *answer);
 
 #endif

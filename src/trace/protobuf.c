@@ -27,6 +27,10 @@ void ob_pb_raw(struct ob_pb *pb, const void *data, size_t len)
 
 void ob_pb_varint(struct ob_pb *pb, uint64_t value)
 {
+    if (value < 0x80 && !pb->full && pb->len < pb->room) { /* nearly all are */
+        pb->data[pb->len++] = (unsigned char)value;
+        return;
+    }
     unsigned char bytes[10];
     size_t len = 0;
     for (; value >= 0x80; value >>= 7)

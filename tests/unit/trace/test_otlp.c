@@ -60,7 +60,8 @@ static void a_request(void **state)
     ob_otlp_add(&spans, &(struct ob_pb){.data = (unsigned char *)"\x2a\x03"
                                                                  "abc",
                                         .len = 5});
-    ob_otlp_request(&request, &resource, 1, "1", &spans);
+    ob_otlp_head(&request, &resource, 1, "1", spans.len);
+    ob_buf_put(&request, spans.data, spans.len);
     assert_true(ob_buf_ok(&request));
     assert_int_equal(request.len, sizeof expected - 1);
     assert_memory_equal(request.data, expected, request.len);

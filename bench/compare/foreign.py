@@ -209,22 +209,24 @@ class Debezium(Driven):
         started = worker.ready
 
         def streaming():
-            """The engine says that it has started seconds before it reads the slot. When there is no backlog, a first
-            message goes ahead, and is waited for."""
+            """The engine says that it has started seconds before it reads the slot. When there is no backlog, messages go
+            ahead until it confirms one: it does so with a batch, if the last time was a second ago."""
             started()
             with place.connect() as conn:
                 self.wait_for_slot(lab, conn, "active", place.name)
                 if not count:
                     before = conn.execute("select pg_current_wal_insert_lsn()").fetchone()[0]
-                    conn.execute(self.insert + "values (gen_random_uuid(), 'orders', '0', 'placed', '{\"i\": 0, \"pad\": 0}')")
-                    self.wait_for_slot(lab, conn, "confirmed_flush_lsn > '%s'" % before, place.name)
+                    for _ in range(60):
+                        conn.execute(self.insert + "values (gen_random_uuid(), 'orders', '0', 'placed', '{\"i\": 0, \"pad\": 0}')")
+                        if self.wait_for_slot(lab, conn, "confirmed_flush_lsn > '%s'" % before, place.name, 0.5):
+                            break
         worker.ready = streaming
         return worker
 
     @staticmethod
-    def wait_for_slot(lab, conn, condition, name):
-        lab.wait_for(lambda: conn.execute("select %s from pg_replication_slots where slot_name = %%s" % condition,
-                                          (name,)).fetchone()[0], 60)
+    def wait_for_slot(lab, conn, condition, name, seconds=60):
+        return lab.wait_for(lambda: conn.execute("select %s from pg_replication_slots where slot_name = %%s" % condition,
+                                                 (name,)).fetchone()[0], seconds)
 
     def set_out(self, lab, place):
         with place.connect() as conn:

@@ -104,9 +104,13 @@ class Lab:
 
     @staticmethod
     def wait_for(condition, seconds=10):
+        """Whether it came about in time."""
         end = time.monotonic() + seconds
-        while not condition() and time.monotonic() < end:
+        while not condition():
+            if time.monotonic() >= end:
+                return False
             time.sleep(0.02)
+        return True
 
     def log(self, text):
         print(text, flush=True)

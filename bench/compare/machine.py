@@ -48,18 +48,23 @@ def tree_cpu(root):
     return total
 
 
+def _scheduled(pid):
+    """Processor seconds of a process of one thread, to the microsecond; None when it is gone."""
+    try:
+        with open("/proc/%d/schedstat" % pid) as file:
+            return int(file.read().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def server_cpu(postmaster):
     """Processor seconds of all processes of a PostgreSQL server. Those that live are counted by the scheduler, to the
-    microsecond: each is one thread."""
-    total = _stat(postmaster).reaped
-    for pid, stat in _processes().items():
-        if stat.parent == postmaster:
-            try:
-                with open("/proc/%d/schedstat" % pid) as file:
-                    total += int(file.read().split()[0]) / 1e9
-            except (OSError, ValueError):
-                pass
-    return total
+    microsecond. One that ends while we look would be missing here and there: then we look again."""
+    while True:
+        reaped = _stat(postmaster).reaped
+        living = [_scheduled(pid) for pid, stat in _processes().items() if stat.parent == postmaster]
+        if None not in living and _stat(postmaster).reaped == reaped:
+            return reaped + sum(living)
 
 
 def peak_mb(pid):

@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "prove"))
 
 import storm  # noqa: E402
+from support.database import run_cli  # noqa: E402
 
 # What there is, by name: upgraded tables have their new columns at the end.
 CATALOG = """
@@ -47,6 +48,26 @@ def old(empty_db, pg_template):
 def catalog(db):
     """Partitions have names of the day: they are left out."""
     return {(kind, name): text for kind, name, text in db.sql(CATALOG) if "_20" not in name}
+
+
+@pytest.fixture
+def dba(old):
+    """Not a superuser: what docs/sql.md asks for. Roles are there for all databases of the server."""
+    grant = "GRANT outbox_owner, outbox_api, outbox_hooks, outbox_nobody TO upgrader"
+    old.sql("CREATE ROLE upgrader LOGIN")
+    old.sql('GRANT CREATE ON DATABASE "%s" TO upgrader' % old.name)
+    old.sql(grant)
+    yield "upgrader"
+    old.sql("DROP OWNED BY upgrader; DROP ROLE upgrader")
+
+
+def test_n14_s5_an_upgrade_by_somebody_who_is_no_superuser(old, dba, db):
+    """S5 N14: the same as after that of a superuser, and what was there goes on."""
+    old.sql("select count(outbox.enqueue('t', to_jsonb(n), key => case when n % 2 = 0 then 'k' || n % 5 end)) from generate_series(1, 40) n")
+    run_cli("migrate", "--store", old.url(user=dba))
+    assert catalog(old) == catalog(db)
+    assert old.sql("select * from outbox.wrong_rights()") == []
+    assert len(old.sql("select id from outbox.claim('w', 100, run => 100)")) == 40
 
 
 def test_n14_s5_an_upgraded_outbox_is_like_a_fresh_one(old, db):

@@ -47,7 +47,7 @@ static const char *noun(const struct pull *pull, int64_t count)
 
 static const char *done_word(const struct pull *pull)
 {
-    bool hurry = pull->bulk.operation.lever == OB_LEVER_RETRY && pull->bulk.filter.status_plus_1 == OB_PENDING + 1;
+    bool hurry = pull->bulk.operation.lever == OB_LEVER_RETRY && pull->bulk.filter.status_plus_1 != OB_DEAD + 1;
     return hurry ? "due now" : pull->lever->done;
 }
 
@@ -152,9 +152,8 @@ static int none_done(struct pull *pull)
 
 static int none_matched(struct pull *pull)
 {
-    const char *status = pull->bulk.filter.status_plus_1
-                             ? ob_status_name((enum ob_status)(pull->bulk.filter.status_plus_1 - 1))
-                             : "";
+    const char *status =
+        pull->bulk.filter.status_plus_1 ? ob_status_name((enum ob_status)(pull->bulk.filter.status_plus_1 - 1)) : "";
     if (strcmp(status, "dead") == 0)
         ob_error_set(&pull->cli->err, OUTBOX_UNKNOWN_MESSAGE, "no dead letter matches; see: outbox list status:dead");
     else

@@ -26,6 +26,17 @@ static void tell(const struct ob_bulk *bulk)
         bulk->progress(bulk->ctx, bulk);
 }
 
+static ob_code enter(struct ob_bulk *bulk, enum ob_rights rights, struct outbox_error *err)
+{
+    return bulk->enters ? bulk->store->ops->enter(bulk->store, rights, bulk->tenant_id, err) : OUTBOX_OK;
+}
+
+static ob_code leave(struct ob_bulk *bulk, ob_code code, struct outbox_error *err)
+{
+    ob_code left = bulk->enters ? bulk->store->ops->leave(bulk->store, !code, code ? NULL : err) : OUTBOX_OK;
+    return code ? code : left;
+}
+
 /* ---- which ------------------------------------------------------------------------------------------------------- */
 
 static ob_code check_status(struct ob_bulk *bulk, struct outbox_error *err)
@@ -115,7 +126,9 @@ ob_code ob_bulk_find(struct ob_bulk *bulk, int64_t most, ob_message_fn *sample, 
         bulk->page = 0;
         listed = (struct ob_listed){0};
         page.limit = most - bulk->total < PAGE ? (int)(most - bulk->total) : PAGE;
-        ob_code code = bulk->store->ops->list(bulk->store, &page, found_row, bulk, err);
+        ob_code code = enter(bulk, OB_RIGHTS_READ, err);
+        if (!code)
+            code = leave(bulk, bulk->store->ops->list(bulk->store, &page, found_row, bulk, err), err);
         if (code)
             return code;
         more = listed.capped || bulk->page == page.limit;
@@ -185,7 +198,9 @@ ob_code ob_bulk_run(struct ob_bulk *bulk, struct outbox_error *err)
         struct ob_operation some = bulk->operation;
         some.ids = ids + bulk->total - bulk->tried - count;
         some.id_count = (size_t)count;
-        ob_code code = bulk->store->ops->operate(bulk->store, &some, on_row, bulk, err);
+        ob_code code = enter(bulk, OB_RIGHTS_ACT, err);
+        if (!code)
+            code = leave(bulk, bulk->store->ops->operate(bulk->store, &some, on_row, bulk, err), err);
         if (code)
             return code;
         bulk->tried += count;

@@ -25,6 +25,8 @@ struct ob_bulk {
     struct ob_filter filter;       /* without a status: the usual one of the lever, unless there are ids */
     int64_t limit;                 /* at most so many; 0: all that are found */
     int64_t rate, period_us;       /* so many per time; 0: as fast as it goes */
+    bool enters;                   /* each step has the rights of a request only: ops->enter, */
+    const char *tenant_id;         /* of this tenant; NULL: all */
     bool (*stop)(void *ctx);       /* true: end soon; NULL: never */
     void (*progress)(void *ctx, const struct ob_bulk *bulk); /* after each page and step; NULL: not wanted */
     void *ctx;

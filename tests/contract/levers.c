@@ -2,6 +2,7 @@
 #include "suite.h"
 
 #include "core/lever.h"
+#include "lib/bulk.h"
 
 struct operated {
     char result[16], detail[256], made[37];
@@ -362,6 +363,99 @@ static void moves(struct fx *fx)
     expect_state(fx, big, "dead attempts 1 spent 1");
 }
 
+/* ---- many -------------------------------------------------------------------------------------------------------- */
+
+struct watch {
+    int steps, stop_after;
+};
+
+static bool is_enough(void *ctx)
+{
+    const struct watch *watch = ctx;
+    return watch->stop_after && watch->steps >= watch->stop_after;
+}
+
+static void on_step(void *ctx, const struct ob_bulk *bulk)
+{
+    struct watch *watch = ctx;
+    watch->steps += bulk->tried > 0;
+}
+
+static struct ob_bulk bulk_of(struct fx *fx, enum ob_lever lever, struct watch *watch)
+{
+    struct ob_bulk bulk = {.store = fx->store,
+                           .operation = {.lever = lever, .run = "r", .actor = {"ann", "why"}},
+                           .filter = {.topic = "b*"},
+                           .stop = is_enough,
+                           .progress = on_step,
+                           .ctx = watch};
+    ob_buf_init(&bulk.ids);
+    check_(fx, ob_bulk_check(&bulk, &fx->err), OUTBOX_OK, "check");
+    check_(fx, ob_bulk_find(&bulk, 100000, NULL, NULL, &fx->err), OUTBOX_OK, "find");
+    return bulk;
+}
+
+/* Interrupted after two steps, and begun again: each message once, the oldest first. */
+static void in_steps(struct fx *fx)
+{
+    enum { MANY = 1700 };
+    struct outbox_message msgs[100];
+    struct watch watch = {.stop_after = 0};
+    for (size_t i = 0; i < 100; i++)
+        msgs[i] = MSG(.topic = "bulk", .payload = "1", .payload_len = 1);
+    for (int i = 0; i < MANY / 100; i++)
+        ok(fx, enqueue_many, msgs, 100, NULL);
+    put(fx, .topic = "other");
+    for (outbox_batch *batch; outbox_batch_size(batch = claim(fx, .limit = 1000));)
+        ack_all(fx, batch);
+
+    struct ob_bulk bulk = bulk_of(fx, OB_LEVER_REDELIVER, &watch);
+    assert_int_equal(bulk.total, MANY);
+    watch = (struct watch){.stop_after = 2};
+    check_(fx, ob_bulk_run(&bulk, &fx->err), OUTBOX_OK, "run");
+    assert_true(bulk.interrupted && bulk.done == 1000 && ob_bulk_left(&bulk) == 700);
+    ob_bulk_fini(&bulk);
+
+    watch = (struct watch){0};
+    bulk = bulk_of(fx, OB_LEVER_REDELIVER, &watch);
+    check_(fx, ob_bulk_run(&bulk, &fx->err), OUTBOX_OK, "run");
+    assert_true(!bulk.interrupted && bulk.done == 700 && ob_bulk_left(&bulk) == 0);
+    assert_true(bulk.refused == 1000 && strcmp(bulk.refusals[0].result, "done") == 0);
+    ob_bulk_fini(&bulk);
+
+    bulk =
+        (struct ob_bulk){.operation.lever = OB_LEVER_EXPIRE, .filter = {.topic = "b*", .status_plus_1 = OB_DEAD + 1}};
+    check_(fx, ob_bulk_check(&bulk, &fx->err), OUTBOX_INVALID, "a state that it is not for");
+    bulk = bulk_of(fx, OB_LEVER_EXPIRE, &watch);
+    assert_int_equal(bulk.total, MANY);
+    bulk.limit = 600;
+    check_(fx, ob_bulk_run(&bulk, &fx->err), OUTBOX_OK, "run");
+    assert_true(bulk.done == 600 && ob_bulk_left(&bulk) == MANY - 600);
+    ob_bulk_fini(&bulk);
+    assert_int_equal(count(fx, .status_plus_1 = OB_DEAD + 1, .topic = "bulk"), 600);
+}
+
+/* A request of a tenant reaches its own messages only, whatever ids it names. */
+static void of_a_tenant(struct fx *fx)
+{
+    struct outbox_uuid ids[] = {make_dead(fx, .topic = "b", .tenant_id = TENANT_A),
+                                make_dead(fx, .topic = "b", .tenant_id = TENANT_B), make_dead(fx, .topic = "b")};
+    struct ob_bulk bulk = {.store = fx->store,
+                           .operation = {.lever = OB_LEVER_RETRY, .actor = {"ann", "why"}},
+                           .filter = {.ids = ids, .id_count = 3},
+                           .enters = true,
+                           .tenant_id = TENANT_A};
+    ob_buf_init(&bulk.ids);
+    check_(fx, ob_bulk_check(&bulk, &fx->err), OUTBOX_OK, "check");
+    check_(fx, ob_bulk_find(&bulk, 100000, NULL, NULL, &fx->err), OUTBOX_OK, "find");
+    check_(fx, ob_bulk_run(&bulk, &fx->err), OUTBOX_OK, "run");
+    assert_true(bulk.done == 1 && bulk.refused == 2 && strcmp(bulk.refusals[0].result, "unknown") == 0);
+    ob_bulk_fini(&bulk);
+    assert_int_equal(look(fx, ids[0])->status, OB_PENDING);
+    assert_int_equal(look(fx, ids[1])->status, OB_DEAD);
+    assert_int_equal(look(fx, ids[2])->status, OB_DEAD);
+}
+
 /* ---- bad calls --------------------------------------------------------------------------------------------------- */
 
 static void bad_calls(struct fx *fx)
@@ -394,6 +488,8 @@ const struct contract_test levers_tests[] = {
     {"T4 N10: an expired head holds its key where the namespace says so", expire_holds},
     {"N10: a delivered message is redelivered as a new one that names its origin, once a run", redelivers},
     {"T4: a dead letter moves to another topic as a new message", moves},
+    {"T4 V13: a bulk act goes in steps, stops when told, and goes on where it was", in_steps},
+    {"T4 V1: a lever of a tenant reaches its own messages only", of_a_tenant},
     {"T4: what makes no sense is refused and changes nothing", bad_calls},
     {0},
 };

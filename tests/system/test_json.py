@@ -172,6 +172,10 @@ def live(witness, box, raw):
     witness.run("discard", "discard", dead[1], "--yes", "--reason", "never mind", *on)
     witness.run("retry", "retry", "--topic", "t", "--yes", "--limit", "1", *on)
     witness.run("error", "retry", dead[1], *on, status=1)
+    for verb in ("skip", "redeliver", "expire"):
+        witness.run(verb, verb, "--all", "--dry-run", *on)
+    witness.run("redeliver", "redeliver", dead[1], *on)
+    witness.run("move", "move", box.kill("t", "1"), "--to", "elsewhere", "--force", *on)
     witness.run("error", "discard", "--all", *on, status=2)  # nobody to ask
     look(witness, box)
     raw("relay")

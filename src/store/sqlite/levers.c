@@ -47,8 +47,11 @@ static ob_code find_numbers(struct ob_sqlite_store *store, struct work *work, st
     sqlite3_stmt *stmt;
     bool row = false;
     int64_t upto = 0;
-    ob_code code =
-        ob_sqlite_start(store, OB_SQLITE_meet_numbers, OB_ARGS(OB_TEXT(ob_buf_text(&work->ids))), &stmt, err);
+    const char *tenant = NULL;
+    ob_code code = ob_sqlite_own_tenant(store, &tenant, err);
+    if (!code)
+        code = ob_sqlite_start(store, OB_SQLITE_meet_numbers,
+                               OB_ARGS(OB_TEXT(ob_buf_text(&work->ids)), OB_TEXT(tenant)), &stmt, err);
     work->count = 0;
     while (!code) {
         code = ob_sqlite_step(store, stmt, &row, err);

@@ -114,7 +114,8 @@ static void say_json(const struct pull *pull, int64_t count, int64_t left)
     ob_json_count(&json, "left", left);
     ob_json_key(&json, "interrupted");
     ob_json_bool(&json, bulk->interrupted);
-    ob_json_text(&json, "run", bulk->operation.run);
+    if (bulk->operation.run)
+        ob_json_text(&json, "run", bulk->operation.run);
     ob_json_end(&json);
     ob_say_json(&buf);
 }

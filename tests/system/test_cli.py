@@ -301,7 +301,7 @@ def test_retry(box):
     id_ = box.kill("t", "1")
     done = box.cli("retry", id_, "--reason", "mended", "--json", env={"OUTBOX_ACTOR": "bob"})
     assert json.loads(done.stdout) == {"action": "retry", "count": 1, "count_capped": False, "dry_run": False, "refused": 0,
-                                       "left": 0, "interrupted": False, "run": None}
+                                       "left": 0, "interrupted": False}
     shown = box.show(id_)
     assert (shown["message"]["status"], shown["acts"][0]["actor"], shown["acts"][0]["reason"]) == (
         "pending", "bob", "mended")

@@ -23,7 +23,8 @@ RETRY, FAILED, LIMITED, BLOCKED, UNCLEAR, RELEASED, INTERRUPTED = "2", "3", "5",
 FRAME = bytes.fromhex("28b52ffd200f790000226465617220637573746f6d657222")  # "dear customer" in zstd
 # Words that take more than this to be printed; tests of the doctor and of configurations have them.
 ELSEWHERE = {"/findings/*/what as rights", "/findings/*/what as retention", "/findings/*/what as log", "/findings/*/what as relay",
-             "/findings/*/what as dead", "/problems/*/source as default", "/used_at"}
+             "/findings/*/what as dead", "/problems/*/source as default", "/used_at",
+             "/answers/*/command as null"}  # test_night.py: due, and nothing in its way
 MANY = {"list", "errors", "tail", "tune", "configure", "token_list"}  # commands that print a document a line
 WITHOUT = {"run", "dev", "help"}  # commands that print none
 
@@ -175,7 +176,8 @@ def live(witness, box, raw):
     for verb in ("skip", "redeliver", "expire"):
         witness.run(verb, verb, "--all", "--dry-run", *on)
     witness.run("redeliver", "redeliver", dead[1], *on)
-    witness.run("move", "move", box.kill("t", "1"), "--to", "elsewhere", "--force", *on)
+    witness.run("skip", "skip", box.send("t", "1"), *on)
+    witness.run("move", "move", box.send("t", "1"), "--to", "elsewhere", "--force", *on)
     witness.run("error", "discard", "--all", *on, status=2)  # nobody to ask
     look(witness, box)
     raw("relay")

@@ -342,7 +342,7 @@ static ob_code act(struct ob_sqlite_store *store, struct work *work, const struc
 static ob_code operate(struct ob_sqlite_store *store, void *ctx, struct outbox_error *err)
 {
     struct work *work = ctx;
-    struct met met;
+    struct met met = {0};
     ob_arena_fini(&work->arena); /* the body may run twice */
     ob_arena_init(&work->arena, 0);
     work->answer_count = 0;

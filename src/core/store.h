@@ -257,6 +257,15 @@ struct ob_history_row {
     double oldest_s;
 };
 typedef bool ob_history_fn(void *ctx, const struct ob_history_row *row);
+/* A key with messages that wait behind its first one. */
+struct ob_key_row {
+    const char *name_space, *topic, *key, *tenant_id;
+    const char *head, *head_status; /* the first message */
+    const char *why;                /* it is not delivered yet */
+    int64_t waiting;                /* messages behind it */
+    int64_t since_us;               /* when the oldest of those was enqueued */
+};
+typedef bool ob_key_fn(void *ctx, const struct ob_key_row *row);
 typedef bool ob_id_fn(void *ctx, const char *id);
 typedef bool ob_relay_fn(void *ctx, const struct ob_relay_row *row);
 typedef void ob_problem_fn(void *ctx, const char *problem, const char *fix);
@@ -335,6 +344,8 @@ struct ob_store_ops {
                        struct outbox_error *);
     /* Failures by fingerprint, the largest groups first. limit 0: 100. */
     ob_code (*groups)(struct ob_store *, int limit, ob_group_fn *, void *ctx, struct outbox_error *);
+    /* Keys that wait behind their first message, the fullest first. limit 0: 100. */
+    ob_code (*waiting_keys)(struct ob_store *, int limit, ob_key_fn *, void *ctx, struct outbox_error *);
     /* The first ids from one to another, at most three: to find a message by the beginning of its id. */
     ob_code (*ids_between)(struct ob_store *, const struct outbox_uuid *from, const struct outbox_uuid *to, ob_id_fn *,
                            void *ctx, struct outbox_error *);

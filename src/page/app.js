@@ -18,7 +18,7 @@ const SCREENS = { overview, messages, message, failures, keys, sinks, jobs, toke
 const MENU = ['overview', 'messages', 'failures', 'keys', 'sinks', 'jobs', 'tokens'];
 
 /* A tenant's token reaches that tenant's messages, and nothing that all tenants share. */
-const SHARED = ['overview', 'sinks', 'tokens'];
+const SHARED = ['overview', 'failures', 'keys', 'sinks', 'tokens'];
 const menu = () => MENU.filter((name) => (session.me.tenant ? !SHARED.includes(name) : name !== 'tokens' || may('admin')));
 
 /* ---- the address: #/messages?filter=status%3Adead, #/message/ID ---- */

@@ -133,7 +133,10 @@ export function table(caption, columns, rows, rowProps) {
   const head = h('tr', {}, columns.map(([title, , kind]) => h('th' + (kind ? '.' + kind : ''), { scope: 'col' },
     title || h('span.hidden', {}, 'Acts'))));
   const body = rows.map((row, index) => h('tr', rowProps ? rowProps(row, index) : {},
-    columns.map(([title, cell, kind]) => h('td' + (kind ? '.' + kind : ''), { 'data-title': title }, h('div', {}, cell(row))))));
+    columns.map(([title, cell, kind]) => {
+      const content = h('div', {}, cell(row)), nothing = content.textContent === '–' ? '.none' : '';
+      return h('td' + (kind ? '.' + kind : '') + nothing, { 'data-title': title }, content);
+    })));
   return h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': `${caption}: table` },
     h('table', {}, h('caption.hidden', {}, caption), h('thead', {}, head), h('tbody', {}, body)));
 }

@@ -9,7 +9,7 @@ import { messagesAt } from './messages.js';
 export const title = 'Keys';
 
 const rows = (keys, again) => table('Keys that wait, most messages first', [
-  ['key', (row) => [link(messagesAt(term('key', row.key)), row.key), row.tenant && h('small', {}, ' tenant ', row.tenant)]], ['topic', (row) => [row.topic || row.namespace]],
+  ['key', (row) => [link(messagesAt(term('key', row.key)), row.key), row.tenant_id && h('small', {}, ' tenant ', row.tenant_id)]], ['topic', (row) => [row.topic || row.namespace]],
   ['waiting', (row) => num(row.waiting), 'num'], ['oldest', (row) => span(row.oldest_s), 'num'],
   ['behind', (row) => [badge(row.head_status), ' ', link(`#/message/${row.head}`, h('code', {}, shortId(row.head)))]], ['because', (row) => row.why || '–', 'clip'],
   ['', (row) => h('span.acts', {}, actButton('operator', 'Retry the head …', () => askAct('retry', { ids: [row.head] }, again)),

@@ -19,7 +19,7 @@ export const messageColumns = (pick) => [
   ['id', (m) => link(`#/message/${m.id}`, h('code', {}, shortId(m.id)))],
   ['topic', (m) => [m.topic, m.namespace !== 'default' && h('small', {}, ' ', m.namespace)]], ['key', (m) => m.key || '–', 'mid'],
   ['attempts', (m) => `${num(m.attempts)} of ${num(m.max_attempts)}`, 'num'], ['enqueued', (m) => when(m.created_at)],
-  ['next attempt', (m) => (m.status === 'pending' ? when(m.next_attempt_at) : '–')],
+  ['next attempt', (m) => (m.status === 'pending' && !m.parked ? when(m.next_attempt_at) : '–')],
   ['last error', (m) => [m.last_code, m.last_error].filter(Boolean).join(': ') || '–', 'clip']];
 
 export const messageRow = (m) => ({ tabindex: '-1', 'data-href': `#/message/${m.id}`, 'aria-label': `message ${m.id}` });

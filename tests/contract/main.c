@@ -17,10 +17,10 @@
 #define THEMES(theme) \
     theme(enqueue) theme(enqueue_many) theme(dedupe) theme(sequence) theme(claim) theme(scope) theme(lease) \
         theme(fencing) theme(settle) theme(retry) theme(order) theme(dead_key) theme(order_load) theme(views) \
-            theme(operators) theme(levers) theme(filters) theme(tails) theme(groups) theme(history) theme(pause) \
-                theme(retention) theme(tenant) theme(status) theme(bad_message) theme(bad_call) theme(limits) \
-                    theme(wake) theme(async_store) theme(async_log) theme(plans) theme(relays) theme(fair) \
-                        theme(bounds) COMPRESS(theme)
+            theme(operators) theme(levers) theme(filters) theme(tails) theme(groups) theme(history) theme(keys) \
+                theme(pause) theme(retention) theme(tenant) theme(status) theme(bad_message) theme(bad_call) \
+                    theme(limits) theme(wake) theme(async_store) theme(async_log) theme(plans) theme(relays) \
+                        theme(fair) theme(bounds) COMPRESS(theme)
 
 #define DECLARE(theme) extern const struct contract_test theme##_tests[];
 THEMES(DECLARE)

@@ -29,7 +29,7 @@ MAY_READ = {
     "outsider": set(),
 }
 EXPLAIN = {"explain", "explain_missing", "obstacles", "head_of", "relay_alive", "groups", "group_candidates", "sinks_of"}
-REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_out", "cluster_id", "topics"} | EXPLAIN
+REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_out", "cluster_id", "topics", "waiting_keys"} | EXPLAIN
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
     "relay": {"claim", "take", "confirm_window", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class", "record_history",

@@ -63,6 +63,7 @@
     X(groups, "auditor") \
     X(record_history, "relay") \
     X(history, "auditor") \
+    X(waiting_keys, "auditor") \
     X(log_depth, "auditor") \
     X(attempts, "auditor") \
     X(acts, "auditor") \
@@ -234,6 +235,7 @@ ob_code ob_pg_attempts(struct ob_store *, const struct outbox_uuid *, ob_attempt
 ob_code ob_pg_record_history(struct ob_store *, const struct ob_history_row *, struct outbox_error *);
 ob_code ob_pg_history(struct ob_store *, int minutes, ob_history_fn *, void *, struct outbox_error *);
 ob_code ob_pg_groups(struct ob_store *, int limit, ob_group_fn *, void *, struct outbox_error *);
+ob_code ob_pg_waiting_keys(struct ob_store *, int limit, ob_key_fn *, void *, struct outbox_error *);
 ob_code ob_pg_explain(struct ob_store *, const struct outbox_uuid *, ob_explain_fn *, void *, struct outbox_error *);
 ob_code ob_pg_ids_between(struct ob_store *, const struct outbox_uuid *, const struct outbox_uuid *, ob_id_fn *, void *,
                           struct outbox_error *);

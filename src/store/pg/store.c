@@ -140,6 +140,7 @@ static const struct ob_store_ops ops = {
     .groups = ob_pg_groups,
     .record_history = ob_pg_record_history,
     .history = ob_pg_history,
+    .waiting_keys = ob_pg_waiting_keys,
     .ids_between = ob_pg_ids_between,
     .status = ob_pg_status,
     .tune = ob_pg_tune,

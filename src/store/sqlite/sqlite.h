@@ -366,6 +366,7 @@ ob_code ob_sqlite_attempts(struct ob_store *, const struct outbox_uuid *, ob_att
 ob_code ob_sqlite_record_history(struct ob_store *, const struct ob_history_row *, struct outbox_error *);
 ob_code ob_sqlite_history(struct ob_store *, int minutes, ob_history_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_groups(struct ob_store *, int limit, ob_group_fn *, void *, struct outbox_error *);
+ob_code ob_sqlite_waiting_keys(struct ob_store *, int limit, ob_key_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_explain(struct ob_store *, const struct outbox_uuid *, ob_explain_fn *, void *,
                           struct outbox_error *);
 ob_code ob_sqlite_ids_between(struct ob_store *, const struct outbox_uuid *, const struct outbox_uuid *, ob_id_fn *,

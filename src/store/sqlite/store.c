@@ -64,6 +64,7 @@ static const struct ob_store_ops ops = {
     .groups = ob_sqlite_groups,
     .record_history = ob_sqlite_record_history,
     .history = ob_sqlite_history,
+    .waiting_keys = ob_sqlite_waiting_keys,
     .ids_between = ob_sqlite_ids_between,
     .status = ob_sqlite_status,
     .tune = ob_sqlite_tune,

@@ -48,7 +48,7 @@ static bool is_printable(const char *text)
 bool ob_traceparent_parse(const char *text, struct outbox_trace *trace)
 {
     struct outbox_trace read = {{0}};
-    unsigned char version;
+    unsigned char version = 0;
     size_t len = strlen(text), exact = OB_TRACEPARENT_TEXT - 1;
     if (len < exact || text[2] != '-' || text[35] != '-' || text[52] != '-')
         return false;

@@ -89,9 +89,9 @@ static void put_before(struct ob_tracer_sink *sink, const struct ob_config_sink 
         return;
     memcpy(name, names, len - 1);
     name[len - 1] = '\0';
-    const char *before = option_of(config, name), joint[2] = {names[len - 1] == '+' ? '\0' : names[len - 1]};
+    const char *before = option_of(config, name), *joint = names + len - 1;
     if (before && *before)
-        snprintf(sink->name, sizeof sink->name, "%s%s", before, joint);
+        snprintf(sink->name, sizeof sink->name, "%s%.*s", before, *joint != '+', joint);
 }
 
 static void name_destination(struct ob_tracer_sink *sink, const struct ob_config_sink *config)

@@ -218,10 +218,10 @@ void ob_post_send(struct ob_post *post, const struct ob_post_part parts[2], bool
 
 #else
 
-enum outbox_code ob_post_url(const char *endpoint, char **url, struct outbox_error *err)
+enum outbox_code ob_post_url(const char *endpoint, char **out, struct outbox_error *err)
 {
     (void)endpoint;
-    *url = NULL;
+    *out = NULL;
     return ob_error_set(err, OUTBOX_UNSUPPORTED, "this build cannot export traces: it was made without libcurl");
 }
 

@@ -34,9 +34,9 @@ struct ob_post_answer {
     char text[200];   /* what went wrong, for people */
 };
 
-/* The URL that requests go to: `endpoint`, with OTLP's /v1/traces if it names no path; to be freed with ob_free. Fails with
+/* *out is the URL that requests go to: `endpoint`, with OTLP's /v1/traces if it names no path; to be freed with ob_free. Fails with
  * OUTBOX_INVALID unless it is a URL of http or https without user and password. */
-enum outbox_code ob_post_url(const char *endpoint, char **url, struct outbox_error *err) OUTBOX_MUST_CHECK;
+enum outbox_code ob_post_url(const char *endpoint, char **out, struct outbox_error *err) OUTBOX_MUST_CHECK;
 
 /* Fails with OUTBOX_UNSUPPORTED in a build without libcurl. */
 enum outbox_code ob_post_open(const struct ob_post_settings *settings, struct ob_post **out,

@@ -121,7 +121,8 @@ static ob_code read_lanes(struct ob_sqlite_due_scan *scan, const struct ob_sqlit
     }
     if (!code && !scan->tenant && scan->lane_count > OB_SQLITE_LANES_FEW) {
         scan->wide = true;
-        for (scan->lane_count = 0; scan->lanes[scan->lane_count].n <= OB_SQLITE_LANES_FEW;)
+        size_t found = scan->lane_count - 1; /* there is room for one more, whatever numbers the file has */
+        for (scan->lane_count = 0; scan->lane_count < found && scan->lanes[scan->lane_count].n <= OB_SQLITE_LANES_FEW;)
             scan->lane_count++;
         scan->lanes[scan->lane_count++] = (struct ob_sqlite_lane){.n = 0};
     }

@@ -314,7 +314,7 @@ begin
         select t.lane, 0, 0, 0, 0, count(*), count(*) filter (where t.until <= v_now), 0, null, null, (array_agg(t.id order by t.id))[1:3], null,
                false
           from @schema@.log_taken t group by t.lane
-    ), figure as (
+    ), figure as materialized (
         select p.lane, sum(p.pending) as pending, sum(p.due) as due, sum(p.delayed) as delayed, sum(p.retrying) as retrying,
                sum(p.processing) as processing, sum(p.stuck) as stuck, sum(p.parked) as parked, min(p.oldest_due) as oldest_due,
                least(min(p.untried), min(m.since)) as oldest, (array_agg(p.failed) filter (where p.failed is not null))[1] as failed,
@@ -323,7 +323,7 @@ begin
           left join lateral (select min(coalesce(s.due, s.created_at)) as since
                                from unnest(p.tried) u(id), lateral (select s.due, s.created_at from @schema@.stored s where s.id = u.id) s) m on true
          group by p.lane
-    ), dead as (
+    ), dead as materialized ( -- once, not for each topic
         select d.namespace, d.topic, sum(100 / v_dead_percent::double precision) as dead
           from @schema@.dead d tablesample system (v_dead_percent)
          where v_tenant is null or d.tenant_id = v_tenant group by d.namespace, d.topic
@@ -338,12 +338,13 @@ begin
            coalesce(f.estimated, false) or v_dead_percent < 100 and n.few >= v_few,
            (select count(*) from (select from @schema@.dead x where n.few > 0 and x.namespace = l.namespace and x.topic = l.topic
                                      and x.died_at > v_now - interval '1 h' and (v_tenant is null or x.tenant_id = v_tenant) limit max_count) x)
-      from (select distinct x.id, x.namespace, x.topic from @schema@.lane x) l
+      -- With the collation of the dead letters' index, which is not that of the lanes.
+      from (select distinct x.id, x.namespace collate "default" as namespace, x.topic collate "default" as topic from @schema@.lane x) l
       left join figure f on f.lane = l.id
       left join dead d on d.namespace = l.namespace and d.topic = l.topic
      cross join lateral (select case when v_dead_percent = 100 then coalesce(round(d.dead), 0)::bigint
             else (select count(*) from (select from @schema@.dead x where x.namespace = l.namespace and x.topic = l.topic
-                                          and (v_tenant is null or x.tenant_id = v_tenant) limit v_few) x) end as few) n
+                                          and (v_tenant is null or x.tenant_id = v_tenant) limit v_few) x) end as few offset 0) n -- once
       left join lateral (
             select * from (select a.code, a.error, a.completed_at as at from @schema@.attempt_single a where a.message_id = f.failed and a.outcome <> 1
                             order by a.attempt_no desc limit 1) a

@@ -183,7 +183,7 @@ struct ob_token_row {
 typedef bool ob_token_fn(void *ctx, const struct ob_token_row *row);
 
 /* What the calls between enter and leave may do. */
-enum ob_rights { OB_RIGHTS_READ, OB_RIGHTS_ACT, OB_RIGHTS_SEND };
+enum ob_rights { OB_RIGHTS_READ, OB_RIGHTS_ACT, OB_RIGHTS_SEND, OB_RIGHTS_NONE };
 /* What an operator does with messages, by id, in whatever state they are; 013_levers.sql says what each means. */
 enum ob_lever {
     OB_LEVER_RETRY,

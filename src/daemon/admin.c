@@ -320,6 +320,9 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
     if (!ob_api_submit(admin->api, &exchange->request))
         return send_answer(exchange);
     exchange->suspended = true;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (info)
+        ob_visitor_busy(info->socket_context);
     MHD_suspend_connection(connection);
     return MHD_YES;
 }

@@ -297,6 +297,12 @@ void ob_api_run(struct ob_api_request *request, bool open)
         return;
     const struct ob_store_ops *ops = request->store->ops;
     request->status = request->route->status;
+    if (request->route->rights == OB_RIGHTS_NONE) {
+        code = request->route->answer(request, &err);
+        if (code)
+            fail(request, &err);
+        return;
+    }
     code = ops->enter(request->store, request->route->rights,
                       request->bearer.tenant_id[0] ? request->bearer.tenant_id : NULL, &err);
     if (!code) {

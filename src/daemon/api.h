@@ -58,7 +58,7 @@ struct ob_api_request {
     /* ---- set by the API ---- */
     struct ob_api *api;
     struct ob_store *store;
-    const char *store_name;
+    const char *store_name, *store_url, *store_schema; /* schema NULL: the default */
     struct ob_bearer bearer;
     json_t *json; /* the body; an object */
     unsigned status;
@@ -115,6 +115,8 @@ ob_code ob_api_text(const struct ob_api_request *request, const char *name, cons
 /* Names and the number of the stores. */
 void ob_api_put_stores(const struct ob_api_request *request, struct ob_json *json);
 bool ob_api_is_open(const struct ob_api *api);
+struct ob_jobs;
+struct ob_jobs *ob_api_jobs(struct ob_api *api);
 
 /* One per row of def/routes.def. */
 #define OUTBOX_ROUTE(...)

@@ -2,6 +2,7 @@
  *
  * The stores are opened when a request needs them, and again after the configuration changed. */
 #include "daemon/api.h"
+#include "daemon/api_job.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -37,6 +38,7 @@ struct ob_api {
     bool stop;
     struct stores *stores;
     struct worker workers[OB_API_THREADS];
+    struct ob_jobs *jobs;
 };
 
 /* ---- stores ------------------------------------------------------------------------------------------------------ */
@@ -157,6 +159,8 @@ static bool find_store(struct worker *worker, struct ob_api_request *request)
     }
     request->store = worker->open[i];
     request->store_name = store->name;
+    request->store_url = store->url;
+    request->store_schema = store->schema;
     return true;
 }
 
@@ -174,6 +178,11 @@ void ob_api_put_stores(const struct ob_api_request *request, struct ob_json *jso
 bool ob_api_is_open(const struct ob_api *api)
 {
     return api->set.open;
+}
+
+struct ob_jobs *ob_api_jobs(struct ob_api *api)
+{
+    return api->jobs;
 }
 
 /* ---- the threads ------------------------------------------------------------------------------------------------- */
@@ -273,7 +282,8 @@ ob_code ob_api_start(const struct ob_api_options *options, struct ob_api **out, 
     ob_list_init(&api->waiting);
     ob_list_init(&api->finished);
     api->stores = stores_new(options->config);
-    if (api->stores && start_threads(api)) {
+    api->jobs = ob_jobs_start();
+    if (api->stores && api->jobs && start_threads(api)) {
         *out = api;
         return OUTBOX_OK;
     }
@@ -306,6 +316,7 @@ void ob_api_free(struct ob_api *api)
     if (!api)
         return;
     stores_release(api, api->stores);
+    ob_jobs_stop(api->jobs);
     pthread_cond_destroy(&api->work);
     pthread_mutex_destroy(&api->mutex);
     ob_free(api);

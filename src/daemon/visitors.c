@@ -11,7 +11,7 @@ struct ob_visitor {
     struct ob_list node;
     int fd;
     int64_t since_us;
-    bool going;
+    bool going, busy;
     unsigned char peer[16]; /* its address; IPv4 in the first four bytes */
 };
 
@@ -44,7 +44,8 @@ static struct ob_visitor *oldest(struct ob_visitors *visitors, const unsigned ch
         struct ob_visitor *visitor = OB_CONTAINER(it, struct ob_visitor, node);
         if (visitor->going || (peer && memcmp(visitor->peer, peer, sizeof visitor->peer) != 0))
             continue;
-        first = first ? first : visitor;
+        if (!first || (first->busy && !visitor->busy))
+            first = visitor;
         ++*count;
     }
     return first;
@@ -74,8 +75,15 @@ void ob_visitor_answered(struct ob_visitors *visitors, struct ob_visitor *visito
     if (!visitor)
         return;
     visitor->since_us = now_us;
+    visitor->busy = false;
     ob_list_remove(&visitor->node);
     ob_list_push(&visitors->all, &visitor->node);
+}
+
+void ob_visitor_busy(struct ob_visitor *visitor)
+{
+    if (visitor)
+        visitor->busy = true;
 }
 
 void ob_visitor_left(struct ob_visitor *visitor)

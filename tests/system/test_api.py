@@ -175,7 +175,7 @@ def test_a_tenants_token_for_what_is_anothers(api, route):
                 assert answer.status == 403
     if route[2] in ("message", "neighbours"):
         api.problem(404, route[0], path_of(route, api.made[B][1]), who="a-viewer")
-    time.sleep(0.05)
+    wait_for(lambda: all(job["state"] != "running" for job in api.json("GET", "jobs", "operator")["jobs"]))
     assert api.box.list("tenant:" + B) == before
 
 
@@ -184,6 +184,11 @@ def test_a_tenant_reaches_its_own(api):
     assert api.json("GET", "count?filter=topic:kept", "a-viewer") == {"count": 3, "exact": True}
     assert api.json("GET", "messages/" + api.made[A][1], "a-viewer")["message"]["tenant_id"] == A
     assert {row["message_id"] for row in api.json("GET", "acts", "a-viewer")["acts"]} == {api.made[A][0]}
+    for text in ("status:dead", "status:pending", "status:processing", "status:discarded", "status:delivered", "topic:dead.*", "subject:for-a", "key:k-for-a",
+                 "error:~for", "code:code_*", "attempts:>0", "age:>0s", "id:" + api.made[A][0][:8], "group:0000000000000000", ""):
+        seen = api.json("GET", "messages?filter=" + text.replace(">", "%3E"), "a-viewer")["messages"]
+        assert {row["tenant_id"] for row in seen} <= {A}
+    assert [row["id"] for row in api.json("GET", "messages?filter=subject:for-a%20topic:dead.*", "a-viewer")["messages"]] == [api.made[A][0]]
     sent = api.json("POST", "messages", "a-operator", {"topic": "sent", "payload": {"x": 1.5}}, 201)
     assert api.box.show(sent["id"])["message"]["tenant_id"] == A
     assert api.problem(400, "POST", "/api/v1/messages", who="a-operator", body={"topic": "sent", "payload": 1, "tenant_id": B})
@@ -203,6 +208,37 @@ def test_acts_are_on_record_by_the_tokens_name(api):
         ("admin", "configure", "few"), ("operator", "tune", None), ("operator", "tune", "slow"), ("operator", "resume", "moved"), ("operator", "pause", "moving")]
     assert {"namespace": "n", "name": "max_attempts", "value": "3"} in api.json("GET", "settings", "viewer")["settings"]
     api.problem(404, "POST", "/api/v1/resume", who="operator", body={"topic": "later"})
+
+
+def finished(api, id_, who="operator"):
+    def ended():
+        job = api.json("GET", "jobs/" + id_, who)
+        return job if job["state"] != "running" else None
+    return wait_for(ended)
+
+
+def test_acts_on_messages_are_jobs(api):
+    """T4 N10: counted first, then done by a job, on record; a tenant's job reaches its own messages only."""
+    found = api.json("POST", "acts", "operator", {"act": "retry", "filter": "status:dead", "dry_run": True})
+    assert found["count"] == 2 and found["exact"] and {row["id"] for row in found["sample"]} == {api.made[A][0], api.made[B][0]}
+    job = api.json("POST", "acts", "a-operator", {"act": "discard", "filter": "status:dead", "reason": "mine"}, 202)["job"]
+    ended = finished(api, job, "a-viewer")
+    assert (ended["state"], ended["done"], ended["actor"], ended["error"]) == ("done", 1, "a-operator", None)
+    assert [api.box.show(api.made[tenant][0])["message"]["status"] for tenant in (A, B)] == ["discarded", "dead"]
+    assert api.box.show(api.made[A][0])["acts"][-1]["actor"] == "a-operator"
+    job = api.json("POST", "acts", "a-operator", {"act": "discard", "ids": [api.made[B][0]]}, 202)["job"]
+    assert finished(api, job)["done"] == 0
+    assert api.box.show(api.made[B][0])["message"]["status"] == "dead"
+    other = api.json("POST", "acts", "operator", {"act": "retry", "ids": [api.made[B][0]], "rate": 10}, 202)["job"]
+    assert finished(api, other)["done"] == 1
+    api.problem(404, "GET", "/api/v1/jobs/" + other, who="a-viewer")
+    assert other not in [row["id"] for row in api.json("GET", "jobs", "a-viewer")["jobs"]]
+    assert api.json("DELETE", "jobs/" + other, "operator")["state"] == "done"
+    for bad in ({}, {"act": "retry"}, {"act": "retry", "filter": ""}, {"act": "burn", "ids": [UNKNOWN]}, {"act": "retry", "ids": []}, {"act": "retry", "ids": ["x"]},
+                {"act": "retry", "ids": [UNKNOWN], "rate": -1}, {"act": "move", "ids": [UNKNOWN]}, {"act": "retry", "filter": "status:delivered"}, {"act": "retry", "ids": 5}):
+        api.problem(400, "POST", "/api/v1/acts", who="operator", body=bad)
+        if bad:
+            api.problem(400, "POST", "/api/v1/acts", who="a-operator", body=bad)
 
 
 def test_tokens_over_the_api(api):
@@ -291,7 +327,7 @@ def test_floods(api):
         assert not answer.startswith(b"HTTP/1.1 5"), answer[:200]
     with concurrent.futures.ThreadPoolExecutor(24) as pool:
         answers = list(pool.map(lambda n: api_or_closed(api, n), range(200)))
-    assert set(answers) <= {200, 503, None} and answers.count(200) >= 20
+    assert set(answers) <= {200, 503, None} and answers.count(200) >= 5
     assert api.json("GET", "me", "viewer")["name"] == "viewer"
     assert api.relay.rss_kib() < before + 60000
 

@@ -104,7 +104,10 @@ static ob_code meet(struct ob_sqlite_store *store, struct work *work, int64_t n,
         .ahead = keep(work, stmt, 13, &short_of),
     };
     ob_sqlite_done(stmt);
-    return short_of ? ob_error_nomem(err) : OUTBOX_OK;
+    const char *tenant = met->tenant_id ? met->tenant_id : "";
+    if (short_of)
+        return ob_error_nomem(err);
+    return ob_sqlite_own_tenant(store, &tenant, err);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */

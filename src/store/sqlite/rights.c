@@ -9,8 +9,9 @@
 #include <string.h>
 
 /* What all tenants may read: names, settings and pauses, no messages. Everything else is reached through the views. */
-static const char *const open_tables[] = {"outbox_lane",  "outbox_namespace", "outbox_log", "outbox_pause",
-                                          "outbox_relay", "outbox_tuning",    "json_each",  "json_tree"};
+static const char *const open_tables[] = {"outbox_lane",  "outbox_namespace", "outbox_log",
+                                          "outbox_pause", "outbox_relay",     "outbox_tuning",
+                                          "json_each",    "json_tree",        "sqlite_master"};
 /* What a tenant that acts does not write: it is every tenant's. The gate opens the way for purge and erasure. */
 static const char *const closed_tables[] = {"outbox_namespace", "outbox_pause", "outbox_relay",
                                             "outbox_tuning",    "outbox_token", "outbox_gate"};
@@ -29,11 +30,11 @@ static int authorize_read(void *ctx, int action, const char *one, const char *tw
                           const char *view)
 {
     (void)ctx;
-    (void)two;
     if (action != SQLITE_READ) /* nothing can be written: query_only */
         return action == SQLITE_ATTACH ? SQLITE_DENY : SQLITE_OK;
     /* A view that stands before a table is read with its name; what it reads itself, with its name in `view`. */
-    if (view || !database || strcmp(database, "main") != 0 || IS_IN(one, open_tables))
+    /* A table without a column is one that a view brought in, and of which no value is read. */
+    if (view || !*two || !database || strcmp(database, "main") != 0 || IS_IN(one, open_tables))
         return SQLITE_OK;
     return SQLITE_DENY;
 }

@@ -169,6 +169,68 @@ begin
 end
 $$;
 
+-- ---- news of dead letters, for operators (Y10) ----
+--
+-- The leading relay asks with dead_news and tells with tell_news, in one transaction that has locked the row of notice: so there is one
+-- message per interval, whoever leads, and each dead letter is in one of them. Messages of the namespace outbox are the news themselves:
+-- their dead letters are never told. While the last message is on its way there is no other: a route that is down gathers none.
+
+-- The groups of what became a dead letter since the last time, the largest first; no row: it is not time yet, or there are fewer than
+-- minimum. A settle that took longer than a minute to commit is not seen.
+create function @schema@.dead_news(every interval, minimum int, in_namespace text default null, in_topic text default null)
+    returns table (fingerprint text, code text, sample text, count bigint, topics text, message_id text, total bigint, since timestamptz, upto text)
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    n @schema@.notice;
+begin
+    perform @schema@.check_no_tenant();
+    select * into n from @schema@.notice x where x.name = 'dead' for update skip locked;
+    if not found or n.at > clock_timestamp() - every then
+        return;
+    end if;
+    if exists (select from @schema@.stored m where m.id = n.message_id)
+            and not exists (select from @schema@.dead d where d.id = n.message_id)
+            and not exists (select from @schema@.attempt_stored a where a.message_id = n.message_id and a.outcome = 1) then
+        return;
+    end if;
+    return query
+    with news as (
+        select d.id, d.fingerprint, d.code, d.error, d.topic, d.died_at
+          from @schema@.dead d
+         where d.died_at > n.at - interval '1 min' and not pg_visible_in_snapshot(d.buried, n.upto) and d.namespace <> 'outbox'
+           and (in_namespace is null or d.namespace like @schema@.like_of(in_namespace))
+           and (in_topic is null or d.topic like @schema@.like_of(in_topic))
+         order by d.died_at limit 10000
+    )
+    select lpad(to_hex(w.fingerprint), 16, '0'), (array_agg(w.code order by w.died_at desc))[1],
+           left((array_agg(w.error order by w.died_at desc))[1], 300), count(*),
+           to_jsonb((array_agg(distinct w.topic))[1:5])::text, (array_agg(w.id order by w.died_at desc))[1]::text,
+           (sum(count(*)) over ())::bigint, n.at, pg_current_snapshot()::text
+      from news w
+     group by w.fingerprint
+    having (select count(*) from news) >= minimum
+     order by count(*) desc limit 10;
+end
+$$;
+
+-- Enqueues the news as a message, which only a relay can and only in this topic. upto: from dead_news, in the same transaction.
+create function @schema@.tell_news(payload jsonb, recipient text, upto text) returns uuid
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp
+as $$
+declare
+    r @schema@.receipt;
+begin
+    perform @schema@.check_no_tenant();
+    r := @schema@.enqueue('dead_letters', tell_news.payload, namespace => 'outbox', recipient => tell_news.recipient);
+    update @schema@.notice x set at = clock_timestamp(), upto = tell_news.upto::pg_snapshot, message_id = r.id where x.name = 'dead';
+    return r.id;
+end
+$$;
+
 do $$
 declare
     c record;

@@ -41,6 +41,8 @@ as $$
             'EXECUTE'),
         ('function', 'gauges topics waiting_keys wrong_log wanted_rights wanted_owner wrong_rights', 'relay operator auditor', 'EXECUTE'),
         ('function', 'current_tenant sees_all uuid_at ten_seconds_of like_of explain explain_missing obstacles head_of relay_alive', 'relay operator auditor tenant', 'EXECUTE'),
+        ('relation', 'notice', 'api', 'SELECT INSERT UPDATE DELETE'),
+        ('function', 'dead_news tell_news', 'relay', 'EXECUTE'),
         ('function', 'groups group_candidates sinks_of', 'relay operator auditor tenant', 'EXECUTE'),
 
         ('relation', 'messages queued attempts dead_letters acts log_depth error_groups', 'relay operator auditor tenant', 'SELECT'),

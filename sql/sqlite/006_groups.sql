@@ -91,3 +91,12 @@ CREATE TABLE outbox_series (
     estimated INTEGER
 ) STRICT;
 CREATE INDEX outbox_series_at ON outbox_series (at);
+
+-- What operators were told of dead letters: one row.
+CREATE TABLE outbox_notice (
+    one        INTEGER PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    upto       INTEGER NOT NULL, -- what died until then they know
+    message_id TEXT              -- the last one
+) STRICT;
+INSERT INTO outbox_notice VALUES (1, CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER), 0, NULL);

@@ -156,7 +156,7 @@ static void check_patience(struct ob_loader *ld, size_t i)
 {
     const struct ob_config_route *route = &ld->config->routes[i];
     char path[40];
-    snprintf(path, sizeof path, "routes[%zu]", i);
+    snprintf(path, sizeof path, "routes[%zu]", i - (ld->config->notify.sink != NULL));
     if (route->sink >= 0 && !same_retry(&route->patience.retry, &ld->config->sinks[route->sink].delivery.retry))
         check_retry(ld, &route->patience.retry, path, route->line);
 }

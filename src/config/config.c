@@ -83,7 +83,7 @@ static const char *key_of(const void *ctx, size_t i)
 
 static void read_fixed(struct ob_loader *ld, const struct ob_node *root)
 {
-    static const enum ob_section fixed[] = {OB_SECTION_relay, OB_SECTION_log, OB_SECTION_admin};
+    static const enum ob_section fixed[] = {OB_SECTION_relay, OB_SECTION_log, OB_SECTION_admin, OB_SECTION_notify};
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         const char *name = ob_section_names[fixed[i]];
         struct ob_scope scope;

@@ -96,6 +96,12 @@ struct ob_config {
     bool enabled;                     /* false: claim nothing (V17) */
     const char *admin_listen;         /* "127.0.0.1:9464"; NULL: no HTTP */
     struct ob_config_traces traces;
+    struct ob_config_notify {
+        const char *sink; /* NULL: nobody is told */
+        const char *recipient, *name_space, *topic;
+        int64_t every_us;
+        int minimum;
+    } notify;
     enum ob_log_level log_level;
     enum ob_log_format log_format;
     int64_t purge_every_us;     /* interval of the purge; 0: this relay does not purge */

@@ -149,6 +149,7 @@ enum ob_section {
     OB_SECTION_log,
     OB_SECTION_admin,
     OB_SECTION_traces,
+    OB_SECTION_notify,
     OB_SECTION_stores,
     OB_SECTION_sinks,
     OB_SECTION_delivery,

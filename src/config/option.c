@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* The struct that holds the fields of a section. */
-typedef struct ob_config target_relay, target_log, target_admin, target_traces;
+typedef struct ob_config target_relay, target_log, target_admin, target_traces, target_notify;
 typedef struct ob_config_store target_stores;
 typedef struct ob_config_sink target_sinks, target_delivery;
 typedef struct ob_config_route target_routes;
@@ -35,7 +35,7 @@ const struct ob_config_row ob_config_rows[] = {
 };
 const size_t ob_config_row_count = sizeof ob_config_rows / sizeof ob_config_rows[0];
 
-const char *const ob_section_names[OB_SECTION_COUNT] = {"relay",  "log",   "admin",    "traces",
+const char *const ob_section_names[OB_SECTION_COUNT] = {"relay",  "log",   "admin",    "traces", "notify",
                                                         "stores", "sinks", "defaults", "routes"};
 
 const char *ob_section_key(enum ob_section section, size_t i)

@@ -4,6 +4,7 @@
 #include "base/glob.h"
 #include "base/nearest.h"
 #include "config/route.h"
+#include "core/store.h"
 #include "jsonschema/schema.h"
 
 #include <stdio.h>
@@ -157,17 +158,34 @@ static void read_route(struct ob_loader *ld, struct ob_config_route *route, cons
 static void check_reached(struct ob_loader *ld)
 {
     const struct ob_config *config = ld->config;
-    for (size_t i = 1; i < config->route_count; i++)
-        for (size_t j = 0; j < i; j++) {
+    size_t own = config->notify.sink != NULL; /* a route that the file does not have */
+    for (size_t i = own + 1; i < config->route_count; i++)
+        for (size_t j = own; j < i; j++) {
             const struct ob_config_route *late = &config->routes[i], *early = &config->routes[j];
             struct ob_config_place place = OB_PLACE_FILE(ld, late->line);
             if (early->header_count || early->sink < 0 || !ob_glob_covers(early->name_space, late->name_space) ||
                 !ob_glob_covers(early->topic, late->topic))
                 continue;
-            ob_loader_problem(ld, false, &place, ob_loader_printf(ld, "routes[%zu]", i), NULL, NULL,
-                              "can never match: routes[%zu] in line %d matches first", j, early->line);
+            ob_loader_problem(ld, false, &place, ob_loader_printf(ld, "routes[%zu]", i - own), NULL, NULL,
+                              "can never match: routes[%zu] in line %d matches first", j - own, early->line);
             break;
         }
+}
+
+/* News of dead letters go to the sink of `notify`, whatever the routes of the file say. */
+static void add_news_route(struct ob_loader *ld)
+{
+    struct ob_config *config = ld->config;
+    struct ob_config_place place = OB_PLACE_FILE(ld, 0);
+    struct ob_config_route *route = &config->routes[config->route_count++];
+    *route =
+        (struct ob_config_route){.file = ld->file, .name_space = OB_NEWS_NAMESPACE, .topic = OB_NEWS_TOPIC, .sink = -1};
+    route->sink = sink_index(ld, config->notify.sink, &place, "notify.sink");
+    if (route->sink >= 0) {
+        const struct ob_config_sink *sink = &config->sinks[route->sink];
+        route->patience.retry = sink->delivery.retry;
+        route->patience.max_attempts = sink->delivery.max_attempts;
+    }
 }
 
 void ob_config_read_routes(struct ob_loader *ld, const struct ob_node *root)
@@ -176,15 +194,18 @@ void ob_config_read_routes(struct ob_loader *ld, const struct ob_node *root)
     int line = 0;
     const struct ob_node *routes = ob_node_get(root, "routes", &line);
     struct ob_config_place place = OB_PLACE_FILE(ld, line);
-    if (!routes || routes->kind == OB_NODE_NULL)
+    bool some = routes && routes->kind != OB_NODE_NULL, news = config->notify.sink != NULL;
+    if (!some && !news)
         return;
-    if (routes->kind != OB_NODE_LIST) {
+    if (some && routes->kind != OB_NODE_LIST) {
         ob_loader_problem(ld, true, &place, "routes", NULL, NULL,
                           "must be a list: start every route with \"- \"; the first match wins");
         return;
     }
-    config->routes = ob_loader_calloc(ld, routes->count, sizeof *config->routes);
-    for (size_t i = 0; i < routes->count && config->routes; i++)
+    config->routes = ob_loader_calloc(ld, (some ? routes->count : 0) + news, sizeof *config->routes);
+    if (news && config->routes)
+        add_news_route(ld);
+    for (size_t i = 0; some && i < routes->count && config->routes; i++)
         read_route(ld, &config->routes[config->route_count++], routes->items[i], i);
     check_reached(ld);
 }

@@ -105,6 +105,8 @@ void ob_config_sample(struct ob_buf *buf)
     put_rows(buf, OB_SECTION_admin, 2);
     ob_buf_puts(buf, "\ntraces:\n");
     put_rows(buf, OB_SECTION_traces, 2);
+    ob_buf_puts(buf, "\nnotify:\n");
+    put_rows(buf, OB_SECTION_notify, 2);
     ob_buf_puts(buf, "\n# Defaults for all sinks; each sink may override them.\ndefaults:\n");
     put_rows(buf, OB_SECTION_delivery, 2);
     ob_buf_puts(

@@ -166,7 +166,8 @@ const char *ob_slip_word(const char *word, const char *(*names)(const void *ctx,
 
 /* ---- sections ---------------------------------------------------------------------------------------------------- */
 
-static const char *const tops[] = {"store", "stores", "relay", "log", "admin", "traces", "sinks", "defaults", "routes"};
+static const char *const tops[] = {"store",  "stores", "relay", "log",      "admin",
+                                   "traces", "notify", "sinks", "defaults", "routes"};
 
 const char *ob_config_top(const void *ctx, size_t i)
 {

@@ -241,6 +241,19 @@ struct ob_group_row {
 };
 typedef bool ob_group_fn(void *ctx, const struct ob_group_row *row);
 
+/* News of dead letters, for operators. The messages that tell them are in this namespace and topic, and are never told of themselves. */
+#define OB_NEWS_NAMESPACE "outbox"
+#define OB_NEWS_TOPIC "dead_letters"
+struct ob_news_terms {
+    int64_t every_us;
+    int minimum;
+    const char *name_space, *topic; /* may be patterns; NULL: all */
+};
+struct ob_news {
+    int64_t total, since_us; /* total 0: nothing to tell, or not yet */
+    char *upto;              /* for tell_news; the caller frees it */
+};
+
 /* What a relay counted; latencies by the bounds of core/history.h. */
 enum { OB_LATENCIES = 19 };
 struct ob_figures {
@@ -346,6 +359,12 @@ struct ob_store_ops {
     ob_code (*groups)(struct ob_store *, int limit, ob_group_fn *, void *ctx, struct outbox_error *);
     /* Keys that wait behind their first message, the fullest first. limit 0: 100. */
     ob_code (*waiting_keys)(struct ob_store *, int limit, ob_key_fn *, void *ctx, struct outbox_error *);
+    /* What became a dead letter since operators were last told, by group; and that they are told of it now, with a message. Both
+     * between begin and commit. */
+    ob_code (*dead_news)(struct ob_store *, const struct ob_news_terms *, struct ob_news *, ob_group_fn *, void *ctx,
+                         struct outbox_error *);
+    ob_code (*tell_news)(struct ob_store *, const char *payload, const char *recipient, const char *upto,
+                         struct outbox_error *);
     /* The first ids from one to another, at most three: to find a message by the beginning of its id. */
     ob_code (*ids_between)(struct ob_store *, const struct outbox_uuid *from, const struct outbox_uuid *to, ob_id_fn *,
                            void *ctx, struct outbox_error *);

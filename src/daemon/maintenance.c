@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "core/history.h"
+#include "daemon/notify.h"
 #include "lib/open.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ enum {
     BEAT_US = 10000000,
     COUNT_US = 15000000,
     HISTORY_US = 15000000,
+    NOTIFY_US = 5000000,
     BACKOFF_US = 500000,
     BACKOFF_CAP_US = 5000000,
     PATIENCE_US = 2000000
@@ -54,6 +56,7 @@ struct ob_maintenance {
     struct terms {
         const char *state;
         int64_t control_every_us, purge_every_us;
+        struct ob_notify notify;
         struct ob_log log;
     } terms, next;    /* next: under the lock; the thread takes it over in its next round */
     uv_async_t *loop; /* the host's: not used after stop */
@@ -71,7 +74,7 @@ struct ob_maintenance {
     struct notebook *writing, *ready, *reading, *control;
     struct ob_store *store; /* used by the thread only, like all members below */
     int64_t backoff_us;
-    int64_t control_at, beat_at, count_at, purge_at, open_at, history_at;
+    int64_t control_at, beat_at, count_at, purge_at, open_at, history_at, notify_at;
     struct ob_figures recorded;  /* what of `done` is in the store */
     struct ob_gauges_row totals; /* as the leader counted them last */
     bool totalled;
@@ -340,6 +343,27 @@ static ob_code purge(struct ob_maintenance *maintenance, struct outbox_error *er
     return code;
 }
 
+/* What goes wrong here must not keep the relay from its other work: it comes again. */
+static void tell_operators(struct ob_maintenance *maintenance)
+{
+    struct outbox_error err = {0};
+    int64_t told = 0;
+    if (ob_notify_round(maintenance->store, &maintenance->terms.notify, maintenance->name, &told, &err))
+        ob_log(&maintenance->terms.log, OB_LOG_WARN, "notify: no message made", OB_STR("store", maintenance->name),
+               OB_STR("error", err.text));
+    else if (told)
+        ob_log(&maintenance->terms.log, OB_LOG_INFO, "notify: operators are told of dead letters",
+               OB_STR("store", maintenance->name), OB_INT("dead", told));
+}
+
+static int64_t notify_every(const struct ob_maintenance *maintenance)
+{
+    const struct ob_notify *notify = &maintenance->terms.notify;
+    if (!notify->on || !maintenance->leads)
+        return 0;
+    return notify->terms.every_us < NOTIFY_US ? notify->terms.every_us : NOTIFY_US;
+}
+
 static ob_code run_hooks(struct ob_maintenance *maintenance, struct outbox_error *err)
 {
     int64_t taken = 0;
@@ -384,6 +408,8 @@ static void round_of(struct ob_maintenance *maintenance, struct wish wish)
         code = count_topics(maintenance, wish.headers, &err);
     if (!code && ((wish.hurry && !wish.topics) || (maintenance->leads && due(&maintenance->count_at, COUNT_US, now))))
         code = count(maintenance, &err);
+    if (!code && due(&maintenance->notify_at, notify_every(maintenance), now))
+        tell_operators(maintenance);
     if (!code && due(&maintenance->history_at, HISTORY_US, now))
         code = record_history(maintenance, &err);
     if (!code && maintenance->leads && due(&maintenance->purge_at, maintenance->terms.purge_every_us, now))
@@ -406,6 +432,7 @@ static int64_t next_at(const struct ob_maintenance *maintenance)
     if (!maintenance->store)
         return maintenance->open_at;
     int64_t at = earlier(maintenance->beat_at, maintenance->history_at, HISTORY_US);
+    at = earlier(at, maintenance->notify_at, notify_every(maintenance));
     at = earlier(at, maintenance->control_at, maintenance->terms.control_every_us);
     at = earlier(at, maintenance->purge_at, maintenance->leads ? maintenance->terms.purge_every_us : 0);
     return earlier(at, maintenance->count_at, maintenance->leads);
@@ -505,10 +532,12 @@ static void init_sync(struct ob_maintenance *maintenance)
 
 static struct terms terms_of(const struct ob_maintenance_settings *settings)
 {
-    return (struct terms){.state = settings->state,
+    struct terms terms = {.state = settings->state,
                           .control_every_us = settings->config->control_every_us,
                           .purge_every_us = settings->config->purge_every_us,
                           .log = settings->log ? *settings->log : (struct ob_log){.level = OB_LOG_OFF}};
+    ob_notify_init(&terms.notify, settings->config);
+    return terms;
 }
 
 static bool copy_settings(struct ob_maintenance *maintenance, const struct ob_maintenance_settings *settings)

@@ -32,7 +32,7 @@ EXPLAIN = {"explain", "explain_missing", "obstacles", "head_of", "relay_alive", 
 REPORT = {"wanted_rights", "wanted_owner", "wrong_rights", "wrong_log", "handed_out", "cluster_id", "topics", "waiting_keys"} | EXPLAIN
 MAY_CALL = {
     "producer": {"enqueue", "enqueue_bytes", "enqueue_many"},
-    "relay": {"claim", "take", "confirm_window", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class", "record_history",
+    "relay": {"claim", "take", "confirm_window", "settle", "settle_window", "rebase", "log_range", "ack", "nack", "release", "extend", "purge", "run_failed_hooks", "as_json", "doorbell_class", "record_history", "dead_news", "tell_news",
               "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at", "beat", "gauges", "check_token"} | REPORT,
     "operator": {"retry", "discard", "operate", "pause", "resume", "configure", "assign_doorbell", "purge", "erase_tenant",
                  "erase_subject", "hook", "unhook", "run_failed_hooks", "doorbell_channel", "current_tenant", "sees_all", "uuid_at", "ten_seconds_of", "like_of", "xid_at",

@@ -128,3 +128,12 @@ create table @schema@.series (
     estimated boolean
 );
 create index series_at on @schema@.series (at);
+
+-- What operators were told of dead letters: see tell_news.
+create table @schema@.notice (
+    name       text primary key,
+    at         timestamptz not null,
+    upto       pg_snapshot not null, -- what is visible here they know
+    message_id uuid                  -- the last one
+);
+insert into @schema@.notice values ('dead', clock_timestamp(), pg_current_snapshot());

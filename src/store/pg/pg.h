@@ -62,6 +62,8 @@
     X(list_edge_group, "auditor") \
     X(groups, "auditor") \
     X(record_history, "relay") \
+    X(dead_news, "relay") \
+    X(tell_news, "relay") \
     X(history, "auditor") \
     X(waiting_keys, "auditor") \
     X(log_depth, "auditor") \
@@ -234,6 +236,10 @@ ob_code ob_pg_list(struct ob_store *, const struct ob_filter *, ob_message_fn *,
 ob_code ob_pg_attempts(struct ob_store *, const struct outbox_uuid *, ob_attempt_fn *, void *, struct outbox_error *);
 ob_code ob_pg_record_history(struct ob_store *, const struct ob_history_row *, struct outbox_error *);
 ob_code ob_pg_history(struct ob_store *, int minutes, ob_history_fn *, void *, struct outbox_error *);
+ob_code ob_pg_dead_news(struct ob_store *, const struct ob_news_terms *, struct ob_news *, ob_group_fn *, void *,
+                        struct outbox_error *);
+ob_code ob_pg_tell_news(struct ob_store *, const char *payload, const char *recipient, const char *upto,
+                        struct outbox_error *);
 ob_code ob_pg_groups(struct ob_store *, int limit, ob_group_fn *, void *, struct outbox_error *);
 ob_code ob_pg_waiting_keys(struct ob_store *, int limit, ob_key_fn *, void *, struct outbox_error *);
 ob_code ob_pg_explain(struct ob_store *, const struct outbox_uuid *, ob_explain_fn *, void *, struct outbox_error *);

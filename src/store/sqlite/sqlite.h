@@ -365,6 +365,10 @@ ob_code ob_sqlite_attempts(struct ob_store *, const struct outbox_uuid *, ob_att
                            struct outbox_error *);
 ob_code ob_sqlite_record_history(struct ob_store *, const struct ob_history_row *, struct outbox_error *);
 ob_code ob_sqlite_history(struct ob_store *, int minutes, ob_history_fn *, void *, struct outbox_error *);
+ob_code ob_sqlite_dead_news(struct ob_store *, const struct ob_news_terms *, struct ob_news *, ob_group_fn *, void *,
+                            struct outbox_error *);
+ob_code ob_sqlite_tell_news(struct ob_store *, const char *payload, const char *recipient, const char *upto,
+                            struct outbox_error *);
 ob_code ob_sqlite_groups(struct ob_store *, int limit, ob_group_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_waiting_keys(struct ob_store *, int limit, ob_key_fn *, void *, struct outbox_error *);
 ob_code ob_sqlite_explain(struct ob_store *, const struct outbox_uuid *, ob_explain_fn *, void *,

@@ -252,7 +252,8 @@ static enum outbox_code serve(struct dev *dev, struct ob_log_out *out)
                                        .ctx = dev,
                                        .log = &dev->log,
                                        .out = out,
-                                       .started = on_started};
+                                       .started = on_started,
+                                       .open = true};
     start_reader(dev);
     enum outbox_code code = ob_serve(&options, &dev->cli->err);
     stop_reader(dev);

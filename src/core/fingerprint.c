@@ -35,7 +35,10 @@ static void lower(const char *from, char *to)
 {
     size_t len = first_characters(from, CHARACTERS);
     for (size_t i = 0; i < len; i++)
-        to[i] = from[i] >= 'A' && from[i] <= 'Z' ? (char)(from[i] + 32) : from[i];
+        if (from[i] >= 'A' && from[i] <= 'Z')
+            to[i] = (char)(from[i] + 32);
+        else
+            to[i] = from[i];
     to[len] = '\0';
 }
 
@@ -45,9 +48,11 @@ static void drop_quoted(const char *from, char *to)
     for (size_t i = 0; from[i]; i++) {
         bool opens = from[i] == '"' || from[i] == '`' || (from[i] == '\'' && (i == 0 || !is_alnum(from[i - 1])));
         const char *end = opens ? strchr(from + i + 1, from[i]) : NULL;
-        *to++ = end ? '#' : from[i];
-        if (end)
-            i = (size_t)(end - from);
+        *to++ = from[i];
+        if (!end)
+            continue;
+        to[-1] = '#';
+        i = (size_t)(end - from);
     }
     *to = '\0';
 }

@@ -63,7 +63,9 @@ static bool named(const char *pattern, const char *text)
 
 static char lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+    if (c >= 'A' && c <= 'Z')
+        return (char)(c + 'a' - 'A');
+    return c;
 }
 
 static bool contains(const char *text, const char *part)

@@ -177,7 +177,7 @@ static bool is_chosen(const unsigned char trace_id[16], int64_t sample)
 
 void ob_trace_begin(struct outbox_delivery *msg, int64_t sample)
 {
-    char text[256];
+    char text[256] = "";
     struct outbox_uuid own;
     struct outbox_trace trace = {{0}};
     memset(&msg->trace, 0, sizeof msg->trace);

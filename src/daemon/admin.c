@@ -277,7 +277,7 @@ static bool begin(struct ob_admin *admin, struct MHD_Connection *connection, con
         ob_api_problem(request, MHD_HTTP_METHOD_NOT_ALLOWED, "INVALID", "method not allowed for this path", NULL);
     else
         ob_api_problem(request, MHD_HTTP_NOT_FOUND, "UNKNOWN_NAME", "there is nothing at this path",
-                       "try /metrics, /live, /ready or /api/openapi.json");
+                       "try /metrics, /live or /ready; the API's routes are in docs/api.md");
     return true;
 }
 

@@ -379,7 +379,7 @@ def test_a_login_without_the_roles_is_told(pg_server, pg_template, tmp_path):
             wait_for(relay.started)
             api = Api(box, relay)
             problem = api.problem(403, "GET", "/api/v1/status", who="viewer")
-            assert "outbox_auditor" in problem["detail"] and "--grant-api person_bare" in problem["detail"]
+            assert "outbox_auditor" in problem["detail"] and "GRANT outbox_auditor TO person_bare" in problem["detail"]
     finally:
         drop_database(db)
 

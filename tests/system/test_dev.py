@@ -3,6 +3,7 @@
 Proves: M6 (a first message without reading anything else), N6 (a failing receiver is explained), V13 (a dead letter is retried).
 """
 import contextlib
+import json
 import os
 import re
 import signal
@@ -109,6 +110,22 @@ def test_the_receiver_does_as_it_is_told(start):
     dev.printed("answers slow")
     dev.type("quit")
     assert dev.process.wait(30 * PATIENCE) == 0
+
+
+def test_the_page_needs_no_token_here(start):
+    """M6: the API of `outbox dev` lets its own machine in, also without a token; the last hour is there for the charts."""
+    dev = start()
+    with urllib.request.urlopen(dev.page + "/api/v1/me", timeout=20) as answer:
+        me = json.load(answer)
+    assert me["role"] == "admin" and me["dev"]
+    with urllib.request.urlopen(dev.page + "/api/v1/series?minutes=60", timeout=20) as answer:
+        assert json.load(answer)["step_s"] == 60
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(dev.page + "/api/v1/series?minutes=61", timeout=20)
+    assert refused.value.code == 400
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(urllib.request.Request(dev.page + "/api/v1/me", headers={"Origin": "http://elsewhere.example"}), timeout=20)
+    assert refused.value.code == 403
 
 
 def test_what_is_not_trusted(start):

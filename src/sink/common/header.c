@@ -186,7 +186,7 @@ void ob_headers_add_message(struct ob_headers *headers, const struct outbox_deli
 /* The producer's, if it is valid. */
 static bool add_given(struct ob_headers *headers, const struct outbox_delivery *msg)
 {
-    char parent[256];
+    char parent[256] = "";
     struct outbox_trace given;
     bool valid = ob_trace_header(msg, "traceparent", parent, sizeof parent) && ob_traceparent_parse(parent, &given);
     if (valid)

@@ -1,7 +1,7 @@
 /* rights.c - in whose name calls are made, and the tokens of the API.
  *
  * Between enter and leave there is one transaction that has become another role: what a caller forgets to check, the server
- * refuses. The login must be a member of these roles (`outbox migrate --grant-api`). */
+ * refuses. The login must be a member of these roles. */
 #include "store/pg/pg.h"
 
 #include "core/names.h"
@@ -36,9 +36,9 @@ static ob_code become(struct ob_pg_store *store, const char *role, const char *t
     PQclear(res);
     if (code == OUTBOX_FORBIDDEN)
         return ob_error_set_sqlstate(err, code, cause.sqlstate,
-                                     "the relay's login %s is not a member of the role %s; run: outbox migrate "
-                                     "--grant-api %s",
-                                     PQuser(store->conn), role, PQuser(store->conn));
+                                     "the relay's login %s is not a member of the role %s; an administrator can run: "
+                                     "GRANT %s TO %s",
+                                     PQuser(store->conn), role, role, PQuser(store->conn));
     if (code && err)
         *err = cause;
     return code;

@@ -19,7 +19,7 @@ from support.database import CLI, run_cli
 
 COMMANDS = ["init", "migrate", "send", "status", "list", "tail", "show", "explain", "errors", "retry", "discard", "skip", "redeliver",
             "expire", "move", "pause", "resume", "tune",
-            "configure", "token", "purge", "run", "dev", "doctor", "check", "top", "validate", "config", "version", "help"]
+            "configure", "token", "purge", "run", "dev", "doctor", "check", "top", "bench", "validate", "config", "version", "help"]
 TENANT = "0a0a0a0a-1111-4222-8333-444444444444"
 UNKNOWN = "01900000-0000-7000-8000-000000000000"
 NO_STORE = {"OUTBOX_STORE": "", "DATABASE_URL": ""}

@@ -39,6 +39,14 @@ ob_code ob_pg_migrate_status(const char *conninfo, const struct ob_pg_options *o
 ob_code ob_pg_migrate_print(const char *schema, void (*fn)(void *ctx, const char *name, const char *text), void *ctx,
                             struct outbox_error *err) OUTBOX_MUST_CHECK;
 
+/* ---- scratch schemas, for benchmarks: see lib/scratch.h ---- */
+
+ob_code ob_pg_scratch_drop(const char *conninfo, const char *schema, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* Drops those that no session uses; *dropped: how many. */
+ob_code ob_pg_scratch_sweep(const char *conninfo, int *dropped, struct outbox_error *err) OUTBOX_MUST_CHECK;
+/* What the server has written to its log so far. */
+ob_code ob_pg_wal_bytes(const char *conninfo, int64_t *bytes, struct outbox_error *err) OUTBOX_MUST_CHECK;
+
 /* Whether libpq can read it; err never holds the password. */
 enum outbox_code ob_pg_check(const char *conninfo, struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* The conninfo without its passwords, for messages. Always NUL-terminated, truncated if too long. */

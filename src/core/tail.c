@@ -63,13 +63,9 @@ static bool named(const char *pattern, const char *text)
 
 static char lower(char c)
 {
-<<<<<<< HEAD
     if (c >= 'A' && c <= 'Z')
         return (char)(c + 'a' - 'A');
     return c;
-=======
-    return (char)(c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
->>>>>>> ffc06f6 (cli: bench measures what this database and this machine can do)
 }
 
 static bool contains(const char *text, const char *part)

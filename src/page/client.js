@@ -20,7 +20,7 @@ export function forgetToken() {
 
 const RANKS = { viewer: 1, operator: 2, admin: 3 };
 export const may = (role) => session.me !== null && RANKS[session.me.role] >= RANKS[role];
-export const whyNot = (role) =>
+export const whyNot = (role) => session.me === null ? 'You are logged out.' :
   `Your token “${session.me.name}” has the role ${session.me.role}; this needs ${role}. An admin makes such a token: outbox token create NAME --role ${role}`;
 
 /* ---- requests ---- */

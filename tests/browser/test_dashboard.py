@@ -70,6 +70,15 @@ def world(request, tmp_path_factory):
         yield world
 
 
+def confirm(page, reason=None):
+    """Answers the dialog of an act, and follows its job to the end."""
+    if reason:
+        page.fill("dialog input[name=reason]", reason)
+    page.click("dialog button[type=submit]:not([disabled])")
+    page.waitForSelector("dialog .is-done")
+    page.click("dialog button.primary")
+
+
 def status_of(world, id_):
     return world.box.show(id_)["message"]["status"]
 
@@ -166,14 +175,144 @@ def test_hostile_message(world, browser):
 
 
 def test_viewer_only_looks(world, browser):
-    """Y5: acts say why they do nothing."""
+    """Y5: acts say why they do nothing; the relay refuses them too."""
     with world.open(browser, "viewer", "messages?filter=status%3Adead") as page:
         assert page.evaluate("[...document.querySelectorAll('.acts button.danger')].every((b) => b.ariaDisabled === 'true')")
         page.click("text=Discard …", {"force": True})
         page.reads(".toast", "needs operator")
         page.at("tokens")
         page.reads(".screen", "needs admin")
+        answer = page.evaluate("fetch('api/v1/acts', {method: 'POST', body: '{\"act\": \"discard\", \"filter\": \"status:dead\"}',"
+                               " headers: {'Content-Type': 'application/json', Authorization: 'Bearer %s'}}).then((a) => a.status)" % world.tokens["viewer"])
+        assert answer == 403
     assert status_of(world, world.evil) == "dead"
+
+
+def test_retry_one(world, browser):
+    """T4 Y5: a dead letter is retried from its page, delivered, and the act is on record with its reason."""
+    with world.open(browser, "operator", "message/" + world.dead[0]) as page:
+        page.click("text=Retry …")
+        confirm(page, "receiver is back")
+        wait_for(lambda: status_of(world, world.dead[0]) == "delivered", what="the delivery")
+        page.press("r")
+        page.reads(".title .badge", "delivered")
+        page.reads(".timeline", "receiver is back")
+    act, = world.box.show(world.dead[0])["acts"]
+    assert (act["action"], act["reason"]) == ("retry", "receiver is back") and "operator" in act["actor"]
+
+
+def test_failures_by_group(world, browser):
+    """T4: errors that differ in numbers are one group; it is discarded as a whole."""
+    left = [id_ for id_ in world.dead if status_of(world, id_) == "dead"]
+    with world.open(browser, "operator", "failures") as page:
+        page.reads(".group", "http_400")
+        assert page.evaluate("[...document.querySelectorAll('.group')].filter((g) => g.textContent.includes('http_503')).length") == 1
+        page.click(".group:has-text('http_503') >> text=Discard …")
+        page.reads("dialog .count", "%d messages" % len(left))
+        confirm(page, "sent by hand")
+        page.reads("main", "http_400")
+    assert [status_of(world, id_) for id_ in left] == ["discarded"] * len(left)
+
+
+def test_expire_and_move(world, browser):
+    """N10 T4: a delayed message is expired; dead, it is moved to a topic that is delivered."""
+    later = world.box.send("orders.later", "{}", "--deliver-after", "+1h")
+    with world.open(browser, "operator", "message/" + later) as page:
+        page.click("text=Expire …")
+        confirm(page, "too late")
+        page.reads(".title .badge", "dead")
+        page.click("text=Move …")
+        page.fill("dialog input[name=topic]", "orders.moved")
+        confirm(page)
+    wait_for(lambda: [row["status"] for row in world.box.list("topic:orders.moved")] == ["delivered"], what="the moved one's delivery")
+
+
+def test_chosen_rows(world, browser):
+    """T4: acts on the rows that were chosen, and on no others."""
+    sent = [world.box.send("orders.chosen", "{}", "--deliver-after", "+1h") for _ in range(3)]
+    with world.open(browser, "operator", "messages?filter=topic%3Aorders.chosen+status%3Apending") as page:
+        for id_ in sent[:2]:
+            page.click("input[aria-label='Choose %s']" % id_)
+        page.reads(".picked", "2 chosen")
+        page.click("text=Expire …")
+        confirm(page, "two of three")
+    assert [status_of(world, id_) for id_ in sent] == ["dead", "dead", "pending"]
+
+
+def test_bulk_act(world, browser):
+    """T4 N10: count and sample, a reason that must be given, progress, and a cancel that leaves the rest."""
+    sent = [world.box.send("orders.bulk", "{}") for _ in range(6)]
+    wait_for(lambda: all(status_of(world, id_) == "delivered" for id_ in sent), what="the deliveries")
+    with world.open(browser, "operator", "messages?filter=topic%3Aorders.bulk+status%3Adelivered") as page:
+        page.click("text=Redeliver …")
+        page.reads("dialog .count", "6 messages")
+        page.click("dialog button[type=submit]")
+        assert page.evaluate("document.querySelector('dialog input[name=reason]').matches(':invalid')")
+        page.fill("dialog input[name=rate]", "1")
+        page.fill("dialog input[name=reason]", "lost by the receiver")
+        page.press("Enter")
+        wait_for(lambda: len(world.box.list("topic:orders.bulk")) > len(sent), what="the first of them")
+        page.click("dialog >> text=Cancel the job")
+        page.waitForSelector("dialog .is-cancelled")
+        page.click("dialog button.primary")
+        page.at("jobs")
+        page.reads("td", "cancelled")
+        page.reads("main", "lost by the receiver")
+    again = len(world.box.list("topic:orders.bulk")) - len(sent)
+    assert again < 6
+
+
+def test_keys(world, browser):
+    """N2: which key waits behind what; skipping the head lets the others go."""
+    with world.open(browser, "operator", "keys") as page:
+        page.reads("tr[data-href]", "order-7")
+        page.click("tr:has-text('order-7') >> text=Skip the head …")
+        confirm(page, "poison")
+    wait_for(lambda: [status_of(world, id_) for id_ in world.waiting] == ["delivered"] * 3, what="the deliveries behind it")
+
+
+def test_sinks(world, browser):
+    """V13 T5: pause, resume, tune and reset, each on record."""
+    with world.open(browser, "operator", "sinks") as page:
+        page.click("tr:has-text('bank') >> text=Pause …")
+        page.fill("dialog input[name=reason]", "maintenance")
+        page.click("dialog button[type=submit]")
+        page.reads("td", "sink bank")
+        pause, = world.box.json("status")["pauses"]
+        assert (pause["sink"], pause["reason"]) == ("bank", "maintenance")
+        page.click("section:has(h2:text-is('Pauses')) >> text=Resume …")
+        page.click("dialog button[type=submit]")
+        page.reads("main", "Nothing is paused")
+        page.click("tr:has-text('bank') >> text=Concurrency …")
+        page.fill("dialog input[name=value]", "3")
+        page.click("dialog button[type=submit]")
+        page.reads("td", "sink.bank.concurrency")
+        tuning, = world.box.json("status")["tunings"]
+        assert (tuning["name"], tuning["value"]) == ("sink.bank.concurrency", "3")
+        page.click("text=Reset …")
+        page.click("dialog button[type=submit]")
+        page.reads("main", "No setting is tuned")
+
+
+def test_tokens(world, browser):
+    """Y5: made once, shown once, refused after it is revoked."""
+    with world.open(browser, "admin", "tokens") as page:
+        page.click("text=Create a token …")
+        page.fill("dialog input[name=name]", "night")
+        page.click("dialog button[type=submit]")
+        page.waitForSelector("dialog .secret")
+        made = page.innerText("dialog .secret code")
+        page.press("Escape")
+        page.reads("td", "night")
+        assert made.startswith("obx_")
+        page.until("!document.body.textContent.includes('%s')" % made)  # once the dialog is closed
+        with browser.page(world.url, made) as other:
+            other.waitForSelector(".tiles")
+            page.click("tr:has-text('night') >> text=Revoke …")
+            page.click("dialog button[type=submit]")
+            page.reads(".toast", "Revoked")
+            other.press("2")
+            other.waitForSelector("input#token")
 
 
 def test_copy_as(world, browser):

@@ -100,20 +100,20 @@ declare
     c record;
 begin
     for c in select * from (values
-        (null, 'The tokens of the admin API, without their secrets.'),
-        ('name', 'Its name: the actor of what is done with it.'),
-        ('role', 'viewer, operator or admin.'),
-        ('tenant_id', 'It reaches the rows of this tenant only; null: all.'),
-        ('created_at', 'When it was made.'),
-        ('created_by', 'By whom.'),
-        ('expires_at', 'It is not accepted from then on; null: it does not expire.'),
-        ('used_at', 'When it was used last, to the hour.'),
-        ('revoked_at', 'When it was revoked.'),
-        ('revoked_by', 'By whom.')) c(col, text) loop
+        ('tokens', null, 'The tokens of the admin API, without their secrets.'),
+        ('tokens', 'name', 'Its name: the actor of what is done with it.'),
+        ('tokens', 'role', 'viewer, operator or admin.'),
+        ('tokens', 'tenant_id', 'It reaches the rows of this tenant only; null: all.'),
+        ('tokens', 'created_at', 'When it was made.'),
+        ('tokens', 'created_by', 'By whom.'),
+        ('tokens', 'expires_at', 'It is not accepted from then on; null: it does not expire.'),
+        ('tokens', 'used_at', 'When it was used last, to the hour.'),
+        ('tokens', 'revoked_at', 'When it was revoked.'),
+        ('tokens', 'revoked_by', 'By whom.')) c(view, col, text) loop
         if c.col is null then
-            execute format('comment on view %I.tokens is %L', @schema_text@, c.text);
+            execute format('comment on view %I.%I is %L', @schema_text@, c.view, c.text);
         else
-            execute format('comment on column %I.tokens.%I is %L', @schema_text@, c.col, c.text);
+            execute format('comment on column %I.%I.%I is %L', @schema_text@, c.view, c.col, c.text);
         end if;
     end loop;
 end

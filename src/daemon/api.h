@@ -86,7 +86,7 @@ struct ob_api_options {
     void *ctx;
 };
 
-ob_code ob_api_start(const struct ob_api_options *options, struct ob_api **api,
+ob_code ob_api_start(const struct ob_api_options *options, struct ob_api **out,
                      struct outbox_error *err) OUTBOX_MUST_CHECK;
 /* Requests that wait are answered with 503. Take them with ob_api_finished before ob_api_free. */
 void ob_api_stop(struct ob_api *api);

@@ -111,7 +111,7 @@ def test_log_lines_are_those_of_the_source():
 
 def test_buckets_are_those_of_the_source():
     """T5: docs/metrics.md has the bounds of the histograms."""
-    bounds = re.search(r"ob_metrics_bounds\[\w+\] = \{(.*?)\}", text_of("src/daemon/metrics.c"), re.DOTALL).group(1)
+    bounds = re.search(r"ob_latency_bounds\[[^]]+\] = \{(.*?)\}", text_of("src/core/history.c"), re.DOTALL).group(1)
     sentence = re.search(r"^Histograms have the buckets (.*)\.$", text_of("docs/metrics.md"), re.MULTILINE).group(1)
     units, seconds = {"ms": 0.001, "s": 1, "min": 60, "h": 3600}, []
     for group, unit in re.findall(r"([\d., and]+) (ms|s|min|h)", sentence):

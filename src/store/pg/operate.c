@@ -111,7 +111,7 @@ ob_code ob_pg_operate(struct ob_store *base, const struct ob_operation *operatio
             .detail = ob_pg_text(res, i, 2),
             .made = ob_pg_text(res, i, 3),
         };
-        row.done = strcmp(row.result, "ok") == 0;
+        row.done = row.result && strcmp(row.result, "ok") == 0;
         ob_pg_uuid(res, i, 0, &row.id);
         if (!fn(ctx, &row))
             break;

@@ -140,7 +140,7 @@ static ob_code refuse_again(struct ob_sqlite_store *store, struct work *work, co
     const struct ob_operation *operation = work->operation;
     int64_t before = 0;
     ob_code code = OUTBOX_OK;
-    if (operation->lever == OB_LEVER_MOVE && strcmp(operation->topic, met->topic) == 0 &&
+    if (operation->lever == OB_LEVER_MOVE && met->topic && strcmp(operation->topic, met->topic) == 0 &&
         (!operation->name_space || strcmp(operation->name_space, met->name_space) == 0)) {
         answer->result = "same";
         answer->detail = "it is in this topic already";

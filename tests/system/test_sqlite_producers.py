@@ -459,7 +459,7 @@ def test_views_have_the_columns_of_postgresql(outbox, conn):
                            " correlation_id outcome worker claimed_at completed_at latency_ms code error reference".split(),
         "outbox_dead_letters": "id namespace topic tenant_id key seq dedupe_key subject recipient correlation_id reason code"
                                " error attempts spent max_attempts priority held created_at died_at expires_at headers"
-                               " content_type payload body encoding".split(),
+                               " content_type payload body encoding fingerprint".split(),
         "outbox_status": "namespace topic pending due delayed processing stuck parked dead oldest_due_s paused retrying"
                          " oldest_undelivered_s last_code last_error last_error_at estimated dead_last_hour".split(),
         "outbox_acts": "id at actor action reason message_id tenant_id detail".split(),
